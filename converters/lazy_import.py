@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 
 class LazyLibrary:
@@ -16,6 +16,21 @@ class LazyLibrary:
     def __getattr__(self, attribute: str) -> Any:
         library: Any = import_module(self._library)
         return getattr(getattr(library, self._part) if self._part else library, attribute)
+
+
+if TYPE_CHECKING:
+    import keras
+    import onnx
+    import onnxruntime
+    import tensorflow as tf
+    import torch
+    from ai_edge_litert import schema_py_generated as tflite
+else:
+    keras, onnx, onnxruntime = LazyLibrary("keras"), LazyLibrary("onnx"), LazyLibrary("onnxruntime")
+    tf, torch = LazyLibrary("tensorflow"), LazyLibrary("torch")
+    tflite = LazyLibrary("ai_edge_litert.schema_py_generated")  # the classes of a TFLite file's tables
+
+__all__ = ["LazyLibrary", "keras", "name_of", "onnx", "onnxruntime", "tf", "tflite", "torch"]
 
 
 def name_of(modules: Mapping[str, str], name: str, module_name: str) -> Any:

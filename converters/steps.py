@@ -14,7 +14,10 @@ from typing import Any
 from ..models.environments import PythonEnvironment
 from ..models.formats import Format, Precision, Target
 
-_HERE = "transload.converters"
+
+def _entry(module: str, function: str = "") -> str:
+    """Return the entry of a function of converters/, by default of the one that its module is named after."""
+    return f"transload.converters.{module}:{function or module.rpartition('.')[2]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ def _tflite(name: str, form: Format, requires: tuple[str, ...], cost: float) -> 
             name if precision is Precision.FP32 else f"{name}-{precision.value}",
             Target(form),
             Target(Format.TFLITE, precision),
-            f"{_HERE}.to_tflite.tflite_from_onnx:tflite_{precision.value.replace('-', '_')}",
+            _entry("to_tflite.tflite_from_onnx", f"tflite_{precision.value.replace('-', '_')}"),
             requires,
             cost,
             calibrates=precision is Precision.INT8,
@@ -63,58 +66,49 @@ def _with_flex(steps: Iterable[Step], cost: float) -> tuple[Step, ...]:
     )  # fmt: skip
 
 
+_PT2, _ONNX, _TORCHSCRIPT = Target(Format.PT2), Target(Format.ONNX), Target(Format.TORCHSCRIPT)
+_SAVED_MODEL, _TFLITE, _KERAS = Target(Format.SAVED_MODEL), Target(Format.TFLITE), Target(Format.KERAS)
 _TF = ("tensorflow",)
 _ONNX2TF = ("onnx2tf", "onnxsim", "onnx_graphsurgeon", "sng4onnx", "tf_keras")  # it declares none of its requirements
+_DYNAMO, _OLDER = _entry("to_onnx.onnx_from_pt2"), _entry("to_onnx.onnx_from_source")  # torch's exporters
 
-_TFLITE = (
+_TO_TFLITE = (
     *_tflite("lowering-tflite", Format.ONNX, ("onnx", *_TF), 1),
     *_tflite("tflite", Format.SAVED_MODEL, _TF, 2),  # from a SavedModel of the user's or of onnx2tf
 )
 
 STEPS: tuple[Step, ...] = (
-    Step("torch.export", None, Target(Format.PT2),
-         f"{_HERE}.to_pytorch.pt2_from_source:pt2_from_source", ("torch",), 1),
-    Step("torch.jit", None, Target(Format.TORCHSCRIPT),
-         f"{_HERE}.to_pytorch.torchscript_from_source:torchscript_from_source", ("torch",), 1),
-    Step("torch.onnx-dynamo", Target(Format.PT2), Target(Format.ONNX), f"{_HERE}.to_onnx.onnx_from_pt2:onnx_from_pt2",
-         ("torch", "onnx", "onnxscript"), 1),
-    Step("torch.onnx-torchscript", None, Target(Format.ONNX), f"{_HERE}.to_onnx.onnx_from_source:onnx_from_source",
-         ("torch", "onnx"), 4),
+    Step("torch.export", None, _PT2, _entry("to_pytorch.pt2_from_source"), ("torch",), 1),
+    Step("torch.jit", None, _TORCHSCRIPT, _entry("to_pytorch.torchscript_from_source"), ("torch",), 1),
+    Step("torch.onnx-dynamo", _PT2, _ONNX, _DYNAMO, ("torch", "onnx", "onnxscript"), 1),
+    Step("torch.onnx-torchscript", None, _ONNX, _OLDER, ("torch", "onnx"), 4),
     # Each exporter again at another opset, which has other operators.
-    Step("torch.onnx-dynamo@18", Target(Format.PT2), Target(Format.ONNX),
-         f"{_HERE}.to_onnx.onnx_from_pt2:onnx_from_pt2", ("torch", "onnx", "onnxscript"), 5,
+    Step("torch.onnx-dynamo@18", _PT2, _ONNX, _DYNAMO, ("torch", "onnx", "onnxscript"), 5,
          options={"opset": 18}, stands_in_for="torch.onnx-dynamo"),
-    Step("torch.onnx-torchscript@20", None, Target(Format.ONNX), f"{_HERE}.to_onnx.onnx_from_source:onnx_from_source",
-         ("torch", "onnx"), 7, options={"opset": 20}, stands_in_for="torch.onnx-torchscript"),
-    Step("onnxruntime-qdq", Target(Format.ONNX), Target(Format.ONNX, Precision.INT8),
-         f"{_HERE}.to_onnx.onnx_precisions:onnx_int8_from_onnx", ("onnx", "onnxruntime"), 1, calibrates=True),
-    Step("onnxruntime-fp16", Target(Format.ONNX), Target(Format.ONNX, Precision.FP16),
-         f"{_HERE}.to_onnx.onnx_precisions:onnx_fp16_from_onnx", ("onnx", "onnxruntime"), 1),
-    Step("lowering", Target(Format.ONNX), Target(Format.SAVED_MODEL),
-         f"{_HERE}.to_saved_model.saved_model_from_onnx:saved_model_from_onnx", ("onnx", *_TF), 1),
-    Step("onnx2tf", Target(Format.ONNX), Target(Format.SAVED_MODEL),
-         f"{_HERE}.to_saved_model.saved_model_by_onnx2tf:saved_model_by_onnx2tf",
-         ("onnx", *_ONNX2TF, *_TF), 5),
-    *_TFLITE,
-    *_with_flex(_TFLITE, 30),  # after every route without Flex: fewer runtimes have the delegate
-    Step("litert-torch", Target(Format.PT2), Target(Format.TFLITE),
-         f"{_HERE}.to_tflite.tflite_by_litert:tflite_from_pt2", ("torch", "litert_torch"), 6,
-         environment=PythonEnvironment("litert")),
+    Step("torch.onnx-torchscript@20", None, _ONNX, _OLDER, ("torch", "onnx"), 7,
+         options={"opset": 20}, stands_in_for="torch.onnx-torchscript"),
+    Step("onnxruntime-qdq", _ONNX, Target(Format.ONNX, Precision.INT8),
+         _entry("to_onnx.onnx_precisions", "onnx_int8_from_onnx"), ("onnx", "onnxruntime"), 1, calibrates=True),
+    Step("onnxruntime-fp16", _ONNX, Target(Format.ONNX, Precision.FP16),
+         _entry("to_onnx.onnx_precisions", "onnx_fp16_from_onnx"), ("onnx", "onnxruntime"), 1),
+    Step("lowering", _ONNX, _SAVED_MODEL, _entry("to_saved_model.saved_model_from_onnx"), ("onnx", *_TF), 1),
+    Step("onnx2tf", _ONNX, _SAVED_MODEL,
+         _entry("to_saved_model.saved_model_by_onnx2tf"), ("onnx", *_ONNX2TF, *_TF), 5),
+    *_TO_TFLITE,
+    *_with_flex(_TO_TFLITE, 30),  # after every route without Flex: fewer runtimes have the delegate
+    Step("litert-torch", _PT2, _TFLITE, _entry("to_tflite.tflite_by_litert", "tflite_from_pt2"),
+         ("torch", "litert_torch"), 6, environment=PythonEnvironment("litert")),
     # From TensorFlow.
-    Step("keras.export", Target(Format.KERAS), Target(Format.SAVED_MODEL),
-         f"{_HERE}.to_saved_model.saved_model_from_keras:saved_model_from_keras", ("keras", *_TF), 1),
-    Step("tf2onnx", Target(Format.SAVED_MODEL), Target(Format.ONNX),
-         f"{_HERE}.to_onnx.onnx_from_tensorflow:onnx_from_saved_model", ("tf2onnx", "onnx", *_TF), 2),
-    Step("tf2onnx-tflite", Target(Format.TFLITE), Target(Format.ONNX),
-         f"{_HERE}.to_onnx.onnx_from_tensorflow:onnx_from_tflite", ("tf2onnx", "onnx", "ai_edge_litert", *_TF), 3),
+    Step("keras.export", _KERAS, _SAVED_MODEL, _entry("to_saved_model.saved_model_from_keras"), ("keras", *_TF), 1),
+    Step("tf2onnx", _SAVED_MODEL, _ONNX,
+         _entry("to_onnx.onnx_from_tensorflow", "onnx_from_saved_model"), ("tf2onnx", "onnx", *_TF), 2),
+    Step("tf2onnx-tflite", _TFLITE, _ONNX,
+         _entry("to_onnx.onnx_from_tensorflow", "onnx_from_tflite"), ("tf2onnx", "onnx", "ai_edge_litert", *_TF), 3),
     # From TorchScript.
-    Step("torchscript.onnx", Target(Format.TORCHSCRIPT), Target(Format.ONNX),
-         f"{_HERE}.to_onnx.onnx_from_torchscript:onnx_from_torchscript", ("torch", "onnx"), 4),
-    Step("torchscript.export", Target(Format.TORCHSCRIPT), Target(Format.PT2),
-         f"{_HERE}.to_pytorch.pt2_from_torchscript:pt2_from_torchscript", ("torch",), 4),
+    Step("torchscript.onnx", _TORCHSCRIPT, _ONNX, _entry("to_onnx.onnx_from_torchscript"), ("torch", "onnx"), 4),
+    Step("torchscript.export", _TORCHSCRIPT, _PT2, _entry("to_pytorch.pt2_from_torchscript"), ("torch",), 4),
     # From ONNX to PyTorch: a readable module with its weights, and the exported program of it.
-    Step("onnx-to-torch", Target(Format.ONNX), Target(Format.PT2), f"{_HERE}.to_pytorch.pt2_from_onnx:pt2_from_onnx",
-         ("torch", "onnx", "safetensors"), 5),
+    Step("onnx-to-torch", _ONNX, _PT2, _entry("to_pytorch.pt2_from_onnx"), ("torch", "onnx", "safetensors"), 5),
 )  # fmt: skip
 
 

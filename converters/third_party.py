@@ -6,7 +6,6 @@ package is left out with one sentence that names it.
 
 from __future__ import annotations
 
-import ast
 import re
 import site
 import sys
@@ -16,6 +15,7 @@ from functools import cache
 from importlib import metadata
 from math import isfinite
 from pathlib import Path
+from symtable import symtable
 
 from ..models.code_digest import module_file
 from ..models.errors import BadRequest
@@ -142,15 +142,7 @@ def _check_entry(row: Step) -> None:
 def _top_level_names(file: Path) -> set[str]:
     """Return the names that a file binds at its top level."""
     try:
-        tree = ast.parse(file.read_bytes())
+        symbols = symtable(file.read_bytes(), str(file), "exec").get_symbols()  # type: ignore[arg-type]  # takes bytes, too
     except (SyntaxError, ValueError):
         return set()
-    names: set[str] = set()
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            names |= {alias.asname or alias.name for alias in node.names}
-        elif isinstance(node, ast.Assign):
-            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-    return names
+    return {symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()}

@@ -76,15 +76,10 @@ RESTORING = frozenset({"RestoreV2"})
 
 TRUST = "where you trust whoever made it, give --trust"
 _EFFECTS = {
-    "EagerPyFunc": "runs Python",
-    "PyFunc": "runs Python",
-    "PyFuncStateless": "runs Python",
-    "ReadFile": "reads files",
-    "WholeFileReaderV2": "reads files",
+    **dict.fromkeys(("EagerPyFunc", "PyFunc", "PyFuncStateless"), "runs Python"),
+    **dict.fromkeys(("ReadFile", "RestoreV2", "WholeFileReaderV2"), "reads files"),
+    **dict.fromkeys(("SaveV2", "WriteFile"), "writes files"),
     "MatchingFiles": "lists files",
-    "WriteFile": "writes files",
-    "SaveV2": "writes files",
-    "RestoreV2": "reads files",
     "PrintV2": "prints, or writes files",
 }
 _TEXT_PREFIXES = ("String", "Regex", "StaticRegex", "Unicode", "Substr", "AsString", "ReduceJoin", "DecodeRaw")

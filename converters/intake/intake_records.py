@@ -23,9 +23,8 @@ class FileOptions(JsonRecord):
 
     path: str  # absolute
     sha256: str  # of the file, or of the whole folder
-    inputs: tuple[
-        TensorSpec, ...
-    ] = ()  # names or sizes for dynamic axes; of TorchScript, which records none, all inputs
+    # Names or sizes for dynamic axes; of TorchScript, which records none, all inputs.
+    inputs: tuple[TensorSpec, ...] = ()
     external: Mapping[str, str] = field(default_factory=dict)  # digests of an ONNX file's data files, where known
     trust: bool = False  # the model may do more than compute
 

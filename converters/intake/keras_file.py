@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from zipfile import ZipFile
 
 from ...models.errors import BadRequest
 from ...models.foreign_errors import first_line
 from ...models.keras_model import load_keras
-
-if TYPE_CHECKING:
-    import keras
+from ..lazy_import import keras
+from .file_content import MAX_RATIO, opened_archive
 
 _SAVE_AGAIN = "copy it again, or save it again with model.save(FILE.keras)"
 _EXPORT = "where you trust it, load it yourself, call model.export(FOLDER), and name that folder"
@@ -40,9 +39,6 @@ _REFUSED = {
     "__typespec__": "a class of TensorFlow's own",
 }
 _FILE_ARGUMENTS = ("vocabulary",)  # arguments that Keras takes for a file's name if they are text
-# Errors of zipfile, json and h5py for broken files.
-_BROKEN = (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, ValueError, LookupError, TypeError)
-_MAX_RATIO = 100  # of unpacked to packed size: Keras itself does not compress
 
 
 def check_keras(path: Path) -> None:
@@ -52,17 +48,12 @@ def check_keras(path: Path) -> None:
             raise BadRequest(
                 f"{path} is a file of Keras 2 (HDF5), which may hold code that is run", fix="save it as FILE.keras"
             )
-    try:
-        with zipfile.ZipFile(path) as archive:
-            _check_archive(archive, path)
-    except _BROKEN as error:
-        raise BadRequest(f"{path} is not a whole .keras file: {first_line(error)}", fix=_SAVE_AGAIN) from error
+    with opened_archive(path, ".keras file", _SAVE_AGAIN) as archive:
+        _check_archive(archive, path)
 
 
 def load_checked_keras(path: Path) -> keras.Model:
     """Load the model in a file that `check_keras` has passed. Raises BadRequest if Keras cannot read it."""
-    import keras
-
     try:
         return load_keras(path)
     except Exception as error:
@@ -72,11 +63,8 @@ def load_checked_keras(path: Path) -> keras.Model:
         ) from error
 
 
-def _check_archive(archive: zipfile.ZipFile, path: Path) -> None:
-    entries = archive.infolist()
-    if sum(entry.file_size for entry in entries) > _MAX_RATIO * max(1, path.stat().st_size):
-        raise BadRequest(f"{path} unpacks to far more than its own size", fix=_SAVE_AGAIN)
-    names = [entry.filename for entry in entries]
+def _check_archive(archive: ZipFile, path: Path) -> None:
+    names = archive.namelist()
     if any(PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts for name in names):
         raise BadRequest(f"{path} names files outside of itself", fix=_SAVE_AGAIN)
     weights = [name for name in names if name in _WEIGHTS]
@@ -144,5 +132,5 @@ def _check_hdf5(content: bytes, path: Path) -> None:
                 if item.external or item.is_virtual:
                     raise BadRequest(f"{path} keeps the weights {item.name!r} in another file", fix=_SAVE_AGAIN)
                 total += item.nbytes
-    if total > _MAX_RATIO * max(1, len(content)):
+    if total > MAX_RATIO * max(1, len(content)):
         raise BadRequest(f"{path} says that its weights are far larger than it is", fix=_SAVE_AGAIN)

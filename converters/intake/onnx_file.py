@@ -14,11 +14,11 @@ from ...models.errors import BadRequest
 from ...models.foreign_errors import first_line
 from ...models.formats import PAYLOAD, Format
 from ...models.signature import BATCH, DTYPES, Axis, Signature, TensorSpec
+from ..lazy_import import onnx
 from ..onnx_graph.topological_order import sort_nodes
 from ..to_onnx.finish_model import declare, save
 
 if TYPE_CHECKING:
-    import onnx
     from google.protobuf.message import Message
 
 _EXPORT_AGAIN = "copy it again, or export it again"
@@ -28,7 +28,6 @@ _PLACEHOLDER_NAMES = frozenset(("?", "*", "-1", "None", "none", "unk", "unknown"
 
 def parse_onnx(path: Path) -> onnx.ModelProto:
     """Parse the model in a file, without the data files beside it. Raises BadRequest if it is no ONNX model."""
-    import onnx
     from google.protobuf.message import DecodeError
 
     if path.stat().st_size >= _MAX_PARSED_BYTES:
@@ -48,8 +47,7 @@ def check_external(model: onnx.ModelProto, path: Path) -> list[str]:
     Checks every tensor anywhere in the model: runtimes follow the names by code of their own. Raises BadRequest if a
     name leads out of the folder (absolute, by `..` or by a link), or the data is missing or too short.
     """
-    names = dict.fromkeys(_check_tensor(tensor, path) for tensor in _external_tensors(model))
-    return list(names)
+    return list(dict.fromkeys(_check_tensor(tensor, path) for tensor in _external_tensors(model)))
 
 
 def _external_tensors(message: Message) -> Iterator[onnx.TensorProto]:
@@ -96,17 +94,15 @@ class OnnxFile:
 
     model: onnx.ModelProto
     path: Path
-    changed: bool = field(default=False)
+    changed: bool = False
     unnamed: list[str] = field(default_factory=list)  # inputs whose first axis has neither name nor size
 
     def load_external(self) -> None:
         """Load the data files, after `check_external`. Raises BadRequest if they cannot be read."""
-        from onnx.external_data_helper import load_external_data_for_model
-
-        if any(True for _ in _external_tensors(self.model)):
+        if any(_external_tensors(self.model)):
             self.changed = True
             with self._onnx_errors("the data of {} cannot be read"):
-                load_external_data_for_model(self.model, str(self.path.parent))
+                onnx.load_external_data_for_model(self.model, str(self.path.parent))
 
     def sort(self) -> None:
         """Sort the nodes topologically. Raises BadRequest if they have a cycle."""
@@ -114,8 +110,6 @@ class OnnxFile:
 
     def check(self) -> None:
         """Raise BadRequest if the model breaks ONNX's rules."""
-        import onnx
-
         if self.model.ByteSize() < _MAX_PARSED_BYTES:  # the checker takes no larger one; a runtime will check it
             with self._onnx_errors("{} is no valid ONNX model"):
                 onnx.checker.check_model(self.model)
@@ -123,8 +117,6 @@ class OnnxFile:
     @contextmanager
     def _onnx_errors(self, problem: str) -> Iterator[None]:
         """Map ONNX's errors about the file to BadRequest."""
-        import onnx
-
         try:
             yield
         except (ValueError, OSError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
@@ -144,9 +136,8 @@ class OnnxFile:
         if len(inputs) != len(graph.input):  # early versions list weights as inputs, too
             self.changed = True
             self.model.ir_version = max(self.model.ir_version, 4)  # before version 4 that is required
-            model_inputs = list(inputs)
             del graph.input[:]
-            graph.input.extend(model_inputs)
+            graph.input.extend(inputs)
         repeated = [name for name, count in Counter(value.name for value in graph.output).items() if count > 1]
         if repeated:
             raise BadRequest(f"{self.path} lists its output {repeated[0]} twice", fix="list each output once")
@@ -178,8 +169,6 @@ class OnnxFile:
 
     def _infer_outputs(self) -> None:
         """Declare outputs without a shape, as far as ONNX can infer it."""
-        import onnx
-
         graph = self.model.graph
         if all(value.type.tensor_type.HasField("shape") for value in graph.output):
             return
@@ -190,8 +179,6 @@ class OnnxFile:
         self.changed = True
 
     def _spec(self, value: onnx.ValueInfoProto, requested: TensorSpec | None, batch: str | None = None) -> TensorSpec:
-        import onnx
-
         value_type = value.type.WhichOneof("value")
         if value_type != "tensor_type":
             raise BadRequest(f"{self.path}: {value.name} is no tensor but a {value_type}", fix="export tensors only")
@@ -207,7 +194,8 @@ class OnnxFile:
             declared = requested.shape if shape is None and requested is not None else shape or ()
             if batch and declared[:1] == ("",):
                 self.unnamed.append(value.name)
-            axes = (_axis_name(value.name, at, batch) if axis == "" else axis for at, axis in enumerate(declared))
+            names = (batch if batch and at == 0 else f"{value.name}_{at}" for at in range(len(declared)))
+            axes = (name if axis == "" else axis for name, axis in zip(names, declared, strict=True))
             return TensorSpec(value.name, dtype, tuple(axes))
         except (ValueError, KeyError, TypeError) as error:
             raise BadRequest(f"{self.path}: {value.name}: {error}", fix="export numbers or booleans") from error
@@ -223,10 +211,3 @@ def _shape(value: onnx.ValueInfoProto) -> tuple[Axis, ...] | None:
         else ("" if dim.dim_param in _PLACEHOLDER_NAMES else dim.dim_param)
         for dim in value.type.tensor_type.shape.dim
     )
-
-
-def _axis_name(tensor: str, at: int, batch: str | None) -> str:
-    return batch if batch and at == 0 else f"{tensor}_{at}"
-
-
-__all__ = ["OnnxFile", "check_external", "parse_onnx"]

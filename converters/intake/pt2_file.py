@@ -8,27 +8,20 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 import zipfile
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 from ...models.errors import BadRequest, TransloadError
 from ...models.exported_program import load_program
 from ...models.foreign_errors import first_line
-
-if TYPE_CHECKING:
-    import torch
+from ..lazy_import import torch
+from .file_content import opened_archive
 
 _WRITE_AGAIN = "copy it again, or write it again with torch.export.save"
 _TRUSTED = "where you trust it, load it yourself and write it again with torch.export.save, from plain tensors"
 _PICKLED_OBJECTS = ("custom_obj_", "opaque_obj_")  # constants that torch unpickles without a limit
 _LIBRARIES = ("aotinductor", "executorch", "mtia")
-# Errors of zipfile, json and torch for broken files.
-_BROKEN = (
-    zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, ValueError, LookupError, TypeError,
-    AttributeError,
-)  # fmt: skip
-_MAX_RATIO = 100  # of unpacked to packed size: torch itself does not compress
 
 
 def check_pt2(path: Path) -> None:
@@ -37,19 +30,12 @@ def check_pt2(path: Path) -> None:
     Raises BadRequest if it is no complete archive of an exported program, or holds a pickle of more than tensors or a
     compiled library.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            _check_archive(archive, path)
-    except _BROKEN as error:
-        message = first_line(error)
-        raise BadRequest(f"{path} is not a whole file of torch.export.save: {message}", fix=_WRITE_AGAIN) from error
+    with opened_archive(path, "file of torch.export.save", _WRITE_AGAIN) as archive:
+        _check_archive(archive, path)
 
 
 def _check_archive(archive: zipfile.ZipFile, path: Path) -> None:
-    entries = archive.infolist()
-    if sum(entry.file_size for entry in entries) > _MAX_RATIO * max(1, path.stat().st_size):
-        raise BadRequest(f"{path} unpacks to far more than its own size", fix=_WRITE_AGAIN)
-    names = [PurePosixPath(entry.filename) for entry in entries]
+    names = [PurePosixPath(name) for name in archive.namelist()]
     if not any(name.parts[-2:-1] == ("models",) and name.suffix == ".json" for name in names):
         raise BadRequest(f"{path} holds no exported program", fix="write it with torch.export.save")
     for name in names:
@@ -76,10 +62,6 @@ def _check_tensors(data: bytes, path: Path, name: PurePosixPath) -> None:
 
     Torch.export.load would then go on with a reader that runs everything.
     """
-    import pickle
-
-    import torch
-
     if not data:
         return
     try:
@@ -97,8 +79,6 @@ def load_pt2(path: Path) -> torch.export.ExportedProgram:
 
     Raises BadRequest if torch cannot read it, ToolMissing if it needs operators of a library that is not installed.
     """
-    import torch
-
     try:
         return load_program(path)
     except TransloadError:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...models.errors import BadRequest
-from ...models.signature import BATCH, Axis, Signature, TensorSpec, served_dtype
+from ...models.signature import BATCH, Signature, TensorSpec, served_dtype
 from ...models.tensorflow_names import DEFAULT
 from .allowed_operators import ALLOWED, RESTORING, SAVING, TRUST, effect_of
 from .saved_model_proto import called_names, message_class
@@ -115,12 +115,11 @@ def _spec(
                 else "save it with tf.ensure_shape around that output",
             )
         return TensorSpec(name, dtype, requested.shape)
-    sizes: list[Axis] = [dim.size for dim in tensor.tensor_shape.dim]
-    axes = tuple(
-        size if isinstance(size, int) and size >= 0 else (batch_axis if batch_axis and at == 0 else f"{name}_{at}")
-        for at, size in enumerate(sizes)
+    axes = (
+        dim.size if dim.size >= 0 else (batch_axis if batch_axis and at == 0 else f"{name}_{at}")
+        for at, dim in enumerate(tensor.tensor_shape.dim)
     )
-    return TensorSpec(name, dtype, axes)
+    return TensorSpec(name, dtype, tuple(axes))
 
 
 def _natural_key(name: str) -> tuple[tuple[int, str], ...]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from ...models.errors import BadRequest
 from ...models.foreign_errors import first_line
@@ -15,9 +15,7 @@ from ...models.keras_model import function_of_keras
 from ...models.probes.random_inputs import sample_tensors
 from ...models.probes.sizes import example_sizes
 from ...models.signature import BATCH, Array, Signature, TensorSpec
-
-if TYPE_CHECKING:
-    import keras
+from ..lazy_import import keras, onnxruntime, tf
 
 _SAMPLES, _MORE_SAMPLES = 4, 6
 _EQUAL_SIZE = 5  # of all other axes
@@ -52,10 +50,7 @@ def check_one_batch(
             return False
         return True
 
-    for other_sizes in (
-        distinct,
-        dict.fromkeys(distinct, _EQUAL_SIZE),
-    ):  # axes under two names may also have to be equal
+    for other_sizes in (distinct, dict.fromkeys(distinct, _EQUAL_SIZE)):  # axes of two names may have to be equal
         if answers(other_sizes, ()):
             for larger in islice(_splits(list(own_axes)), _MAX_SPLITS):
                 if answers(other_sizes, larger):
@@ -65,8 +60,6 @@ def check_one_batch(
 
 def onnx_runner(path: Path) -> Run:
     """Open an ONNX file in ONNX Runtime."""
-    import onnxruntime
-
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # no warnings of sizes that contradict the file's axis names
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -76,8 +69,6 @@ def onnx_runner(path: Path) -> Run:
 def saved_model_runner(path: Path) -> Run:
     """Open a SavedModel's serving signature in TensorFlow on the CPU."""
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # TensorFlow would take all the memory of every visible GPU
-    import tensorflow as tf
-
     loaded = tf.saved_model.load(str(path))
     served = loaded.signatures["serving_default"]
     return lambda feeds: (served(**{name: tf.constant(value) for name, value in feeds.items()}), loaded)
@@ -85,8 +76,6 @@ def saved_model_runner(path: Path) -> Run:
 
 def keras_runner(model: keras.Model, signature: Signature) -> Run:
     """Return a runner that calls a Keras model as its user does."""
-    import tensorflow as tf
-
     call, names = function_of_keras(model, signature), [spec.name for spec in signature.inputs]
     return lambda feeds: call(*(tf.constant(feeds[name]) for name in names))
 

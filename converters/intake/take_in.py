@@ -7,7 +7,7 @@ reading would run (a pickle, a compiled library) is refused and never run.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from ...models.recipe import Recipe
 from ...models.signature import Axis, Signature, TensorSpec, bounds_of
 from ...models.store import digest_of
 from ..to_pytorch.pt2_signature import check_axes, describe_program, write_flat
-from .content_type import check_content
+from .file_content import check_content
 from .intake_records import ArtifactFacts, FileFacts, FileOptions
 from .keras_file import check_keras, load_checked_keras
 from .onnx_file import OnnxFile, check_external, parse_onnx
@@ -52,8 +52,8 @@ def take_in_onnx(job: Job) -> Mapping[str, Any]:
 
     Raises BadRequest if it is no complete model, or its data lies outside its own folder.
     """
-    options = FileOptions.from_json(job.options)
-    path, requested = _checked_file(options, Format.ONNX), options.inputs
+    options, path = _checked_file(job, Format.ONNX)
+    requested = options.inputs
     file = OnnxFile(parse_onnx(path), path)
     external = check_external(file.model, path)
     for name, digest in options.external.items():
@@ -77,8 +77,7 @@ def take_in_pt2(job: Job) -> Mapping[str, Any]:
 
     Raises BadRequest if it is no complete program, or reading it would run code.
     """
-    options = FileOptions.from_json(job.options)
-    path = _checked_file(options, Format.PT2)
+    options, path = _checked_file(job, Format.PT2)
     check_pt2(path)
     program = load_pt2(path)
     declared, call = describe_program(program, path)
@@ -86,12 +85,9 @@ def take_in_pt2(job: Job) -> Mapping[str, Any]:
         declared = _with_recorded_names(declared, recorded_signature(path))
     signature = apply_request(declared, options.inputs)
     check_axes(program, signature, path)
-    if call is None:
-        shutil.copyfile(path, job.out / PAYLOAD[Format.PT2])
-    else:
+    if call is not None:
         write_flat(program, signature, call, job.out)
-    write_artifact(job.out, Target(Format.PT2), signature)
-    return FileFacts(signature=signature).to_json()
+    return _store(job, Format.PT2, signature, path if call is None else None)
 
 
 def take_in_torchscript(job: Job) -> Mapping[str, Any]:
@@ -100,17 +96,14 @@ def take_in_torchscript(job: Job) -> Mapping[str, Any]:
     Raises BadRequest if it is no complete archive, holds weights without code, or could reach beyond PyTorch's
     operators.
     """
-    options = FileOptions.from_json(job.options)
-    path, requested = _checked_file(options, Format.TORCHSCRIPT), options.inputs
+    options, path = _checked_file(job, Format.TORCHSCRIPT)
     check_torchscript(path, trust=options.trust)
-    bounds_of(requested)  # raises where an axis has two
+    bounds_of(options.inputs)  # raises where an axis has two
     module = load_torchscript(path)
-    signature, call = describe_torchscript(module, requested, path)
-    if call is None:
-        return _copy_unchanged(job, path, Target(Format.TORCHSCRIPT), signature)
-    write_flat_torchscript(module, signature, call, job.out / PAYLOAD[Format.TORCHSCRIPT])
-    write_artifact(job.out, Target(Format.TORCHSCRIPT), signature)
-    return FileFacts(signature=signature).to_json()
+    signature, call = describe_torchscript(module, options.inputs, path)
+    if call is not None:
+        write_flat_torchscript(module, signature, call, job.out / PAYLOAD[Format.TORCHSCRIPT])
+    return _store(job, Format.TORCHSCRIPT, signature, path if call is None else None)
 
 
 def take_in_saved_model(job: Job) -> Mapping[str, Any]:
@@ -131,8 +124,7 @@ def take_in_saved_model(job: Job) -> Mapping[str, Any]:
             shutil.copytree(folder / part, payload / part)
     if not requested:
         check_one_batch(folder, signature.inputs, guessed_batches(declared), lambda: saved_model_runner(payload))
-    write_artifact(job.out, Target(Format.SAVED_MODEL), signature)
-    return FileFacts(signature=signature).to_json()
+    return _store(job, Format.SAVED_MODEL, signature)
 
 
 def take_in_keras(job: Job) -> Mapping[str, Any]:
@@ -140,15 +132,14 @@ def take_in_keras(job: Job) -> Mapping[str, Any]:
 
     Raises BadRequest if it is incomplete, or holds code or classes that are not Keras's own.
     """
-    options = FileOptions.from_json(job.options)
-    path = _checked_file(options, Format.KERAS)
+    options, path = _checked_file(job, Format.KERAS)
     check_keras(path)
     model, requested = load_checked_keras(path), options.inputs
     declared = signature_of_keras(model, path)
     signature = apply_request(declared, requested, guessed_batches(declared))
     if not requested:
         check_one_batch(path, signature.inputs, guessed_batches(declared), lambda: keras_runner(model, declared))
-    return _copy_unchanged(job, path, Target(Format.KERAS), signature)
+    return _store(job, Format.KERAS, signature, path)
 
 
 def take_in_tflite(job: Job) -> Mapping[str, Any]:
@@ -156,8 +147,7 @@ def take_in_tflite(job: Job) -> Mapping[str, Any]:
 
     Raises BadRequest if it is incomplete, or needs operators that LiteRT lacks.
     """
-    options = FileOptions.from_json(job.options)
-    path = _checked_file(options, Format.TFLITE)
+    options, path = _checked_file(job, Format.TFLITE)
     file = TfliteFile(path, trust=options.trust)
     if file.flex:
         raise BadRequest(
@@ -170,13 +160,14 @@ def take_in_tflite(job: Job) -> Mapping[str, Any]:
     inputs = apply_request(Signature(declared, declared), requested, unnamed).inputs  # outputs are found by calling it
     if not requested:
         check_one_batch(path, inputs, unnamed, lambda: TfliteFile(path, trust=options.trust).shapes_of)
-    return _copy_unchanged(job, path, Target(Format.TFLITE), file.signature(inputs))
+    return _store(job, Format.TFLITE, file.signature(inputs), path)
 
 
-def _copy_unchanged(job: Job, path: Path, target: Target, signature: Signature) -> Mapping[str, Any]:
-    """Copy the file unchanged as the payload of an artifact."""
-    shutil.copyfile(path, job.out / PAYLOAD[target.format])
-    write_artifact(job.out, target, signature)
+def _store(job: Job, form: Format, signature: Signature, unchanged: Path | None = None) -> Mapping[str, Any]:
+    """Write the record of the artifact, and copy its payload if that is the user's file, unchanged."""
+    if unchanged is not None:
+        shutil.copyfile(unchanged, job.out / PAYLOAD[form])
+    write_artifact(job.out, Target(form), signature)
     return FileFacts(signature=signature).to_json()
 
 
@@ -209,19 +200,16 @@ def read_checked(folder: Path, *, trust: bool = False) -> Artifact:
             raise BadRequest(f"{path} is a link, and may lead anywhere", fix="copy the artifact with its files")
     if not artifact.path.exists():
         raise BadRequest(f"{folder} lacks its {artifact.path.name}", fix=_MAKE_AGAIN)
-    form = artifact.target.format
-    if form is Format.ONNX:
-        check_external(parse_onnx(artifact.path), artifact.path)
-    elif form is Format.PT2:
-        check_pt2(artifact.path)
-    elif form is Format.TORCHSCRIPT:
-        check_torchscript(artifact.path, trust=trust)
-    elif form is Format.SAVED_MODEL:
-        read_saved_model(artifact.path, trust=trust)
-    elif form is Format.KERAS:
-        check_keras(artifact.path)
-    elif form is Format.TFLITE:
-        _check_flex_record(artifact, TfliteFile(artifact.path, trust=trust).flex)
+    payload = artifact.path
+    checks: Mapping[Format, Callable[[], object]] = {
+        Format.ONNX: lambda: check_external(parse_onnx(payload), payload),
+        Format.PT2: lambda: check_pt2(payload),
+        Format.TORCHSCRIPT: lambda: check_torchscript(payload, trust=trust),
+        Format.SAVED_MODEL: lambda: read_saved_model(payload, trust=trust),
+        Format.KERAS: lambda: check_keras(payload),
+        Format.TFLITE: lambda: _check_flex_record(artifact, TfliteFile(payload, trust=trust).flex),
+    }
+    checks[artifact.target.format]()
     return artifact
 
 
@@ -298,11 +286,12 @@ def _apply_requested_axes(spec: TensorSpec, requested: TensorSpec, axes: dict[st
         raise BadRequest(f"--input {requested} does not fit the model, which takes {spec}", fix=f"write --input {spec}")
 
 
-def _checked_file(options: FileOptions, expected: Format) -> Path:
+def _checked_file(job: Job, expected: Format) -> tuple[FileOptions, Path]:
+    options = FileOptions.from_json(job.options)
     path = Path(options.path)
     check_file(path, options.sha256)
     check_content(path, expected)
-    return path
+    return options, path
 
 
 def _checked_folder(options: FileOptions) -> Path:

@@ -1,13 +1,16 @@
 """Check of a TFLite file from an untrusted source, and its signature.
 
 A TFLite file is a table of operators and weights, and no operator of LiteRT's own opens a file or runs code. LiteRT
-verifies the file as a whole before anything of it is read. Custom operators are refused, except those of TensorFlow
-that only compute (flex_operators.py).
+verifies the file as a whole before anything of it is read. Custom operators are refused, except those that TensorFlow's
+Flex delegate runs and that only compute. Such an operator has a name like "FlexErf". The name is a label: the delegate
+runs what the operator's options say, a FlexBuffer of an operator's name and a NodeDef. Some operators of TensorFlow
+read files, write files or run Python, so all three are checked against the list for SavedModels
+(allowed_operators.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +19,20 @@ import numpy as np
 from ...models.errors import BadRequest
 from ...models.foreign_errors import first_line
 from ...models.probes.sizes import two_sizes
-from ...models.signature import BATCH, Array, Axis, Signature, TensorSpec, served_dtype
+from ...models.signature import BATCH, Array, Signature, TensorSpec, served_dtype
 from ...models.tensorflow_names import default_signature
-from ..to_tflite.tflite_signature import NamedTensor, custom_names, flex_names, inputs_and_outputs, model_of, signatures
-from .flex_operators import check_flex
+from ..lazy_import import tflite
+from ..to_tflite.flatbuffer import (
+    FLEX_PREFIX,
+    NamedTensor,
+    custom_names,
+    flex_names,
+    inputs_and_outputs,
+    model_of,
+    signatures,
+)
+from .allowed_operators import ALLOWED, TRUST, effect_of
+from .saved_model_proto import called_names, message_class
 
 _MAKE_AGAIN = "copy it again, or convert it again"
 _MAGIC, _MAGIC_AT = b"TFL3", 4
@@ -55,7 +68,7 @@ class TfliteFile:
                 fix="name the model that it was made from",
             )
         if not trust:
-            check_flex(self._model, path)
+            _check_flex(self._model, path)
 
     def inputs(self) -> tuple[TensorSpec, ...]:
         """Return the declared inputs; an open first axis is the batch.
@@ -82,12 +95,11 @@ class TfliteFile:
                              fix="convert it again with that signature alone")  # fmt: skip
 
     def _input(self, tensor: NamedTensor, detail: Mapping[str, Any]) -> TensorSpec:
-        axes: list[Axis] = [int(size) for size in detail["shape_signature"]]
-        shape = tuple(
-            size if isinstance(size, int) and size >= 0 else (BATCH if at == 0 else f"{tensor.name}_{at}")
-            for at, size in enumerate(axes)
+        shape = (
+            int(size) if size >= 0 else (BATCH if at == 0 else f"{tensor.name}_{at}")
+            for at, size in enumerate(detail["shape_signature"])
         )
-        return TensorSpec(tensor.name, self._dtype(tensor.name, detail), shape)
+        return TensorSpec(tensor.name, self._dtype(tensor.name, detail), tuple(shape))
 
     def _dtype(self, name: str, detail: Mapping[str, Any]) -> str:
         dtype = np.dtype(detail["dtype"]).name
@@ -159,3 +171,38 @@ class TfliteFile:
             self._interpreter.set_tensor(index, value)
         self._interpreter.invoke()
         return [self._interpreter.get_tensor(tensor.index).shape for tensor in outputs]
+
+
+def _check_flex(model: tflite.Model, path: Path) -> None:
+    """Raise BadRequest if a Flex operator may do more than compute, or does not say what it runs."""
+    for label, operator in _flex_operators(model):
+        for name in (label.removeprefix(FLEX_PREFIX), *_names_in_options(label, operator, path)):
+            if name not in ALLOWED:
+                runs = "" if label == FLEX_PREFIX + name else f" runs {name}, which"
+                raise BadRequest(f"{path} holds the operator {label}, which{runs} {effect_of(name)}", fix=TRUST)
+
+
+def _flex_operators(model: tflite.Model) -> Iterator[tuple[str, tflite.Operator]]:
+    """Yield the Flex operators of every subgraph with their labels."""
+    for graph in map(model.Subgraphs, range(model.SubgraphsLength())):
+        for operator in map(graph.Operators, range(graph.OperatorsLength())):
+            name = (model.OperatorCodes(operator.OpcodeIndex()).CustomCode() or b"").decode(errors="replace")
+            if name.startswith(FLEX_PREFIX):
+                yield name, operator
+
+
+def _names_in_options(label: str, operator: tflite.Operator, path: Path) -> Iterator[str]:
+    """Yield the names in an operator's options: the operator twice, and the functions in its attributes."""
+    from flatbuffers import flexbuffers
+
+    try:
+        if operator.LargeCustomOptionsSize():
+            raise ValueError("they lie outside of the table")
+        options = flexbuffers.GetRoot(bytes(operator.CustomOptionsAsNumpy())).AsVector
+        if not (options[0].IsString and options[1].IsString):
+            raise ValueError("they are no texts")
+        node = message_class("Node").FromString(bytes(options[1].AsStringBytes))
+        called = [options[0].AsString, *(function.decode() for function in called_names(node))]
+    except Exception as error:  # a FlexBuffer is not verified: reading a broken one may raise anything
+        raise BadRequest(f"{path} has options of {label} that cannot be read: {error}", fix=TRUST) from error
+    yield from called

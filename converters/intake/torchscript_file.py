@@ -16,21 +16,20 @@ import zipfile
 from collections.abc import Collection, Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...models.errors import BadRequest
 from ...models.foreign_errors import first_line
 from ...models.loading.call_convention import Call, Leaf, flat, flatten, is_flat
 from ...models.loading.infer_signature import infer_signature
 from ...models.signature import Signature, TensorSpec
+from ..lazy_import import torch
 from ..to_pytorch.model_calls import example_inputs
 from ..to_pytorch.tracing import traced
-
-if TYPE_CHECKING:
-    import torch
+from .allowed_operators import TRUST
+from .file_content import opened_archive
 
 _WRITE_AGAIN = "copy it again, or write it again with torch.jit.save"
-_TRUST = "where you trust whoever made it, give --trust"
 # Operators by which code reaches beyond tensors, on any object.
 _ESCAPES = re.compile(r"\b(save|from_file|load_tensor|rpc_async|rpc_sync|rpc_remote)\s*\(")
 _NAMESPACES = frozenset(("aten", "prim", "prims", "quantized", "mkldnn", "mkldnn_prepacked", "sparse", "torchvision"))
@@ -38,9 +37,6 @@ _OPERATOR = re.compile(r"\bops\s*\.\s*(\w+)\s*\.\s*(\w+)")
 _CLASSES = frozenset(("quantized", "sparse", "xnnpack", "mkldnn"))
 _CLASS = re.compile(r"\btorch\s*\.\s*classes\s*\.\s*(\w+)\s*\.\s*(\w+)")
 _PICKLED = ("__torch__", "torch", "collections")  # packages that an archive may name; PyTorch makes these itself
-# Errors of zipfile, pickletools and torch for broken files.
-_BROKEN = (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, ValueError, LookupError)
-_MAX_RATIO = 100  # of unpacked to packed size: torch itself does not compress
 
 
 def check_torchscript(path: Path, *, trust: bool = False) -> None:
@@ -50,11 +46,8 @@ def check_torchscript(path: Path, *, trust: bool = False) -> None:
     """
     if not zipfile.is_zipfile(path):
         raise _refuse_other_file(path)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            _check_archive(archive, path, trust=trust)
-    except _BROKEN as error:
-        raise BadRequest(f"{path} is not a whole TorchScript archive: {first_line(error)}", fix=_WRITE_AGAIN) from error
+    with opened_archive(path, "TorchScript archive", _WRITE_AGAIN) as archive:
+        _check_archive(archive, path, trust=trust)
 
 
 def _refuse_other_file(path: Path) -> BadRequest:
@@ -73,10 +66,7 @@ def _refuse_checkpoint(path: Path) -> BadRequest:
 
 
 def _check_archive(archive: zipfile.ZipFile, path: Path, *, trust: bool) -> None:
-    entries = archive.infolist()
-    if sum(entry.file_size for entry in entries) > _MAX_RATIO * max(1, path.stat().st_size):
-        raise BadRequest(f"{path} unpacks to far more than its own size", fix=_WRITE_AGAIN)
-    names = [PurePosixPath(entry.filename) for entry in entries]
+    names = [PurePosixPath(name) for name in archive.namelist()]
     if len(set(names)) != len(names):
         raise BadRequest(f"{path} holds a file twice", fix=_WRITE_AGAIN)
     inner = {"/".join(name.parts[1:]): name for name in names}
@@ -115,7 +105,7 @@ def _pickled_names(content: bytes) -> Iterator[str]:
 def _check_code(code: str, path: Path, name: PurePosixPath) -> None:
     operator = next(_escaping_operators(code), None)
     if operator:
-        raise BadRequest(f"{path} calls {operator} ({name}), which may do more than compute", fix=_TRUST)
+        raise BadRequest(f"{path} calls {operator} ({name}), which may do more than compute", fix=TRUST)
 
 
 def _escaping_operators(code: str) -> Iterator[str]:
@@ -129,8 +119,6 @@ def load_torchscript(path: Path) -> torch.jit.ScriptModule:
 
     Raises BadRequest if torch cannot read it.
     """
-    import torch
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # TorchScript is deprecated, but still served
         try:
@@ -195,7 +183,6 @@ def _watched_module(module: torch.jit.ScriptModule, path: Path) -> torch.nn.Modu
 
     The wrapper raises BadRequest when it returns more than tensors.
     """
-    import torch
 
     class WatchedModule(torch.nn.Module):
         plain = True
@@ -219,8 +206,6 @@ def write_flat_torchscript(module: torch.jit.ScriptModule, signature: Signature,
 
     The trace keeps the call of the module as a call, with all its branches and loops.
     """
-    import torch
-
     flat_module = traced(flat(module, call), example_inputs(signature))
     torch.jit.save(flat_module, str(file))
 

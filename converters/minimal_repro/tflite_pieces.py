@@ -18,8 +18,7 @@ import numpy as np
 from ...models.formats import Format
 from ...models.signature import DTYPES, Array, TensorSpec
 from ..to_saved_model.saved_model_from_onnx import SIGNATURE
-from ..to_tflite.flatbuffer import main_operators
-from ..to_tflite.tflite_signature import inputs_and_outputs, model_of, packed, with_unique_names
+from ..to_tflite.flatbuffer import inputs_and_outputs, main_operators, model_of, packed, with_unique_names
 from .graph_pieces import GraphCutter, GraphPiece, spec_of
 
 if TYPE_CHECKING:

@@ -12,11 +12,10 @@ MODULES = {  # by name, the module that has it
     **dict.fromkeys(("ConvTranspose", "Pad", "PoolOp"), "tf2onnx.onnx_opset.nn"),
     **dict.fromkeys(("MatrixDiag", "MatrixDiagPartV2V3"), "tf2onnx.onnx_opset.tensor"),
     **dict.fromkeys(("optimizer", "tfonnx", "utils"), "tf2onnx"),
-    **dict.fromkeys(("tf_op", "tfl_op"), "tf2onnx.handler"),
-    "TflDirectOp": "tf2onnx.tflite_handlers.tfl_direct",
     "TflWhile": "tf2onnx.tflite_handlers.tfl_controlflow",
     "find_function": "tf2onnx.tf_loader",
     "process_tf_graph": "tf2onnx.tfonnx",
+    "tf_op": "tf2onnx.handler",
 }
 
 

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-from .subgraphs import graphs_inside
-
-if TYPE_CHECKING:
-    import onnx
+from ..lazy_import import onnx
+from .finish_model import graphs_inside
 
 _LENGTH_DELIMITED = 2  # protobuf's wire type of bytes and of messages
 _FIELD_LIMIT = 1 << 29  # protobuf's bound of field numbers
@@ -25,7 +23,6 @@ _Bytes: TypeAlias = "bytes | memoryview"  # a memoryview of a mapped file
 
 def embed_weights(path: Path, max_bytes: int) -> None:
     """Move the weights that onnx_ir wrote to `<path>.data` into the model at `path`, unless they exceed `max_bytes`."""
-    import onnx
     from onnx.external_data_helper import load_external_data_for_tensor
 
     beside = path.with_name(f"{path.name}.data")

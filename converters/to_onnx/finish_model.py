@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...models.artifact import write_artifact
 from ...models.errors import Refused
-from ...models.formats import Format, Target
+from ...models.formats import PAYLOAD, Format, Target
 from ...models.probes.sizes import empty_axes
 from ...models.signature import Signature, TensorSpec
-from .empty_axes import keep_zeros
-from .reduction_axes import count_from_the_front
+from ..lazy_import import onnx
+from ..onnx_graph.graph import graphs_in
+from .empty_axes import count_from_the_front, keep_zeros
 from .scripted_dtypes import insert_casts
-from .subgraphs import forget_sizes, graphs_inside
-
-if TYPE_CHECKING:
-    import onnx
 
 PROTOBUF_LIMIT_BYTES = 1_900_000_000
 
@@ -37,10 +34,9 @@ def output_alias(spec: TensorSpec) -> str:
     return f"transload.output.{spec.name}"
 
 
-def finish(out: Path, path: Path, signature: Signature) -> Mapping[str, Any]:
-    """Give inputs and outputs the signature's names and axes, repair and check the model, and write its record."""
-    import onnx
-
+def finish(out: Path, signature: Signature) -> Mapping[str, Any]:
+    """Give inputs and outputs the signature's names and axes, repair and check the model in `out`, write its record."""
+    path = out / PAYLOAD[Format.ONNX]
     model = onnx.load(path, load_external_data=False)
     empty = empty_axes(signature.inputs)
     never_empty: set[str] = set()
@@ -57,7 +53,7 @@ def finish(out: Path, path: Path, signature: Signature) -> Mapping[str, Any]:
             _rename_output(model.graph, value.name, spec.name)
         declare(value, spec)
     insert_casts(model)
-    forget_sizes(model.graph)
+    _forget_sizes(model.graph)
     if empty:
         keep_zeros(model.graph, opset_of(model))
     count_from_the_front(model, never_empty - {""})
@@ -103,8 +99,6 @@ def declare(value: onnx.ValueInfoProto, spec: TensorSpec) -> None:
 
 def save(model: onnx.ModelProto, path: Path) -> None:
     """Write a model; above protobuf's 2 GB its weights go into one file beside it."""
-    import onnx
-
     large = model.ByteSize() > PROTOBUF_LIMIT_BYTES
     onnx.save_model(model, path, save_as_external_data=large, location=f"{path.name}.data" if large else None)
 
@@ -112,3 +106,32 @@ def save(model: onnx.ModelProto, path: Path) -> None:
 def opset_of(model: onnx.ModelProto) -> int:
     """Return the version of the standard operators that the model uses."""
     return max((opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")), default=0)
+
+
+def graphs_inside(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.GraphProto]:
+    """Yield every graph inside these nodes, the bodies of loops and the branches of conditions, at any depth."""
+    for graph in (graph for node in nodes for attribute in node.attribute for graph in graphs_in(attribute)):
+        yield graph
+        yield from graphs_inside(graph.node)
+
+
+def nodes_of(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """Yield the nodes of a graph, each followed by the nodes of the graphs inside it."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for inner in graphs_in(attribute):
+                yield from nodes_of(inner)
+
+
+def _forget_sizes(graph: onnx.GraphProto) -> None:
+    """Remove the names of sizes from every graph inside another.
+
+    Torch's older exporter gives one name to sizes that differ, as the widths of a loop's two states, and ONNX Runtime
+    then lets their tensors share memory.
+    """
+    for body in graphs_inside(graph.node):
+        for value in (*body.input, *body.output, *body.value_info):
+            for size in value.type.tensor_type.shape.dim:
+                if size.dim_param:
+                    size.Clear()

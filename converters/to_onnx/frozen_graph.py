@@ -9,15 +9,14 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from ...models.errors import Refused
+from ..lazy_import import tf
 from ..patches import private_tensorflow
-from ..to_saved_model.saved_model_from_onnx import SIGNATURE, write_with_links
+from ..to_saved_model.saved_model_from_onnx import SIGNATURE, read_program, write_with_links
 from ..to_saved_model.simplify import simplify_operators
 from .finish_model import PROTOBUF_LIMIT_BYTES
 
 if TYPE_CHECKING:
-    import tensorflow as tf
     from tensorflow.core.framework.function_pb2 import FunctionDef
-    from tensorflow.core.framework.node_def_pb2 import NodeDef
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
     from tensorflow.python.trackable.autotrackable import AutoTrackable
 
@@ -38,8 +37,6 @@ def freeze(path: Path) -> FrozenGraph:
 
     Raises Refused if the model is too large for one graph, or keeps other state than variables.
     """
-    import tensorflow as tf
-
     loaded = _load_uncompiled(path)
     function = loaded.signatures[SIGNATURE]
     weights_bytes = sum(tensor.shape.num_elements() * tensor.dtype.size for tensor in function.graph.variables)
@@ -68,10 +65,7 @@ def _load_uncompiled(path: Path) -> AutoTrackable:
 
     Keras has its grouped convolutions compiled by XLA, because TensorFlow's own kernels lack them on the CPU.
     """
-    import tensorflow as tf
-    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
-
-    model = SavedModel.FromString((path / "saved_model.pb").read_bytes())
+    model = read_program(path)
     compiled = [owner.attr for owner in _functions_and_nodes(model) if _COMPILED in owner.attr]
     if not simplify_operators(model) and not compiled:
         return tf.saved_model.load(str(path))
@@ -82,7 +76,7 @@ def _load_uncompiled(path: Path) -> AutoTrackable:
         return tf.saved_model.load(folder)
 
 
-def _functions_and_nodes(model: SavedModel) -> Iterator[FunctionDef | NodeDef]:
+def _functions_and_nodes(model: SavedModel) -> Iterator[FunctionDef | tf.compat.v1.NodeDef]:
     """Yield everything in a SavedModel that has attributes."""
     for graph in model.meta_graphs:
         yield from graph.graph_def.node

@@ -11,6 +11,7 @@ from ...models.exported_program import load_program
 from ...models.formats import PAYLOAD, Format
 from ...models.job import Job
 from ..conversion_records import OnnxExportOptions
+from ..lazy_import import torch
 from ..patches.torch_onnx_dynamo.complex_numbers import complex_refused, register_complex_translations
 from ..patches.torch_onnx_dynamo.constant_algebra import fold_constant_algebra
 from ..patches.torch_onnx_dynamo.translations import exact_rewriting, translations
@@ -23,8 +24,6 @@ DYNAMO_OPSET = 20  # has Gelu and GridSample as operators, and onnxruntime and T
 
 def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
     """Export the captured program in inputs["source"], by default at DYNAMO_OPSET: OnnxExportOptions."""
-    import torch
-
     source = read_artifact(job.inputs["source"])
     check_names_differ(source.signature)
     program = load_program(source.path)
@@ -50,6 +49,6 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
         raise Refused("torch.onnx.export returned no program", fix="read the log of this step")
     path = job.out / PAYLOAD[Format.ONNX]
     exported.save(str(path), external_data=True)  # weights go to a file beside it without a copy in memory
-    facts = finish(job.out, path, source.signature)
+    facts = finish(job.out, source.signature)
     embed_weights(path, PROTOBUF_LIMIT_BYTES)
     return facts

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...models.formats import PAYLOAD, Format
 from ...models.job import Job
 from ...models.signature import Signature
 from ...models.sources import read_source
 from ..conversion_records import OnnxExportOptions
+from ..lazy_import import torch
 from ..patches.torch_export.temporary_settings import followed_data, unchecked_distributions
 from ..patches.torch_export.traced_replacements import swap_traced_functions
 from ..patches.torch_onnx_torchscript.multi_index import without_idle_slices
@@ -21,9 +21,6 @@ from ..to_pytorch.model_calls import example_inputs
 from ..to_pytorch.tracing import returning_tuple, script_or_module
 from .finish_model import check_names_differ, finish
 
-if TYPE_CHECKING:
-    import torch
-
 TORCHSCRIPT_OPSET = 17
 
 
@@ -32,8 +29,6 @@ def onnx_from_source(job: Job) -> Mapping[str, Any]:
 
     A model whose control flow may depend on data is compiled first. Facts: note, a warning about a trace.
     """
-    import torch
-
     source = read_source(job.inputs["source"])
     check_names_differ(source.signature)
     inputs = example_inputs(source.signature)
@@ -49,25 +44,21 @@ def onnx_from_source(job: Job) -> Mapping[str, Any]:
         warnings.simplefilter("ignore", DeprecationWarning)  # of the exporter itself, which is used on purpose
         if isinstance(model, torch.jit.ScriptModule):
             model = returning_tuple(model, source.signature)
-        path = write_by_older_exporter(job, model, inputs, source.signature)
-    return {**finish(job.out, path, source.signature), "note": note}
+        write_by_older_exporter(job, model, inputs, source.signature)
+    return {**finish(job.out, source.signature), "note": note}
 
 
 def write_by_older_exporter(
     job: Job, model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], signature: Signature
-) -> Path:
+) -> None:
     """Export a module, by default at TORCHSCRIPT_OPSET; the caller finishes the model."""
-    import torch
-
-    path = job.out / PAYLOAD[Format.ONNX]
     torch.onnx.export(
         model,
         inputs,
-        str(path),
+        str(job.out / PAYLOAD[Format.ONNX]),
         dynamo=False,
         opset_version=OnnxExportOptions.from_json(job.options).opset or TORCHSCRIPT_OPSET,
         input_names=[spec.name for spec in signature.inputs],
         output_names=[spec.name for spec in signature.outputs],
         dynamic_axes={spec.name: spec.dynamic_axes for spec in (*signature.inputs, *signature.outputs)},
     )
-    return path

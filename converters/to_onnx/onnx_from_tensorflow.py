@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,18 +23,14 @@ from ...models.foreign_errors import first_line
 from ...models.formats import PAYLOAD, Format
 from ...models.job import Job
 from ...models.signature import Signature, TensorSpec
+from ..lazy_import import onnx, tf
 from ..patches import private_tf2onnx
 from ..patches.tf2onnx.complex_pairs import rewrite_complex_as_pairs
 from ..patches.tf2onnx.registry import register
-from ..to_tflite.lost_copies import with_floats_joined
-from ..to_tflite.tflite_signature import inputs_and_outputs, model_of, quantising_operators, with_unique_names
-from .finish_model import declare, finish, rename_value, save
+from ..to_tflite.flatbuffer import inputs_and_outputs, model_of, quantising_operators, with_unique_names
+from ..to_tflite.xnnpack_workarounds import with_floats_joined
+from .finish_model import declare, finish, nodes_of, rename_value, save
 from .frozen_graph import FrozenGraph, freeze
-from .subgraphs import nodes_of
-
-if TYPE_CHECKING:
-    import onnx
-    from tensorflow.core.framework.graph_pb2 import GraphDef
 
 _INNER_PREFIX = "transload.inner."
 OPSET = 18  # the newest that tf2onnx 1.17 writes
@@ -62,13 +58,14 @@ def onnx_from_tflite(job: Job) -> Mapping[str, Any]:
     Raises Refused if tf2onnx lacks an operator, or LiteRT quantises an operator's inputs while it runs.
     """
     source = read_artifact(job.inputs["source"])
-    if quantising := quantising_operators(model_of(source.path.read_bytes())):
+    content = source.path.read_bytes()
+    if quantising := quantising_operators(content):
         raise Refused(
             f"LiteRT rounds what {', '.join(quantising)} of this file take to 8 bits in each call (dynamic range), and "
             "no ONNX rounds alike",
             fix="name the model that this file was made from, or convert that one to float32, or in full to int8",
         )
-    flat = with_unique_names(with_floats_joined(source.path.read_bytes()))  # tf2onnx identifies tensors by name
+    flat = with_unique_names(with_floats_joined(content))  # tf2onnx identifies tensors by name
     path = Path("given.tflite")
     path.write_bytes(flat)
     inputs, outputs = ({tensor.name: tensor.tensor for tensor in side} for side in inputs_and_outputs(model_of(flat)))
@@ -81,12 +78,10 @@ def _convert(
     inputs: Mapping[str, str],
     outputs: Mapping[str, str],
     *,
-    graph_def: GraphDef | None = None,
+    graph_def: tf.compat.v1.GraphDef | None = None,
     tflite: Path | None = None,
 ) -> Mapping[str, Any]:
     """Run tf2onnx on a graph or a file. `inputs`, `outputs`: the tensors' names by the signature's names."""
-    import tensorflow as tf
-
     register()
     logging.getLogger("tf2onnx").setLevel(logging.WARNING)
     with tf.Graph().as_default() as graph, warnings.catch_warnings(), _naming_failed_operators():
@@ -104,9 +99,8 @@ def _convert(
         model = private_tf2onnx.optimizer.optimize_graph(converted).make_model("transload")
     _check_operators(model)
     _apply_names(model.graph, signature, inputs, outputs)
-    path = job.out / PAYLOAD[Format.ONNX]
-    save(model, path)
-    return {**finish(job.out, path, signature), "version": metadata.version("tf2onnx")}
+    save(model, job.out / PAYLOAD[Format.ONNX])
+    return {**finish(job.out, signature), "version": metadata.version("tf2onnx")}
 
 
 @contextmanager
@@ -148,8 +142,6 @@ def _ordered_tensors(side: str, specs: Sequence[TensorSpec], tensors: Mapping[st
 
 def _check_dtypes(frozen: FrozenGraph) -> None:
     """Raise Refused for bfloat16, which tf2onnx lacks."""
-    import tensorflow as tf
-
     halves = [op for op in frozen.graph.get_operations() if tf.bfloat16 in {out.dtype for out in op.outputs}]
     if halves:
         raise Refused(
@@ -160,8 +152,6 @@ def _check_dtypes(frozen: FrozenGraph) -> None:
 
 def _check_operators(model: onnx.ModelProto) -> None:
     """Raise Refused for operators of TensorFlow's that tf2onnx left in the model while reporting success."""
-    import onnx
-
     known = {
         schema.name
         for schema in onnx.defs.get_all_schemas()
@@ -181,8 +171,6 @@ def _apply_names(
 
     In TFLite one tensor may be several outputs, or an input and an output; ONNX needs a node between.
     """
-    import onnx
-
     if shared := {spec.name for spec in signature.inputs} & {spec.name for spec in signature.outputs}:
         raise Refused(
             f"an input and an output are both called {min(shared)}, and ONNX tells values apart by their names",
@@ -222,8 +210,6 @@ def _prefix(graph: onnx.GraphProto, signature: Signature, tensors: Mapping[str, 
 
 def _declaration(spec: TensorSpec, converted: onnx.ValueInfoProto | None) -> onnx.ValueInfoProto:
     """Return the declaration of an input or output; tf2onnx drops that of an input that nothing reads."""
-    import onnx
-
     value = onnx.ValueInfoProto(name=spec.name)
     element_type = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(spec.dtype))
     value.type.tensor_type.elem_type = converted.type.tensor_type.elem_type if converted else element_type

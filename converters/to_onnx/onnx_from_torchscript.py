@@ -5,11 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...models.artifact import read_artifact
 from ...models.errors import Refused
 from ...models.job import Job
+from ..lazy_import import torch
 from ..patches.torch_onnx_torchscript.multi_index import without_idle_slices
 from ..patches.torch_onnx_torchscript.symbolics import mend_older_exporter
 from ..to_pytorch.model_calls import example_inputs
@@ -17,9 +18,6 @@ from ..to_pytorch.pt2_from_torchscript import load_archive
 from ..to_pytorch.tracing import returning_tuple
 from .finish_model import check_names_differ, finish
 from .onnx_from_source import write_by_older_exporter
-
-if TYPE_CHECKING:
-    import torch
 
 
 def onnx_from_torchscript(job: Job) -> Mapping[str, Any]:
@@ -31,8 +29,8 @@ def onnx_from_torchscript(job: Job) -> Mapping[str, Any]:
     with _explaining_compiled_attention(module), warnings.catch_warnings(), without_idle_slices():
         warnings.simplefilter("ignore", DeprecationWarning)  # of the exporter and of TorchScript, used on purpose
         traced = returning_tuple(module, source.signature)
-        path = write_by_older_exporter(job, traced, example_inputs(source.signature), source.signature)
-    return finish(job.out, path, source.signature)
+        write_by_older_exporter(job, traced, example_inputs(source.signature), source.signature)
+    return finish(job.out, source.signature)
 
 
 @contextmanager

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from ...models.artifact import read_artifact, write_artifact
-from ...models.dataset import Dataset, read_dataset
+from ...models.dataset import CALIBRATION, Dataset, read_dataset
 from ...models.formats import PAYLOAD, Format, Precision, Target
 from ...models.job import Job
 from ...models.probes.feeds import make_feeds, split_into_calls
 from ...models.probes.sizes import bounds_within
 from ...models.signature import Array, Signature
+from ..lazy_import import onnx
 from ..onnx_graph.topological_order import sort_nodes
 from .finish_model import save
 
 CALIBRATION_BATCH = 32
-
-
-class _CalibrationReader:
-    """Calibration data as onnxruntime reads it: an iterator that ends with None."""
-
-    def __init__(self, data: Dataset, signature: Signature) -> None:
-        self._batches = _batches(data, signature)
-
-    def get_next(self) -> dict[str, Array] | None:
-        return next(self._batches, None)
 
 
 def _batches(data: Dataset, signature: Signature) -> Iterator[dict[str, Array]]:
@@ -41,14 +34,15 @@ def onnx_int8_from_onnx(job: Job) -> Mapping[str, Any]:
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
     source = read_artifact(job.inputs["source"])
-    data = read_dataset(job.inputs["data"] / "calibration.npz", source.signature.inputs)
+    data = read_dataset(job.inputs["data"] / CALIBRATION, source.signature.inputs)
+    reader = SimpleNamespace(get_next=partial(next, _batches(data, source.signature), None))
     # Without preprocessing a dynamo export has unknown inner shapes, and operators silently stay in float.
     ready = Path("preprocessed.onnx")
     quant_pre_process(str(source.path), str(ready), skip_symbolic_shape=True)
     quantize_static(
         str(ready),
         str(job.out / PAYLOAD[Format.ONNX]),
-        _CalibrationReader(data, source.signature),
+        reader,
         quant_format=QuantFormat.QDQ,
         activation_type=QuantType.QUInt8,
         weight_type=QuantType.QInt8,
@@ -61,7 +55,6 @@ def onnx_int8_from_onnx(job: Job) -> Mapping[str, Any]:
 
 def onnx_fp16_from_onnx(job: Job) -> Mapping[str, Any]:
     """Convert weights and arithmetic to float16 between float32 inputs and outputs."""
-    import onnx
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
     source = read_artifact(job.inputs["source"])

@@ -10,10 +10,14 @@ as PyTorch does.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TYPE_CHECKING, TypeAlias
 
+from ..lazy_import import onnx
+
 if TYPE_CHECKING:
-    import onnx
     from onnx.defs import OpSchema
 
 _FLOAT, _INT64, _BOOL, _DOUBLE, _HALF, _BFLOAT16 = 1, 7, 9, 11, 10, 16  # of onnx.TensorProto
@@ -31,71 +35,67 @@ def insert_casts(model: onnx.ModelProto) -> None:
 
     The rules are those of torch.result_type: a scalar gives way to a tensor of its category (bool, integer, float).
     """
-    from onnx import helper
-
     graph = model.graph
     types: Types = {value.name: value.type for value in graph.input}
     for tensor in graph.initializer:
-        types[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
-    inserter = _CastInserter({opset.domain: opset.version for opset in model.opset_import}, model.ir_version)
-    inserter.visit_graph(graph, types)
+        types[tensor.name] = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+    opsets = {opset.domain: opset.version for opset in model.opset_import}
+    _CastInserter(types, opsets, model.ir_version, count(1)).visit(graph)
     for value in (*graph.output, *graph.value_info):
         _declare_dtype(value, types)
 
 
+@dataclass
 class _CastInserter:
-    def __init__(self, opsets: Mapping[str, int], ir_version: int) -> None:
-        self._opsets, self._ir_version = dict(opsets), ir_version
-        self._count = 0
+    """Rewriter of one graph. `types`: of the values that it sees; the types of its own values are added."""
 
-    def visit_graph(self, graph: onnx.GraphProto, types: Types) -> None:
-        """Insert casts into a graph. `types` knows the values that it sees; the types of its own values are added."""
-        nodes = list(graph.node)
-        output_nodes: list[onnx.NodeProto] = []
-        for node in nodes:
+    types: Types
+    opsets: Mapping[str, int]
+    ir_version: int
+    numbers: Iterator[int]  # of new names, for the whole model
+    nodes: list[onnx.NodeProto] = field(default_factory=list)  # as rewritten
+
+    def inside(self, types: Types) -> _CastInserter:
+        """Return a rewriter of a graph inside this one."""
+        return replace(self, types=types, nodes=[])
+
+    def visit(self, graph: onnx.GraphProto) -> None:
+        """Insert casts into the graph."""
+        for node in graph.node:
             if node.op_type == "Loop":
-                self._visit_loop(node, types, output_nodes)
+                self._visit_loop(node)
+                self.nodes.append(node)
             elif node.op_type == "If":
-                self._visit_branches(node, types)
+                self._visit_branches(node)
+                self.nodes.append(node)
             else:
-                self._visit_node(node, types, output_nodes)
-                continue
-            output_nodes.append(node)
+                self._visit_node(node)
         del graph.node[:]
-        graph.node.extend(output_nodes)
+        graph.node.extend(self.nodes)
 
-    def _visit_node(self, node: onnx.NodeProto, types: Types, output_nodes: list[onnx.NodeProto]) -> None:
-        import onnx
-
+    def _visit_node(self, node: onnx.NodeProto) -> None:
         try:
-            schema = onnx.defs.get_schema(node.op_type, self._opsets.get(node.domain, 1), node.domain)
+            schema = onnx.defs.get_schema(node.op_type, self.opsets.get(node.domain, 1), node.domain)
         except onnx.defs.SchemaError:
-            output_nodes.append(node)
+            self.nodes.append(node)
             return
-        before = {name: _dtype_of(types[name]) for name in node.input if name in types}
+        before = {name: _dtype_of(self.types[name]) for name in node.input if name in self.types}
         rounded: set[str] = set()
-        if all(map(types.__contains__, filter(None, node.input))):
+        if all(map(self.types.__contains__, filter(None, node.input))):
             for positions in _input_groups(schema, node):
-                if self._unify_inputs(schema, node, positions, types, output_nodes) == _BFLOAT16:
+                if self._unify_inputs(schema, node, positions) == _BFLOAT16:
                     rounded.add(_formal_parameter(schema.inputs, positions[0]).type_str)
-        output_nodes.append(node)
-        self._infer(schema, node, types)
+        self.nodes.append(node)
+        self._infer(schema, node)
         for at, name in enumerate(node.output):
-            if name in types and _formal_parameter(schema.outputs, at).type_str in rounded:
-                node.output[at] = self._round_to_bfloat16(name, types, output_nodes)
+            if name in self.types and _formal_parameter(schema.outputs, at).type_str in rounded:
+                node.output[at] = self._round_to_bfloat16(name)
         if node.op_type not in _SUMMING and before and set(before.values()) == {_BOOL}:
-            self._back_to_booleans(node, types, output_nodes)
+            self._back_to_booleans(node)
 
-    def _unify_inputs(
-        self,
-        schema: OpSchema,
-        node: onnx.NodeProto,
-        positions: Sequence[int],
-        types: Types,
-        output_nodes: list[onnx.NodeProto],
-    ) -> int | None:
+    def _unify_inputs(self, schema: OpSchema, node: onnx.NodeProto, positions: Sequence[int]) -> int | None:
         """Give inputs of a node, which must have one type, the dtype that PyTorch computes in, and return it."""
-        input_types = [types[node.input[at]] for at in positions]
+        input_types = [self.types[node.input[at]] for at in positions]
         if node.op_type == "Cast" or not all(candidate.HasField("tensor_type") for candidate in input_types):
             return None
         dtype = _dtype_of(input_types[0]) if node.op_type in _TYPED_BY_FIRST_INPUT else _promoted(input_types)
@@ -103,8 +103,8 @@ class _CastInserter:
             return None
         if dtype == _BFLOAT16:
             for at in positions:
-                self._cast_input(_BFLOAT16, node, at, types, output_nodes)
-                self._cast_input(_FLOAT, node, at, types, output_nodes)
+                self._cast_input(_BFLOAT16, node, at)
+                self._cast_input(_FLOAT, node, at)
             return dtype
         allowed = _allowed(schema, positions[0])
         if dtype not in allowed:
@@ -113,131 +113,109 @@ class _CastInserter:
                 return dtype
             dtype = next((candidate for candidate in _substitutes(dtype, input_types) if candidate in allowed), dtype)
         for at in positions:
-            self._cast_input(dtype, node, at, types, output_nodes)
+            self._cast_input(dtype, node, at)
         return dtype
 
-    def _cast_input(
-        self, dtype: int, node: onnx.NodeProto, at: int, types: Types, output_nodes: list[onnx.NodeProto]
-    ) -> None:
-        if _dtype_of(types[node.input[at]]) != dtype:
-            node.input[at] = self._cast(node.input[at], dtype, types, output_nodes)
+    def _cast_input(self, dtype: int, node: onnx.NodeProto, at: int) -> None:
+        if _dtype_of(self.types[node.input[at]]) != dtype:
+            node.input[at] = self._cast(node.input[at], dtype)
 
-    def _infer(self, schema: OpSchema, node: onnx.NodeProto, types: Types) -> None:
-        import onnx
-
-        input_types = {name: types[name] for name in node.input if name in types}
+    def _infer(self, schema: OpSchema, node: onnx.NodeProto) -> None:
+        input_types = {name: self.types[name] for name in node.input if name in self.types}
         if len(input_types) < len({*filter(None, node.input)}):
             return
-        try:
-            types.update(
-                onnx.shape_inference.infer_node_outputs(
-                    schema,
-                    node,
-                    input_types,
-                    opset_imports=[onnx.helper.make_opsetid(*item) for item in self._opsets.items()],
-                    ir_version=self._ir_version,
-                )
+        opsets = [onnx.helper.make_opsetid(*item) for item in self.opsets.items()]
+        with suppress(Exception):  # the types of its results, and what depends on them, stay unknown
+            self.types |= onnx.shape_inference.infer_node_outputs(
+                schema, node, input_types, opset_imports=opsets, ir_version=self.ir_version
             )
-        except Exception:  # noqa: BLE001  (the types of its results, and what depends on them, stay unknown)
-            return
 
-    def _round_to_bfloat16(self, name: str, types: Types, output_nodes: list[onnx.NodeProto]) -> str:
+    def _round_to_bfloat16(self, name: str) -> str:
         """Make a value the computed float32 result rounded to bfloat16; return the name of the float32 value."""
-        from onnx import helper
-
         exact = self._unused_name(name)
-        types[exact] = types[name]
-        output_nodes.append(helper.make_node("Cast", [exact], [name], f"{exact}.rounded", to=_BFLOAT16))
-        types[name] = type(types[exact])()
-        types[name].CopyFrom(types[exact])
-        types[name].tensor_type.elem_type = _BFLOAT16
+        self.types[exact] = self.types[name]
+        self._append_cast(exact, name, f"{exact}.rounded", _BFLOAT16)
         return exact
 
-    def _back_to_booleans(self, node: onnx.NodeProto, types: Types, output_nodes: list[onnx.NodeProto]) -> None:
+    def _back_to_booleans(self, node: onnx.NodeProto) -> None:
         """Cast a result that was computed from booleans in integers: `a + b` and `a * b` are booleans in PyTorch."""
         name = node.output[0]
-        if node.op_type not in _LOGICAL_ON_BOOLEANS or name not in types or _dtype_of(types[name]) != _INT64:
+        if node.op_type not in _LOGICAL_ON_BOOLEANS or name not in self.types or _dtype_of(self.types[name]) != _INT64:
             return
         node.output[0] = self._unused_name(name)
-        types[node.output[0]] = types[name]
-        as_bool = self._cast(node.output[0], _BOOL, types, output_nodes)
-        output_nodes[-1].output[0] = name
-        types[name] = types.pop(as_bool)
+        self.types[node.output[0]] = self.types[name]
+        self._append_cast(node.output[0], name, self._unused_name(node.output[0]), _BOOL)
 
-    def _visit_loop(self, node: onnx.NodeProto, types: Types, output_nodes: list[onnx.NodeProto]) -> None:
+    def _visit_loop(self, node: onnx.NodeProto) -> None:
         """Give every state of a loop, from the beginning, the dtype that the body turns it into."""
         body = next(attribute.g for attribute in node.attribute if attribute.name == "body")
-        inner: Types = {}
         for _ in range(_MAX_TYPES_OF_STATE):
-            inner = {**types, **_body_types(body, node, types)}
-            self.visit_graph(body, inner)
-            states = range(2, len(node.input))
-            changed = [self._unify_state(node, body, at, (types, inner), output_nodes) for at in states]
+            inner = self.inside({**self.types, **_body_types(body, node, self.types)})
+            inner.visit(body)
+            changed = [self._unify_state(node, body, at, inner) for at in range(2, len(node.input))]
             if not any(changed):
                 break
-        self._declare_dtypes(body, inner)
+        inner.declare(body)
         for value, name in zip(body.output[1:], node.output, strict=True):
-            if value.name in inner:
-                types[name] = _without_sizes(inner[value.name])
+            if value.name in inner.types:
+                self.types[name] = _without_sizes(inner.types[value.name])
 
-    def _unify_state(
-        self, node: onnx.NodeProto, body: onnx.GraphProto, at: int, known: tuple[Types, Types],
-        output_nodes: list[onnx.NodeProto],
-    ) -> bool:  # fmt: skip
+    def _unify_state(self, node: onnx.NodeProto, body: onnx.GraphProto, at: int, inner: _CastInserter) -> bool:
         """Give a state one dtype before the loop and after each step; return whether the one before it changed."""
-        types, inner = known
-        first, last = types.get(node.input[at]), inner.get(body.output[at - 1].name)
+        first, last = self.types.get(node.input[at]), inner.types.get(body.output[at - 1].name)
         if not (first and last and first.HasField("tensor_type") and last.HasField("tensor_type")):
             return False
         dtype = _promoted([_without_sizes(first), _without_sizes(last)])
         if dtype is None:
             return False
         if _dtype_of(last) != dtype:
-            self._cast_output(body, at - 1, dtype, inner)
+            inner.cast_output(body, at - 1, dtype)
         if _dtype_of(first) == dtype:
             return False
-        node.input[at] = self._cast(node.input[at], dtype, types, output_nodes)
+        node.input[at] = self._cast(node.input[at], dtype)
         return True
 
-    def _visit_branches(self, node: onnx.NodeProto, types: Types) -> None:
-        branches = [(attribute.g, dict(types)) for attribute in node.attribute]
+    def _visit_branches(self, node: onnx.NodeProto) -> None:
+        branches = [(attribute.g, self.inside(dict(self.types))) for attribute in node.attribute]
         for branch, inner in branches:
-            self.visit_graph(branch, inner)
+            inner.visit(branch)
         for at, name in enumerate(node.output):
-            outputs = [inner.get(branch.output[at].name) for branch, inner in branches]
+            outputs = [inner.types.get(branch.output[at].name) for branch, inner in branches]
             if not all(outputs):
                 continue
             dtype = _promoted([_without_sizes(output) for output in outputs if output])
             for branch, inner in branches:
-                if dtype is not None and _dtype_of(inner[branch.output[at].name]) != dtype:
-                    self._cast_output(branch, at, dtype, inner)
+                if dtype is not None and _dtype_of(inner.types[branch.output[at].name]) != dtype:
+                    inner.cast_output(branch, at, dtype)
             branch, inner = branches[0]
-            types[name] = _without_sizes(inner[branch.output[at].name])
+            self.types[name] = _without_sizes(inner.types[branch.output[at].name])
         for branch, inner in branches:
-            self._declare_dtypes(branch, inner)
+            inner.declare(branch)
 
-    def _cast_output(self, body: onnx.GraphProto, at: int, dtype: int, types: Types) -> None:
-        output_nodes: list[onnx.NodeProto] = []
-        body.output[at].name = self._cast(body.output[at].name, dtype, types, output_nodes)
-        body.node.extend(output_nodes)
+    def cast_output(self, graph: onnx.GraphProto, at: int, dtype: int) -> None:
+        """Cast an output of the graph, which has been visited."""
+        graph.output[at].name = self._cast(graph.output[at].name, dtype)
+        graph.node.append(self.nodes[-1])
 
-    def _declare_dtypes(self, body: onnx.GraphProto, types: Types) -> None:
-        for value in (*body.input, *body.output, *body.value_info):
-            _declare_dtype(value, types)
+    def declare(self, graph: onnx.GraphProto) -> None:
+        """Declare the dtypes of the graph's values."""
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            _declare_dtype(value, self.types)
 
-    def _cast(self, name: str, dtype: int, types: Types, output_nodes: list[onnx.NodeProto]) -> str:
-        from onnx import helper
-
+    def _cast(self, name: str, dtype: int) -> str:
         result = self._unused_name(name)
-        output_nodes.append(helper.make_node("Cast", [name], [result], result, to=dtype))
-        types[result] = type(types[name])()
-        types[result].CopyFrom(types[name])
-        types[result].tensor_type.elem_type = dtype
+        self._append_cast(name, result, result, dtype)
         return result
 
+    def _append_cast(self, name: str, result: str, node_name: str, dtype: int) -> None:
+        self.nodes.append(onnx.helper.make_node("Cast", [name], [result], node_name, to=dtype))
+        cast_type = type(self.types[name])()
+        cast_type.CopyFrom(self.types[name])
+        cast_type.tensor_type.elem_type = dtype
+        self.types[result] = cast_type
+
     def _unused_name(self, name: str) -> str:
-        self._count += 1
-        return f"{name}/cast.{self._count}"
+        return f"{name}/cast.{next(self.numbers)}"
 
 
 _MAX_TYPES_OF_STATE = 3  # one after the other: a boolean, an integer, a float
@@ -246,9 +224,7 @@ _LOGICAL_ON_BOOLEANS = frozenset({"Add", "Mul", "Max", "Min", "ReduceMax", "Redu
 
 def _body_types(body: onnx.GraphProto, node: onnx.NodeProto, types: Types) -> Types:
     """Return the types of a loop body's inputs: the step, the condition, and the states."""
-    from onnx import helper
-
-    counters = helper.make_tensor_type_proto(_INT64, []), helper.make_tensor_type_proto(_BOOL, [])
+    counters = onnx.helper.make_tensor_type_proto(_INT64, []), onnx.helper.make_tensor_type_proto(_BOOL, [])
     states = (_without_sizes(types[name]) if name in types else None for name in node.input[2:])
     typed = zip(body.input, (*counters, *states), strict=True)
     return {value.name: type_ for value, type_ in typed if type_ is not None}
@@ -275,8 +251,6 @@ def _formal_parameter(formals: Sequence[OpSchema.FormalParameter], at: int) -> O
 
 def _allowed(schema: OpSchema, at: int) -> set[int]:
     """Return the dtypes that an input may have."""
-    import onnx
-
     formal = _formal_parameter(schema.inputs, at)
     known = {*onnx.TensorProto.DataType.keys()}
     names = (name.removeprefix("tensor(").removesuffix(")").upper() for name in formal.types)
@@ -324,7 +298,5 @@ def _without_sizes(value: onnx.TypeProto) -> onnx.TypeProto:
 
 def _declare_dtype(value: onnx.ValueInfoProto, types: Types) -> None:
     known = types.get(value.name)
-    if known is None:
-        return
-    if known.HasField("tensor_type") and value.type.HasField("tensor_type"):
+    if known and known.HasField("tensor_type") and value.type.HasField("tensor_type"):
         value.type.tensor_type.elem_type = known.tensor_type.elem_type

@@ -18,9 +18,9 @@ from ...models.errors import Refused
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
 from ...models.signature import Signature
+from ..lazy_import import tf
 
 if TYPE_CHECKING:
-    import tensorflow as tf
     import tf_keras
 
 # onnx2tf looks for this file in its cwd before it downloads it, for checks of its own that are not used here.
@@ -50,8 +50,6 @@ def saved_model_by_onnx2tf(job: Job) -> Mapping[str, Any]:
 
 def _save(keras_model: tf_keras.Model, signature: Signature, path: Path) -> None:
     """Save the Keras model with a `serving_default` of the signature's names, in its order."""
-    import tensorflow as tf
-
     specs = [
         tf.TensorSpec([axis if isinstance(axis, int) else None for axis in spec.shape], spec.dtype, name=spec.name)
         for spec in signature.inputs

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...models.artifact import read_artifact, write_artifact
 from ...models.errors import Refused
@@ -19,11 +19,8 @@ from ...models.job import Job
 from ...models.keras_model import function_of_keras, load_keras
 from ...models.probes.sizes import other_axes, with_sizes
 from ...models.signature import Signature
+from ..lazy_import import keras, tf
 from .saved_model_from_onnx import rename_inputs
-
-if TYPE_CHECKING:
-    import keras
-    import tensorflow as tf
 
 _ARGUMENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")  # accepted by TensorFlow as an argument's name
 _NOT_IN_SCOPE = re.compile(r"[^A-Za-z0-9_.>/-]")  # refused by TensorFlow in the name of a scope
@@ -34,9 +31,6 @@ def saved_model_from_keras(job: Job) -> Mapping[str, Any]:
 
     Raises Refused if one of Keras's layers needs the size of an open axis.
     """
-    import keras
-    import tensorflow as tf
-
     source = read_artifact(job.inputs["source"])
     signature = source.signature
     model = load_keras(source.path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from ...models.errors import Refused
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
 from ...models.signature import Signature
+from ..lazy_import import tf
 from ..onnx_to_tf.kernels.dialects import TENSORFLOW, Kernels
 from ..onnx_to_tf.lower_model import LoweredModel, lower
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 SIGNATURE = "serving_default"
+_PROGRAM = "saved_model.pb"
 
 
 def saved_model_from_onnx(job: Job) -> Mapping[str, Any]:
@@ -60,8 +63,6 @@ def save(lowered: LoweredModel, path: Path) -> None:
 
     TensorFlow's graph refuses names like `self` or `a.b`: there the inputs have aliases.
     """
-    import tensorflow as tf
-
     tf.saved_model.save(lowered.module, str(path), signatures={SIGNATURE: lowered.module.serve})
     names = {alias: spec.name for alias, spec in zip(lowered.arguments, lowered.inputs, strict=True)}
     rename_inputs(path, {alias: name for alias, name in names.items() if alias != name})
@@ -72,14 +73,10 @@ def rename_inputs(path: Path, names: Mapping[str, str]) -> None:
 
     A SavedModel keeps them in the signature, which servers and converters read, and in the function that Python calls.
     """
-    from tensorflow.core.protobuf.meta_graph_pb2 import TensorInfo
-    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
-
-    file = path / "saved_model.pb"
-    model = SavedModel.FromString(file.read_bytes())
+    model = read_program(path)
     (graph,) = model.meta_graphs
     inputs = graph.signature_def[SIGNATURE].inputs
-    renamed = {name: TensorInfo.FromString(inputs[alias].SerializeToString()) for alias, name in names.items()}
+    renamed = {name: deepcopy(inputs[alias]) for alias, name in names.items()}
     for alias in names:
         del inputs[alias]
     for name, info in renamed.items():  # after all aliases are gone, since a name may equal another input's alias
@@ -88,7 +85,18 @@ def rename_inputs(path: Path, names: Mapping[str, str]) -> None:
         wrapper = node.bare_concrete_function
         if wrapper.concrete_function_name.startswith("__inference_signature_wrapper"):
             wrapper.argument_keywords[:] = [names.get(alias, alias) for alias in wrapper.argument_keywords]
-    file.write_bytes(model.SerializeToString(deterministic=True))
+    _write_program(path, model)
+
+
+def read_program(path: Path) -> SavedModel:
+    """Parse the program of the SavedModel at `path`: all of it but the weights and assets."""
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+    return SavedModel.FromString((path / _PROGRAM).read_bytes())
+
+
+def _write_program(folder: Path, model: SavedModel) -> None:
+    (folder / _PROGRAM).write_bytes(model.SerializeToString(deterministic=True))
 
 
 def write_with_links(path: Path, model: SavedModel, folder: Path) -> None:
@@ -97,4 +105,4 @@ def write_with_links(path: Path, model: SavedModel, folder: Path) -> None:
     for entry in path.iterdir():
         if entry.is_dir():
             (folder / entry.name).symlink_to(entry.absolute())
-    (folder / "saved_model.pb").write_bytes(model.SerializeToString(deterministic=True))
+    _write_program(folder, model)

@@ -111,11 +111,9 @@ def _ruined_operators(graph: Subgraph) -> Iterator[TfliteOperator]:
 def _ruined_alone(
     graph: Subgraph, operators: Sequence[TfliteOperator], producers: Mapping[int, TfliteOperator]
 ) -> Iterator[TfliteOperator]:
-    statistics: set[int] = set()
-    for operator in operators:
-        if operator.name in _ROOTS:
-            statistics.update(_variance(operator, producers))
-    from_inputs = {int(tensor) for tensor in graph.tables.InputsAsNumpy()} if graph.tables.InputsLength() else set()
+    roots = [operator for operator in operators if operator.name in _ROOTS]
+    statistics = {tensor for root in roots for tensor in _variance(root, producers)}
+    from_inputs = set(graph.inputs)
     for operator in operators:
         if operator.name != "SHAPE" and not from_inputs.isdisjoint(operator.inputs):
             from_inputs.update(operator.outputs)

@@ -16,15 +16,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..lazy_import import tf
 from ..onnx_to_tf.kernels.tflite_functions import expm1, log1p, softplus
-from ..to_saved_model.saved_model_from_onnx import write_with_links
+from ..to_saved_model.saved_model_from_onnx import read_program, write_with_links
 from ..to_saved_model.simplify import simplify_operators
 
 if TYPE_CHECKING:
-    import tensorflow as tf
     from tensorflow.core.framework.function_pb2 import FunctionDef
-    from tensorflow.core.framework.graph_pb2 import GraphDef
-    from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 
 def _floor_div(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
@@ -33,8 +31,6 @@ def _floor_div(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
     The minimum keeps the divisor from being a constant: the converter would multiply by its reciprocal, which is a bit
     off.
     """
-    import tensorflow as tf
-
     return tf.floor(x / tf.minimum(y, tf.abs(x) + y))
 
 
@@ -48,9 +44,7 @@ _REPLACEMENTS: Mapping[str, tuple[Callable[..., tf.Tensor], int]] = {  # functio
 
 def with_exact_operators(path: Path) -> Path:
     """Return `path`, or a SavedModel in the worker's own folder that replaces the operators of this module."""
-    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
-
-    model = SavedModel.FromString((path / "saved_model.pb").read_bytes())
+    model = read_program(path)
     changed = simplify_operators(model)
     replaced = [(graph.graph_def.library, _replace(graph.graph_def)) for graph in model.meta_graphs]
     if not changed and not any(operators for _, operators in replaced):
@@ -61,7 +55,7 @@ def with_exact_operators(path: Path) -> Path:
     return folder
 
 
-def _replace(graph: GraphDef) -> set[str]:
+def _replace(graph: tf.compat.v1.GraphDef) -> set[str]:
     """Turn such operators of a graph and its functions into calls; return the operators that were replaced."""
     # No result needs renaming here: a graph calls it `name:0`, a function `name:output:0`.
     operators = {_make_call(node) for node in graph.node if _is_wrong(node)}
@@ -72,13 +66,11 @@ def _replace(graph: GraphDef) -> set[str]:
     return operators
 
 
-def _is_wrong(node: NodeDef) -> bool:
-    from tensorflow.core.framework.types_pb2 import DT_FLOAT
-
-    return node.op in _REPLACEMENTS and node.attr["T"].type == DT_FLOAT
+def _is_wrong(node: tf.compat.v1.NodeDef) -> bool:
+    return node.op in _REPLACEMENTS and node.attr["T"].type == tf.float32.as_datatype_enum
 
 
-def _make_call(node: NodeDef) -> str:
+def _make_call(node: tf.compat.v1.NodeDef) -> str:
     """Turn a node into a call; return the operator that it was."""
     operator, kind = str(node.op), node.attr["T"].type
     node.op = "PartitionedCall"
@@ -108,8 +100,6 @@ def _function_name(operator: str) -> str:
 
 def _function_def(operator: str) -> FunctionDef:
     """Return the function that computes an operator for inputs of any shape."""
-    import tensorflow as tf
-
     compute, count = _REPLACEMENTS[operator]
     specs = [tf.TensorSpec(None, tf.float32) for _ in range(count)]
     definition = tf.function(compute, input_signature=specs, autograph=False).get_concrete_function().function_def

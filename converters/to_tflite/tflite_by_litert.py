@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from inspect import Parameter
 from inspect import Signature as Arguments
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...models.artifact import read_artifact, write_artifact
 from ...models.errors import Refused
@@ -18,11 +18,9 @@ from ...models.exported_program import load_program
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
 from ...models.signature import Signature
+from ..lazy_import import torch
 from ..patches import private_torch
 from ..to_pytorch.model_calls import dynamic_shapes, example_inputs
-
-if TYPE_CHECKING:
-    import torch
 
 
 def tflite_from_pt2(job: Job) -> Mapping[str, Any]:
@@ -51,8 +49,6 @@ def tflite_from_pt2(job: Job) -> Mapping[str, Any]:
 
 def _with_signature_names(program: torch.export.ExportedProgram, signature: Signature) -> torch.nn.Module:
     """Wrap the program in a module with the signature's names for arguments and outputs, which litert-torch keeps."""
-    import torch
-
     inner = program.module()
     names = [spec.name for spec in signature.inputs]
     outputs = [spec.name for spec in signature.outputs]

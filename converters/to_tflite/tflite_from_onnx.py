@@ -10,14 +10,14 @@ from __future__ import annotations
 import gc
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...models.artifact import Artifact, read_artifact, write_artifact
-from ...models.dataset import Dataset, read_dataset
+from ...models.dataset import CALIBRATION, Dataset, read_dataset
 from ...models.errors import BadRequest, Refused
 from ...models.formats import PAYLOAD, Format, Precision, Target
 from ...models.job import Job
@@ -25,15 +25,14 @@ from ...models.probes.feeds import make_feeds
 from ...models.probes.sizes import bounds_within
 from ...models.signature import Array, Signature
 from ..conversion_records import TfliteOptions
+from ..lazy_import import tf
 from ..onnx_to_tf.kernels.dialects import TFLITE
 from ..patches import private_tensorflow
 from ..to_saved_model.saved_model_from_onnx import SIGNATURE, lowered_with_names, save
-from .flatbuffer import count_operators, float_operators, put_in_order, repeated_bytes
-from .in_place_results import without_shared_places
+from .flatbuffer import count_operators, flex_names, float_operators, model_of, put_in_order, repeated_bytes
 from .int8_ranges import Range, better_in_float, calibrated_tensors, known_ranges, with_ranges
-from .lost_copies import without_lost_copies
 from .replacements import with_exact_operators
-from .tflite_signature import flex_names
+from .xnnpack_workarounds import without_lost_copies, without_shared_places
 
 if TYPE_CHECKING:
     from tensorflow.lite.python.lite import QuantizationMode, TFLiteSavedModelConverterV2
@@ -43,7 +42,6 @@ _DTYPES = {"f64": "float64", "f16": "float16", "i1": "bool"} | {
     f"{kind}i{bits}": f"{kind}int{bits}"
     for kind, bits in (("", 8), ("u", 8), ("", 16), ("u", 16), ("u", 32), ("u", 64))
 }
-CALIBRATION = "calibration.npz"
 _MAX_WEIGHT_BYTES = (1 << 31) - (1 << 20)  # flatbuffers count in 32 bits, with a sign
 _MIN_SHARED_SHARE = 0.002  # of a file's bytes, from which sharing equal weights pays
 _LARGEST = 1e38  # a range of infinite width aborts the quantiser's process; the log of 0 is enough for one
@@ -54,30 +52,17 @@ MAX_SAMPLES = 128  # one by one: more of them change the ranges little and cost 
 
 def tflite_fp32(job: Job) -> Mapping[str, Any]:
     """Convert inputs["source"]; weights and arithmetic keep their dtypes."""
-    return _convert(job, Precision.FP32, lambda _converter: None)
+    return _convert(job, Precision.FP32)
 
 
 def tflite_fp16(job: Job) -> Mapping[str, Any]:
     """Convert inputs["source"] with weights as float16; the runtime chooses what it computes in."""
-
-    def set_up(converter: TFLiteSavedModelConverterV2) -> None:
-        import tensorflow as tf
-
-        converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        converter.target_spec.supported_types = [tf.float16]
-
-    return _convert(job, Precision.FP16, set_up)
+    return _convert(job, Precision.FP16)
 
 
 def tflite_int8_dynamic(job: Job) -> Mapping[str, Any]:
     """Convert inputs["source"] with weights as int8; a runtime quantises activations by their range in each call."""
-
-    def set_up(converter: TFLiteSavedModelConverterV2) -> None:
-        import tensorflow as tf
-
-        converter.optimizations = [tf.lite.Optimize.DEFAULT]
-
-    return _convert(job, Precision.INT8_DYNAMIC, set_up)
+    return _convert(job, Precision.INT8_DYNAMIC)
 
 
 def tflite_int8(job: Job) -> Mapping[str, Any]:
@@ -88,20 +73,18 @@ def tflite_int8(job: Job) -> Mapping[str, Any]:
     """
     signature = read_artifact(job.inputs["source"]).signature
     data = read_dataset(job.inputs["data"] / CALIBRATION, signature.inputs)
-
-    def set_up(converter: TFLiteSavedModelConverterV2) -> None:
-        import tensorflow as tf
-
-        _check_data(data, signature)
-        converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        converter.representative_dataset = lambda: samples(data, signature)
-        converter.canonicalizing_inf_as_min_max_float = True  # a range that holds an infinity says nothing
-        converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8, tf.lite.OpsSet.TFLITE_BUILTINS]
-        converter._experimental_calibrate_only = True  # which operators stay float depends on the ranges
-
-    facts = _convert(job, Precision.INT8, set_up, lambda flat: _quantise(flat, samples(data, signature)))
+    facts = _convert(job, Precision.INT8, data)
     count = min(len(data), MAX_SAMPLES)
     return {**facts, "calibrated_on": count, "float_operators": float_operators(job.out / PAYLOAD[Format.TFLITE])}
+
+
+def _calibrate(converter: TFLiteSavedModelConverterV2, data: Dataset, signature: Signature) -> None:
+    """Let a converter write the calibrated model alone: which operators stay in float depends on the ranges."""
+    _check_data(data, signature)
+    converter.representative_dataset = lambda: samples(data, signature)
+    converter.canonicalizing_inf_as_min_max_float = True  # a range that holds an infinity says nothing
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8, tf.lite.OpsSet.TFLITE_BUILTINS]
+    converter._experimental_calibrate_only = True
 
 
 def _quantise(calibrated: bytes, feeds: Iterable[dict[str, Array]]) -> bytes:
@@ -116,8 +99,6 @@ def _measured_ranges(calibrated: bytes, feeds: Iterable[dict[str, Array]]) -> di
     TensorFlow's own calibrator looks at an operator's inputs after it ran. Where the answer was written over an input,
     it notes the answer's range for that input: for scores that of the mask which is added to them.
     """
-    import tensorflow as tf
-
     interpreter = tf.lite.Interpreter(
         model_content=calibrated,
         experimental_op_resolver_type=tf.lite.experimental.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
@@ -151,28 +132,30 @@ def _check_data(data: Dataset, signature: Signature) -> None:
         )
 
 
-def _convert(
-    job: Job,
-    precision: Precision,
-    set_up: Callable[[TFLiteSavedModelConverterV2], None],
-    finish: Callable[[bytes], bytes] = bytes,
-) -> Mapping[str, Any]:
-    """Convert inputs["source"]; a precision sets up the converter and finishes the file."""
+def _convert(job: Job, precision: Precision, data: Dataset | None = None) -> Mapping[str, Any]:
+    """Convert inputs["source"]; int8 is calibrated on `data`."""
     source = read_artifact(job.inputs["source"])
+    signature = source.signature
     if source.target.format is Format.ONNX:
         folder, origins = _lower_for_tflite(source)
     else:
         folder, origins = with_exact_operators(source.path), dict[str, str]()
     converter = converter_of(folder)
     may_flex = TfliteOptions.from_json(job.options).flex
-    if may_flex:
-        _allow_flex(converter)
-    set_up(converter)
+    if may_flex:  # TensorFlow's operators where TFLite has no kernel, as for lists of tensors of unknown length
+        converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS]
+    if precision is not Precision.FP32:
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if precision is Precision.FP16:
+        converter.target_spec.supported_types = [tf.float16]
+    if data is not None:
+        _calibrate(converter, data, signature)
     try:
         with warnings.catch_warnings():  # TensorFlow 2.21 calibrates with its own interpreter, and warns of that
             warnings.filterwarnings("ignore", r"\s*Warning: tf.lite.Interpreter is deprecated", UserWarning)
-            flat = without_lost_copies(finish(converter.convert()))
-            flat = without_shared_places(flat, may_be_empty=_may_be_empty(source.signature))
+            flat = bytes(converter.convert())
+            flat = without_lost_copies(flat if data is None else _quantise(flat, samples(data, signature)))
+            flat = without_shared_places(flat, may_be_empty=any(not bounds.low for bounds in signature.bounds.values()))
     except private_tensorflow.ConverterError as error:
         no_flex = precision is Precision.INT8 or may_flex
         fix = _OTHER_FORMATS if no_flex else f"{_OTHER_FORMATS}, {_OR_FLEX}"
@@ -180,22 +163,14 @@ def _convert(
     path = job.out / PAYLOAD[Format.TFLITE]
     path.write_bytes(flat)
     del flat
-    put_in_order(
-        path, *([spec.name for spec in specs] for specs in (source.signature.inputs, source.signature.outputs))
-    )
-    flex = _flex_of(path)
-    write_artifact(job.out, Target(Format.TFLITE, precision), source.signature, flex)
+    put_in_order(path, *([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs)))
+    flex = flex_names(model_of(np.memmap(path, mode="r")))
+    write_artifact(job.out, Target(Format.TFLITE, precision), signature, flex)
     return {"operators": sum(count_operators(path).values()), "flex": list(flex)}
-
-
-def _may_be_empty(signature: Signature) -> bool:
-    return any(not bounds.low for bounds in signature.bounds.values())
 
 
 def converter_of(folder: Path) -> TFLiteSavedModelConverterV2:
     """Return TensorFlow's converter for a SavedModel's `serving_default`: builtin kernels, constants unchanged."""
-    import tensorflow as tf
-
     # TFLiteConverter.from_saved_model returns the same, but loads the model first and keeps it in memory.
     converter = private_tensorflow.TFLiteSavedModelConverterV2(str(folder), {tf.saved_model.SERVING}, [SIGNATURE])
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
@@ -203,17 +178,6 @@ def converter_of(folder: Path) -> TFLiteSavedModelConverterV2:
     converter.canonicalizing_inf_as_min_max_float = False
     _limit_memory(converter)
     return converter
-
-
-def _flex_of(path: Path) -> tuple[str, ...]:
-    return flex_names(private_tensorflow.schema_py_generated.Model.GetRootAs(np.memmap(path, mode="r"), 0))
-
-
-def _allow_flex(converter: TFLiteSavedModelConverterV2) -> None:
-    """Allow TensorFlow's operators where TFLite has no kernel, as for lists of tensors of unknown length."""
-    import tensorflow as tf
-
-    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS]
 
 
 def _limit_memory(converter: TFLiteSavedModelConverterV2) -> None:

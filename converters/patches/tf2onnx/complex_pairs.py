@@ -17,13 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ....models.errors import Refused
-from .. import private_tf2onnx
 from ..ledger import TF2ONNX, Kind, always, handlers, patches
-from .fourier import TRANSFORMS, imaginary, leading_sizes, numpy_dtype, paired, real
-from .graph_reader import constant_of
+from .fourier import TRANSFORMS, imaginary, leading_sizes, paired, real
 from .graph_writer import TfGraphWriter
-from .tf2onnx_graphs import TfGraph, TfNode
+from .tf2onnx_graphs import Dtype, TfGraph, TfNode, constant_of
 
+_PART_DTYPES = {Dtype.COMPLEX64: Dtype.FLOAT, Dtype.COMPLEX128: Dtype.DOUBLE}
 _FIX = "serve this model as SavedModel, or compute that with real and imaginary parts"
 
 
@@ -70,11 +69,7 @@ def _rewrite(graph: TfGraph, node: TfNode, complex_names: set[str]) -> None:
 
 def _part_dtype(dtype: int | None) -> int | None:
     """Return ONNX's dtype of the parts of complex numbers; None of other dtypes."""
-    from onnx import TensorProto
-
-    if dtype not in (TensorProto.COMPLEX64, TensorProto.COMPLEX128):
-        return None
-    return int(TensorProto.FLOAT if dtype == TensorProto.COMPLEX64 else TensorProto.DOUBLE)
+    return _PART_DTYPES.get(dtype) if dtype is not None else None
 
 
 # Operators that stay TensorFlow's. An adapter changes what their inputs and attributes say of axes for the new one.
@@ -123,7 +118,7 @@ def _append_for_parts(ends: Mapping[int, int | list[int]]) -> _Adapter:
                 _change_constant(w, node, at, partial(_appended, end=end))
             else:
                 name = node.input[at]
-                last = w.constant([end], numpy_dtype(w, name))
+                last = w.constant([end], w.numpy_dtype(name))
                 w.graph.replace_input(node, name, w.call("Concat", name, last, axis=0), at)
 
     return adapt
@@ -131,10 +126,6 @@ def _append_for_parts(ends: Mapping[int, int | list[int]]) -> _Adapter:
 
 def _appended(values: Iterable[Any], end: int | list[int]) -> list[Any]:
     return [*values, end]
-
-
-def _adapt_transpose(w: TfGraphWriter, node: TfNode) -> None:
-    _change_constant(w, node, 1, lambda order: [*order, len(order)])
 
 
 def _adapt_strided_slice(w: TfGraphWriter, node: TfNode) -> None:
@@ -147,10 +138,6 @@ def _adapt_strided_slice(w: TfGraphWriter, node: TfNode) -> None:
         node.set_attr(mask, node.get_attr_value(mask, 0) | 1 << count)
 
 
-def _adapt_select(w: TfGraphWriter, node: TfNode) -> None:
-    w.graph.replace_input(node, node.input[0], w.unsqueezed(node.input[0], -1), 0)
-
-
 _KEPT: Mapping[str, _Adapter] = {
     **dict.fromkeys(("Identity", "StopGradient", "Snapshot", "ZerosLike", "AddV2", "Add", "Sub", "AddN", "Neg"), _keep),
     **dict.fromkeys(("Reshape", "BroadcastTo"), _append_for_parts({1: 2})),
@@ -159,13 +146,13 @@ _KEPT: Mapping[str, _Adapter] = {
     **dict.fromkeys(("GatherV2", "SplitV"), _shift_axes_input(2)),
     "ConcatV2": _shift_axes_input(-1),
     "Pad": _append_for_parts({1: [0, 0]}),
-    "SelectV2": _adapt_select,
+    "SelectV2": lambda w, node: w.graph.replace_input(node, node.input[0], w.unsqueezed(node.input[0], -1), 0),
     "Slice": _append_for_parts({1: 0, 2: -1}),
     "Split": _shift_axes_input(0),
     "Squeeze": _shift_axes_attribute("squeeze_dims"),
     "StridedSlice": _adapt_strided_slice,
     "Tile": _append_for_parts({1: 1}),
-    "Transpose": _adapt_transpose,
+    "Transpose": lambda w, node: _change_constant(w, node, 1, lambda order: [*order, len(order)]),
 }
 
 # Operators that are written anew: a function of the writer, the node and which of its inputs are pairs returns the
@@ -222,12 +209,6 @@ def _shape(w: TfGraphWriter, node: TfNode, _are_pairs: list[bool]) -> str:
     return w.call("Cast", leading_sizes(w, node.input[0], -1), to=w.graph.get_dtype(node.output[0]))
 
 
-def _transform(
-    write: Callable[[TfGraphWriter, TfNode], str], w: TfGraphWriter, node: TfNode, _are_pairs: list[bool]
-) -> str:
-    return write(w, node)
-
-
 def _pair_function(compute: Callable[..., str]) -> _ComplexCompute:
     """Return the function of an operator that takes nothing but complex numbers."""
     return lambda w, node, are_pairs: compute(w, *node.input) if all(are_pairs) else None
@@ -247,26 +228,20 @@ _WRITTEN: Mapping[str, _ComplexCompute] = {
     "Shape": _shape,
     "Square": _pair_function(lambda w, x: _product(w, x, x)),
     **dict.fromkeys(("Div", "RealDiv"), _pair_function(_quotient)),
-    **{name: partial(_transform, write) for name, write in TRANSFORMS.items()},
+    **TRANSFORMS,
 }
 
 # Operators whose name alone says that they take or return complex numbers.
 COMPLEX_OPERATORS = frozenset({*TRANSFORMS, "Angle", "Complex", "ComplexAbs", "Conj", "Imag", "Real"})
 
 
-def _keep_nodes(_graph: TfGraph, nodes: Sequence[TfNode]) -> Sequence[TfNode]:
-    """Return the nodes as they are: a rewriter that does nothing."""
-    return nodes
-
-
-def _direct_handler(tf_op: str) -> type:
-    """Return tf2onnx's handler of an operator of TFLite that is TensorFlow's of another name."""
-    return type("Direct", (private_tf2onnx.TflDirectOp,), {"options": {"tf_op": tf_op}})
+def _keep_node(_graph: TfGraph, _node: TfNode, **_options: object) -> None:
+    """Leave an operator of TFLite as it is: registry.py gives it TensorFlow's name."""
 
 
 PATCHES = (
     *handlers(
-        {"TFL_REAL": partial(_direct_handler, "Real"), "TFL_IMAG": partial(_direct_handler, "Imag")},
+        {"TFL_REAL": _keep_node, "TFL_IMAG": _keep_node},
         why="tf2onnx does not know these operators of TFLite, and leaves them in the model",
         upstream="tf2onnx/tflite_handlers/tfl_direct.py",
         until="tf2onnx maps them to TensorFlow's",
@@ -274,7 +249,7 @@ PATCHES = (
     *patches(
         Kind.PERMANENT,
         "tf2onnx.tfonnx",
-        {"rewrite_tfl_rfft": always(_keep_nodes)},
+        {"rewrite_tfl_rfft": always(lambda _graph, nodes: nodes)},
         why="it leaves the complex dtype on tensors that are now real",
         upstream="tf2onnx/rewriter/rfft_tfl_rewriter.py",
         until="tf2onnx converts transforms of TFLite to tensors of the right dtype",

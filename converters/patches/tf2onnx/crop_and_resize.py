@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .graph_writer import INT64, NodeWriter
-
-_FLOAT = 1  # of onnx.TensorProto
+from .graph_writer import NodeWriter
+from .tf2onnx_graphs import Dtype
 
 
 @dataclass(frozen=True)
@@ -33,9 +32,9 @@ def crop_and_resize(w: NodeWriter, pictures: str, boxes: str, picture_of_box: st
     """
     is_linear = w.node.get_attr_str("method") == "bilinear"
     w.require(is_linear or w.node.get_attr_str("method") == "nearest", "CropAndResize by another method")
-    pictures = w.cast(pictures, _FLOAT)
+    pictures = w.cast(pictures, Dtype.FLOAT)
     down, across = (_sample_points(w, pictures, boxes, w.pick(size, axis), axis) for axis in (0, 1))
-    picture = w.unsqueezed(w.unsqueezed(w.cast(picture_of_box, INT64), 1), 2)
+    picture = w.unsqueezed(w.unsqueezed(w.cast(picture_of_box, Dtype.INT64), 1), 2)
 
     def pixels(y: str, x: str) -> str:
         indices = [picture, w.unsqueezed(y, 2), w.unsqueezed(x, 1)]
@@ -58,19 +57,19 @@ def crop_and_resize(w: NodeWriter, pictures: str, boxes: str, picture_of_box: st
 
 def _sample_points(w: NodeWriter, pictures: str, boxes: str, count: str, axis: int) -> _SamplePoints:
     zero, unit = w.constant(np.float32(0)), w.constant(np.float32(1))
-    last = w.sub(w.cast(w.size(pictures, 1 + axis), _FLOAT), unit)
+    last = w.sub(w.cast(w.size(pictures, 1 + axis), Dtype.FLOAT), unit)
     begin, end = (w.call("Gather", boxes, w.constant([at]), axis=1) for at in (axis, 2 + axis))
-    steps = w.sub(w.cast(count, _FLOAT), unit)
+    steps = w.sub(w.cast(count, Dtype.FLOAT), unit)
     is_one = w.call("Equal", steps, zero)
     step = w.call("Div", w.mul(w.sub(end, begin), last), w.call("Where", is_one, unit, steps))
     middle = w.mul(w.mul(w.constant(np.float32(0.5)), w.call("Add", begin, end)), last)
-    places = w.call("Range", zero, w.cast(count, _FLOAT), unit)
+    places = w.call("Range", zero, w.cast(count, Dtype.FLOAT), unit)
     at = w.call("Add", w.call("Where", is_one, middle, w.mul(begin, last)), w.mul(places, step))
     outside = w.call("Or", w.call("Less", at, zero), w.call("Greater", at, last))
     inside = w.call("Where", outside, zero, at)
     low = w.call("Floor", inside)
     share = w.sub(inside, low)
-    return _SamplePoints(w.cast(low, INT64), w.cast(w.call("Ceil", inside), INT64), share, outside)
+    return _SamplePoints(w.cast(low, Dtype.INT64), w.cast(w.call("Ceil", inside), Dtype.INT64), share, outside)
 
 
 def _nearest(w: NodeWriter, points: _SamplePoints) -> str:

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .graph_reader import constant_of
 from .graph_writer import TfGraphWriter
-from .tf2onnx_graphs import TfNode
+from .tf2onnx_graphs import TfNode, constant_of
 
 _MOST_ELEMENTS = 2**22  # of a matrix: 16 MB, a transform of 2,000 real numbers
 
@@ -73,11 +72,9 @@ def _by_matrix(w: TfGraphWriter, kind: str, x: str, size: int, length: int) -> s
     basis = units if kind == "rfft" else np.stack([units, 1j * units], 1).reshape(2 * size, size)
     transformed: NDArray[Any] = getattr(np.fft, kind)(basis, length)
     gives_pairs = kind != "irfft"
-    rows = transformed
-    if gives_pairs:
-        rows = np.stack([transformed.real, transformed.imag], -1).reshape(len(basis), -1)
+    pairs = np.stack([transformed.real, transformed.imag], -1).reshape(len(basis), -1)
     flat = x if kind == "rfft" else _with_last_axes(w, x, -2, [2 * size])
-    product = w.call("MatMul", flat, w.constant(rows, numpy_dtype(w, x)))
+    product = w.call("MatMul", flat, w.constant(pairs if gives_pairs else transformed, w.numpy_dtype(x)))
     return _with_last_axes(w, product, -1, [transformed.shape[-1], 2]) if gives_pairs else product
 
 
@@ -97,13 +94,6 @@ def leading_sizes(w: TfGraphWriter, x: str, end: int) -> str:
     return w.call("Slice", w.call("Shape", x), w.constant([0]), w.constant([end]))
 
 
-def numpy_dtype(w: TfGraphWriter, x: str) -> np.dtype[Any]:
-    """Return numpy's dtype of a tensor."""
-    from onnx.helper import tensor_dtype_to_np_dtype
-
-    return tensor_dtype_to_np_dtype(w.graph.get_dtype(x))
-
-
 def _inverse_of_half(w: TfGraphWriter, x: str, length: int | str | None) -> str:
     """Write the real numbers of half of a spectrum. What the other half mirrors counts twice: it has the same real
     parts, and they are the answer."""
@@ -114,7 +104,7 @@ def _inverse_of_half(w: TfGraphWriter, x: str, length: int | str | None) -> str:
     places = w.call("Range", w.constant(0), count, w.constant(1))
     inside = w.call("Less", w.call("Mul", places, w.constant(2)), n)
     mirrored = w.call("And", w.call("Greater", places, w.constant(0)), inside)
-    dtype = numpy_dtype(w, x)
+    dtype = w.numpy_dtype(x)
     factors = w.call("Where", mirrored, w.constant(2, dtype), w.constant(1, dtype))
     weighted = w.call("Mul", half, w.unsqueezed(factors, -1))
     return real(w, _dft(w, weighted, -2, n, inverse=1))
@@ -131,7 +121,7 @@ def _lengths(w: TfGraphWriter, node: TfNode, count: int) -> list[int | str | Non
     return [w.int64(w.call("Gather", lengths, w.constant([at]), axis=0)) for at in range(count)]
 
 
-def _over_axes(kind: str, count: int, w: TfGraphWriter, node: TfNode) -> str:
+def _over_axes(kind: str, count: int, w: TfGraphWriter, node: TfNode, _are_pairs: list[bool]) -> str:
     """Write a transform over the last axes. Half a spectrum is half along the last one, which comes first in rfft and
     last on the way back."""
     *outer, last = _lengths(w, node, count)
@@ -143,7 +133,7 @@ def _over_axes(kind: str, count: int, w: TfGraphWriter, node: TfNode) -> str:
     return x if kind == "rfft" else along_last(x)
 
 
-TRANSFORMS: Mapping[str, Callable[[TfGraphWriter, TfNode], str]] = {
+TRANSFORMS: Mapping[str, Callable[[TfGraphWriter, TfNode, list[bool]], str]] = {
     f"{kind.upper()}{'' if count == 1 else f'{count}D'}": partial(_over_axes, kind, count)
     for kind in ("fft", "ifft", "rfft", "irfft")
     for count in (1, 2, 3)

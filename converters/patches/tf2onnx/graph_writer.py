@@ -8,10 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from ...lazy_import import onnx
 from .. import private_tf2onnx
-from .tf2onnx_graphs import AttributeValue, TfGraph, TfNode
-
-INT64 = 7  # of onnx.TensorProto
+from .tf2onnx_graphs import AttributeValue, Dtype, TfGraph, TfNode
 
 
 class TfGraphWriter:
@@ -37,13 +36,15 @@ class TfGraphWriter:
 
     def int64(self, name: str, shape: Sequence[int] = ()) -> str:
         """Cast a number to int64 and reshape it to `shape`, which has one element."""
-        return self.call("Reshape", self.call("Cast", name, to=INT64), self.constant([*shape], np.int64))
+        return self.call("Reshape", self.call("Cast", name, to=Dtype.INT64), self.constant([*shape], np.int64))
 
     def zero(self, dtype: int) -> str:
         """Add the number 0 of an ONNX dtype."""
-        from onnx.helper import tensor_dtype_to_np_dtype
+        return self.constant(0, onnx.helper.tensor_dtype_to_np_dtype(dtype))
 
-        return self.constant(0, tensor_dtype_to_np_dtype(dtype))
+    def numpy_dtype(self, x: str) -> np.dtype[Any]:
+        """Return numpy's dtype of a tensor."""
+        return onnx.helper.tensor_dtype_to_np_dtype(self.graph.get_dtype(x))
 
     def zeros(self, length: str, shape: str, dtype: int) -> str:
         """Add `length` (int64[1]) zero elements of `shape` (int64[rank]) and of an ONNX dtype."""
@@ -115,7 +116,7 @@ class NodeWriter(TfGraphWriter):
 
     def pick(self, vector: str, at: int) -> str:
         """Take one element."""
-        return self.call("Gather", vector, self.constant(np.int64(at)), axis=0)
+        return self.call("Gather", vector, self.constant(at), axis=0)
 
     def size(self, x: str, axis: int) -> str:
         """Read the size of an axis."""
@@ -146,18 +147,12 @@ class NodeWriter(TfGraphWriter):
 Compute: TypeAlias = Callable[..., str | Sequence[str]]
 
 
-def computed(compute: Compute) -> Callable[[], type]:
-    """Return a factory of the handler that puts what `compute` writes in a node's place.
+def computed(compute: Compute) -> Callable[..., None]:
+    """Return the handler that puts what `compute` writes in a node's place."""
 
-    tf2onnx reads the opset from the method's name: 18 has every operator that is written, and replaces tf2onnx's own
-    handler, as there is none of a later opset.
-    """
+    def convert(graph: TfGraph, node: TfNode, **_options: object) -> None:
+        w = NodeWriter(graph, node)
+        results = compute(w, *node.input)
+        w.replace([results] if isinstance(results, str) else results)
 
-    class Handler:
-        @classmethod
-        def version_18(cls, ctx: TfGraph, node: TfNode, **_options: object) -> None:
-            w = NodeWriter(ctx, node)
-            results = compute(w, *node.input)
-            w.replace([results] if isinstance(results, str) else results)
-
-    return lambda: Handler
+    return convert

@@ -11,6 +11,7 @@ knows how many there are.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,6 @@ from numpy.typing import DTypeLike
 
 from ....models.errors import Refused
 from .. import private_tf2onnx
-from .graph_reader import constant_integer, constant_of, copy_source, integer_source
 from .graph_writer import TfGraphWriter
 from .loop_counting import LoopCounting, LoopVariable
 from .tensor_lists import (
@@ -31,7 +31,7 @@ from .tensor_lists import (
     reserved_zeros,
     with_item_set,
 )
-from .tf2onnx_graphs import Shape, TfGraph, TfNode
+from .tf2onnx_graphs import Dtype, Shape, TfGraph, TfNode, constant_integer, constant_of, copy_source, integer_source
 
 _FAR = 2**31  # behind the last axis
 _FIX = "serve this model as SavedModel, or write that list in the order of its steps"
@@ -55,8 +55,6 @@ class LoopConversion:
     """The conversion of one While of TensorFlow into ONNX's Loop."""
 
     def __init__(self, graph: TfGraph, node: TfNode) -> None:
-        from copy import deepcopy
-
         self.graph, self.node = graph, node
         # A layer that is called twice has one function for both of its loops.
         self.condition: TfGraph = deepcopy(private_tf2onnx.find_function(node.get_attr_str("cond")))
@@ -66,7 +64,6 @@ class LoopConversion:
         self.counting = LoopCounting(graph, node, self.condition, self.body)
         self.outer, self.inner = TfGraphWriter(graph, node.name), TfGraphWriter(self.body, node.name)
         variables = self.counting.variables
-        self.fixed = [variable for variable in variables if self.counting.is_fixed(variable)]
         self.stacked = [stack for variable in variables if (stack := self._stacked(variable)) is not None]
         self.carried: list[tuple[LoopVariable, str]] = []  # with the name of what it is before the loop
         self.results: dict[str, str] = {}  # outputs of the node, and what they are now
@@ -81,8 +78,10 @@ class LoopConversion:
         count, goes_on = self._body_input("step", np.int64), self._body_input("goes_on", np.bool_)
         for variable in self.counting.variables:
             self._place(variable, steps, count.output[0])
+        writers = [stack.writer for stack in self.stacked]  # of these nothing is left
         for node in [node for node in self.body.get_nodes() if node.type == "TensorListSetItem"]:
-            self._convert_item_write(node)
+            if all(node is not writer for writer in writers):
+                replace_by_copy(self.body, node, with_item_set(self.inner, node))
         carried = [self.body.get_node_by_output(variable.before) for variable, _ in self.carried]
         self.body.inputs = [count, goes_on, *(node for node in carried if node is not None)]
         self.body.outputs = [
@@ -134,7 +133,7 @@ class LoopConversion:
         reserved = reserved_by(self.graph, variable.initial)
         if any(variable is stack.variable for stack in self.stacked):
             return
-        if variable in self.fixed and reserved is None:
+        if self.counting.is_fixed(variable) and reserved is None:
             self._replace(variable, variable.initial)
             self.results[variable.final] = variable.initial
         elif variable.is_counter and (steps is not None or not self._is_read(variable.final)):
@@ -183,11 +182,6 @@ class LoopConversion:
         element_shape = self.outer.constant(shape, np.int64)
         return reserved_zeros(self.outer, reserved, element_shape, reserved.get_attr_value("element_dtype"))
 
-    def _convert_item_write(self, node: TfNode) -> None:
-        """Convert a step's writing to a list that is carried; of one that is stacked, nothing is left."""
-        if all(node is not stack.writer for stack in self.stacked):
-            replace_by_copy(self.body, node, with_item_set(self.inner, node))
-
     def _body_input(self, name: str, dtype: DTypeLike) -> TfNode:
         kind = private_tf2onnx.utils.map_numpy_to_onnx_dtype(np.dtype(dtype))
         return self.body.make_node(
@@ -207,8 +201,6 @@ class LoopConversion:
 
     def _output_types(self) -> tuple[list[Shape | None], list[int | None]]:
         """Return the shapes and dtypes of the loop's outputs."""
-        from onnx import TensorProto
-
         shapes: list[Shape | None] = [self.body.get_shape(variable.before) for variable, _ in self.carried]
         dtypes: list[int | None] = [self.body.get_dtype(variable.before) for variable, _ in self.carried]
         for stack in self.stacked:
@@ -216,7 +208,7 @@ class LoopConversion:
             shapes.append(None if shape is None else [-1, *shape])
             dtypes.append(self.body.get_dtype(stack.writer.input[2]))
         unordered = sum(not stack.ordered for stack in self.stacked)
-        return [*shapes, *[[-1]] * unordered], [*dtypes, *[TensorProto.INT64] * unordered]
+        return [*shapes, *[[-1]] * unordered], [*dtypes, *[Dtype.INT64] * unordered]
 
     def _hand_out(self, outputs: list[str]) -> None:
         """Give the loop's outputs to those who read the node's."""

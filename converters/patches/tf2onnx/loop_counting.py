@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from .graph_reader import constant_integer, constant_of, copy_source, integer_source
 from .graph_writer import TfGraphWriter
-from .tf2onnx_graphs import TfGraph, TfNode
+from .tf2onnx_graphs import Dtype, TfGraph, TfNode, constant_integer, constant_of, copy_source, integer_source
 
 # Comparisons: which input is the lower side and which the higher one, and 1 where equal sides go on.
 _COMPARISONS = {"Less": (0, 1, 0), "LessOrEqual": (0, 1, 1), "Greater": (1, 0, 0), "GreaterOrEqual": (1, 0, 1)}
@@ -142,12 +141,8 @@ class LoopCounting:
         return integer_source(self.graph, variable.initial) if variable and self._is_fixed_integer(variable) else None
 
     def _is_fixed_integer(self, variable: LoopVariable) -> bool:
-        from onnx import TensorProto
-
-        integers = (TensorProto.INT32, TensorProto.INT64)
-        return (
-            self.is_fixed(variable) and self.graph.get_dtype(integer_source(self.graph, variable.initial)) in integers
-        )
+        dtype = self.graph.get_dtype(integer_source(self.graph, variable.initial))
+        return self.is_fixed(variable) and dtype in (Dtype.INT32, Dtype.INT64)
 
     def write_steps(self, w: TfGraphWriter) -> str | None:
         """Write how many steps run (int64[]), where that is known before the first; below 0 where none does."""

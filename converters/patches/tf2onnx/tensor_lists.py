@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from .graph_reader import copy_source
 from .graph_writer import TfGraphWriter
-from .tf2onnx_graphs import Shape, TfGraph, TfNode
+from .tf2onnx_graphs import Dtype, Shape, TfGraph, TfNode, copy_source
 
 
 def may_grow(node: TfNode) -> bool:
@@ -48,9 +47,7 @@ def reserved_by(graph: TfGraph, name: str) -> TfNode | None:
 
 def is_list(dtype: int | None) -> bool:
     """Return whether a dtype is of a list: tf2onnx knows none of these."""
-    from onnx import TensorProto
-
-    return dtype in (None, TensorProto.UNDEFINED)
+    return not dtype  # None, or onnx.TensorProto.UNDEFINED
 
 
 def add_copy(graph: TfGraph, name: str, copy: str, shape: Shape | None, dtype: int | None) -> None:
@@ -88,28 +85,22 @@ def replace_by_copy(graph: TfGraph, node: TfNode, name: str) -> None:
     add_copy(graph, name, copy, shape, dtype)
 
 
-class TensorListHandler:
-    """Handler of the operators on lists, for tf2onnx's tables."""
-
-    @classmethod
-    def version_13(cls, ctx: TfGraph, node: TfNode, **_options: object) -> None:
-        """Convert an operator by its name."""
-        w = TfGraphWriter(ctx, node.name)
-        if node.type in ("TensorListStack", "TensorListFromTensor"):
-            replace_by_copy(ctx, node, node.input[0])
-        elif node.type in ("TensorListGetItem", "TensorListGather"):
-            replace_by_copy(ctx, node, w.call("Gather", node.input[0], node.input[1], axis=0))
-        elif node.type == "TensorListLength":
-            replace_by_copy(ctx, node, _count(w, node))
-        elif node.type == "TensorListSetItem" and not ctx._is_subgraph:  # in a loop's body the loop decides
-            replace_by_copy(ctx, node, with_item_set(w, node))
+def convert_list_operator(graph: TfGraph, node: TfNode, **_options: object) -> None:
+    """Convert an operator on lists by its name: a handler for tf2onnx's tables."""
+    w = TfGraphWriter(graph, node.name)
+    if node.type in ("TensorListStack", "TensorListFromTensor"):
+        replace_by_copy(graph, node, node.input[0])
+    elif node.type in ("TensorListGetItem", "TensorListGather"):
+        replace_by_copy(graph, node, w.call("Gather", node.input[0], node.input[1], axis=0))
+    elif node.type == "TensorListLength":
+        replace_by_copy(graph, node, _count(w, node))
+    elif node.type == "TensorListSetItem" and not graph._is_subgraph:  # in a loop's body the loop decides
+        replace_by_copy(graph, node, with_item_set(w, node))
 
 
 def _count(w: TfGraphWriter, node: TfNode) -> str:
     """Write the result of a TensorListLength."""
-    from onnx import TensorProto
-
     if (reserve := reserved_by(w.graph, node.input[0])) is not None:
         return str(reserve.input[1])
     length = w.call("Reshape", _length(w, node.input[0]), w.constant([], "int64"))
-    return w.call("Cast", length, to=TensorProto.INT32)
+    return w.call("Cast", length, to=Dtype.INT32)

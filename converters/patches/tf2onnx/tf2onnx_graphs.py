@@ -1,4 +1,4 @@
-"""Protocols of tf2onnx's graphs and nodes, as far as the handlers use them: tf2onnx 1.17 declares no types."""
+"""tf2onnx's graphs and nodes, of which tf2onnx 1.17 declares no types, and what a graph says of a tensor."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ Shape: TypeAlias = Sequence[int]  # -1 where a size shows only as the model runs
 AttributeValue: TypeAlias = int | float | str | Sequence[int] | Sequence[float]
 
 
+class Dtype:
+    """ONNX's numbers of dtypes (onnx.TensorProto)."""
+
+    FLOAT, UINT8, INT8, UINT16, INT16, INT32, INT64 = 1, 2, 3, 4, 5, 6, 7
+    BOOL, DOUBLE, UINT32, UINT64, COMPLEX64, COMPLEX128 = 9, 11, 12, 13, 14, 15
+
+
 class TfNode(Protocol):
     """An operator of TensorFlow, TFLite or ONNX in a graph of tf2onnx. Tensors are known by their names."""
 
@@ -18,15 +25,11 @@ class TfNode(Protocol):
     graph: TfGraph
     input: Sequence[str]
     output: Sequence[str]
+    name: str
+    inputs: Sequence[TfNode | None]
+    output_shapes: Sequence[Shape | None]
+    output_dtypes: Sequence[int | None]
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def inputs(self) -> Sequence[TfNode | None]: ...
-    @property
-    def output_shapes(self) -> Sequence[Shape | None]: ...
-    @property
-    def output_dtypes(self) -> Sequence[int | None]: ...
     def is_const(self) -> bool: ...
     def get_attr_value(self, name: str, default: Any = None) -> Any: ...
     def get_attr_str(self, name: str) -> str: ...
@@ -45,9 +48,8 @@ class TfGraph(Protocol):
     ragged_variant_list_reads: Sequence[object]
     ragged_variant_list_writes: Sequence[object]
     _is_subgraph: bool
+    input_names: Sequence[str]
 
-    @property
-    def input_names(self) -> Sequence[str]: ...
     def get_nodes(self) -> Sequence[TfNode]: ...
     def get_node_by_name(self, name: str) -> TfNode: ...
     def get_node_by_output(self, output: str) -> TfNode | None: ...
@@ -73,3 +75,28 @@ class TfGraph(Protocol):
 
 
 Rewriter: TypeAlias = Callable[[TfGraph, Sequence[TfNode]], Sequence[TfNode]]
+
+
+def copy_source(graph: TfGraph, name: str) -> str:
+    """Return the tensor that `name` is a copy of, through any chain of Identity nodes."""
+    node = graph.get_node_by_output(name)
+    return copy_source(graph, node.input[0]) if node is not None and node.type == "Identity" else name
+
+
+def integer_source(graph: TfGraph, name: str) -> str:
+    """Return the number that `name` is a copy of, also through a Cast of an int32 or int64."""
+    name = copy_source(graph, name)
+    node = graph.get_node_by_output(name)
+    is_cast = node is not None and node.type == "Cast" and graph.get_dtype(node.input[0]) in (Dtype.INT32, Dtype.INT64)
+    return integer_source(graph, node.input[0]) if node is not None and is_cast else name
+
+
+def constant_of(node: TfNode | None) -> NDArray[Any] | None:
+    """Return the array that a constant node holds, or None for any other node and for none."""
+    return node.get_tensor_value(as_list=False) if node is not None and node.is_const() else None
+
+
+def constant_integer(graph: TfGraph, name: str) -> int | None:
+    """Return the integer that a tensor without axes always holds, or None."""
+    value = constant_of(graph.get_node_by_output(integer_source(graph, name)))
+    return int(value) if value is not None and not value.ndim and value.dtype.kind == "i" else None

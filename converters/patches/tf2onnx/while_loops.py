@@ -2,49 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from .. import private_tf2onnx
 from ..ledger import handlers
-from .graph_reader import constant_integer, copy_source, integer_source
 from .graph_writer import TfGraphWriter
 from .loop_conversion import LoopConversion
 from .loop_counting import LoopCounting
-from .tensor_lists import TensorListHandler, add_copy
-from .tf2onnx_graphs import TfGraph, TfNode
+from .tensor_lists import add_copy, convert_list_operator
+from .tf2onnx_graphs import TfGraph, TfNode, constant_integer, copy_source, integer_source
 
 
-class _WhileHandler:
-    """Handler of loops; those over ragged lists, which are no tensors, are tf2onnx's own."""
-
-    @classmethod
-    def version_13(cls, ctx: TfGraph, node: TfNode, **options: object) -> None:
-        body = private_tf2onnx.find_function(node.get_attr_str("body"))
-        if body.ragged_variant_list_reads or body.ragged_variant_list_writes:
-            private_tf2onnx.While.version_7(ctx, node, **options)
-        else:
-            LoopConversion(ctx, node).convert()
+def _convert_while(graph: TfGraph, node: TfNode, **options: object) -> None:
+    """Convert a loop; those over ragged lists, which are no tensors, are tf2onnx's own."""
+    body = private_tf2onnx.find_function(node.get_attr_str("body"))
+    if body.ragged_variant_list_reads or body.ragged_variant_list_writes:
+        private_tf2onnx.While.version_7(graph, node, **options)
+    else:
+        LoopConversion(graph, node).convert()
 
 
-class _IfHandler:
-    """Handler of a choice between a stack of what a loop has made, where it ran, and an empty tensor of that shape.
+def _convert_if(graph: TfGraph, node: TfNode, **options: object) -> None:
+    """Convert a choice between a stack of what a loop has made, where it ran, and an empty tensor of that shape.
 
     Our lowering writes it so, as TensorFlow has no stack of no elements whose size is not known. ONNX has. All else is
     tf2onnx's own.
     """
-
-    @classmethod
-    def version_13(cls, ctx: TfGraph, node: TfNode, **options: object) -> None:
-        stacks = _stacks(ctx, node) if len(node.input) > 1 else None  # tf2onnx makes some without inputs
-        if stacks is None:
-            (private_tf2onnx.IfOp if node.type == "If" else private_tf2onnx.StatelessIfOp).version_1(
-                ctx, node, **options
-            )
-            return
-        types = list(zip(node.output, node.output_shapes, node.output_dtypes, strict=True))
-        ctx.remove_node(node.name)
-        for stack, (name, shape, dtype) in zip(stacks, types, strict=True):
-            add_copy(ctx, stack, name, shape, dtype)
+    stacks = _stacks(graph, node) if len(node.input) > 1 else None  # tf2onnx makes some without inputs
+    if stacks is None:
+        own = private_tf2onnx.IfOp if node.type == "If" else private_tf2onnx.StatelessIfOp
+        own.version_1(graph, node, **options)
+        return
+    types = list(zip(node.output, node.output_shapes, node.output_dtypes, strict=True))
+    graph.remove_node(node.name)
+    for stack, (name, shape, dtype) in zip(stacks, types, strict=True):
+        add_copy(graph, stack, name, shape, dtype)
 
 
 def _stacks(graph: TfGraph, node: TfNode) -> list[str] | None:
@@ -74,22 +66,19 @@ def _has_steps(graph: TfGraph, condition: str, stack: str) -> bool:
     return bool(steps is not None and steps.type == "Max" and steps.input[0] == loop.input[0])
 
 
-class _TfliteWhileHandler:
-    """tf2onnx's own handler, which asks a condition before each step, told how many steps there are."""
-
-    @classmethod
-    def version_7(cls, ctx: TfGraph, node: TfNode, **options: object) -> None:
-        condition, body = (
-            private_tf2onnx.find_function(node.get_attr_str(f"{side}_subgraph_index")) for side in ("cond", "body")
-        )
-        steps = LoopCounting(ctx, node, condition, body).write_steps(TfGraphWriter(ctx, node.name))
-        body.scan_outputs += [row for row in _grown(ctx, node, body) if row[0] not in dict(body.scan_outputs)]
-        private_tf2onnx.TflWhile.version_7(ctx, node, **options)
-        if steps is not None:
-            loop = ctx.get_node_by_name(f"{node.name}_loop")
-            ctx.replace_inputs(loop, [steps, "", *loop.input[2:]])
-            inner = loop.get_body_graphs()["body"]
-            inner.outputs[0] = TfGraphWriter(inner, node.name).call("Identity", inner.input_names[1])
+def _convert_tflite_while(graph: TfGraph, node: TfNode, **options: object) -> None:
+    """Call tf2onnx's own handler, which asks a condition before each step, and tell how many steps there are."""
+    condition, body = (
+        private_tf2onnx.find_function(node.get_attr_str(f"{side}_subgraph_index")) for side in ("cond", "body")
+    )
+    steps = LoopCounting(graph, node, condition, body).write_steps(TfGraphWriter(graph, node.name))
+    body.scan_outputs += [row for row in _grown(graph, node, body) if row[0] not in dict(body.scan_outputs)]
+    private_tf2onnx.TflWhile.version_7(graph, node, **options)
+    if steps is not None:
+        loop = graph.get_node_by_name(f"{node.name}_loop")
+        graph.replace_inputs(loop, [steps, "", *loop.input[2:]])
+        inner = loop.get_body_graphs()["body"]
+        inner.outputs[0] = TfGraphWriter(inner, node.name).call("Identity", inner.input_names[1])
 
 
 def _grown(graph: TfGraph, node: TfNode, body: TfGraph) -> Iterator[tuple[int, str]]:
@@ -110,13 +99,9 @@ def _grown(graph: TfGraph, node: TfNode, body: TfGraph) -> Iterator[tuple[int, s
             yield place, row
 
 
-def _handler(handler: type) -> Callable[[], type]:
-    return lambda: handler
-
-
 PATCHES = (
     *handlers(
-        dict.fromkeys(("While", "StatelessWhile"), _handler(_WhileHandler)),
+        dict.fromkeys(("While", "StatelessWhile"), _convert_while),
         why="it takes whatever a step writes into a list for the next part of a stack, wherever it is written and "
         "however long the list is: a loop that fills its list from the end comes out turned around, with no word",
         upstream="tf2onnx/onnx_opset/controlflow.py:368",
@@ -128,20 +113,20 @@ PATCHES = (
                 "TensorListStack", "TensorListFromTensor", "TensorListGetItem", "TensorListLength",
                 "TensorListSetItem", "TensorListReserve", "TensorListGather",
             ),
-            _handler(TensorListHandler),
+            convert_list_operator,
         ),
         why="it takes no list that is read, written twice in a step, handed into a branch or written without a loop",
         upstream="tf2onnx/onnx_opset/controlflow.py:308",
         until="tf2onnx keeps lists as tensors or sequences",
     ),
     *handlers(
-        dict.fromkeys(("If", "StatelessIf"), _handler(_IfHandler)),
+        dict.fromkeys(("If", "StatelessIf"), _convert_if),
         why="a choice between a stack and nothing, as our own lowering writes it, stays a branch of no known shape",
         upstream="tf2onnx/onnx_opset/controlflow.py:254",
         until="TensorFlow stacks no elements of unknown size",
     ),
     *handlers(
-        {"TFL_WHILE": _handler(_TfliteWhileHandler)},
+        {"TFL_WHILE": _convert_tflite_while},
         why="it asks a condition before each step also of a loop that only counts, and a list that grows by a row in "
         "each step is carried as a whole",
         upstream="tf2onnx/tflite_handlers/tfl_controlflow.py:22",

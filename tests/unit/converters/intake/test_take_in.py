@@ -13,7 +13,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from transload.converters.intake.content_type import format_of_content
+from transload.converters.intake.file_content import format_of_content
 from transload.converters.intake.take_in import (
     apply_request,
     check_artifact,

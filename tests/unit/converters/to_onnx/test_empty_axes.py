@@ -13,10 +13,9 @@ import onnx.parser
 import onnxruntime
 import pytest
 
-from transload.converters.to_onnx.empty_axes import keep_zeros
+from transload.converters.to_onnx.empty_axes import count_from_the_front, keep_zeros
 from transload.converters.to_onnx.onnx_from_pt2 import onnx_from_pt2
 from transload.converters.to_onnx.onnx_from_source import onnx_from_source
-from transload.converters.to_onnx.reduction_axes import count_from_the_front
 from transload.converters.to_pytorch.pt2_from_source import pt2_from_source
 from transload.models.job import Job
 from transload.models.loading.source_from_code import take_weights

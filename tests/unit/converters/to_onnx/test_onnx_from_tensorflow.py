@@ -16,7 +16,7 @@ import pytest
 
 from transload.converters.intake.take_in import take_in_keras, take_in_saved_model, take_in_tflite
 from transload.converters.to_onnx.onnx_from_tensorflow import onnx_from_saved_model, onnx_from_tflite
-from transload.converters.to_tflite.tflite_signature import inputs_and_outputs, model_of, with_unique_names
+from transload.converters.to_tflite.flatbuffer import inputs_and_outputs, model_of, with_unique_names
 from transload.models.artifact import read_artifact, write_artifact
 from transload.models.errors import BadRequest, Refused
 from transload.models.formats import Format, Target

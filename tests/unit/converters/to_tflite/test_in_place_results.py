@@ -18,7 +18,7 @@ import pytest
 
 from transload.converters.to_tflite import tflite_from_onnx as tflite
 from transload.converters.to_tflite.flatbuffer import count_operators, main_operators
-from transload.converters.to_tflite.in_place_results import without_shared_places
+from transload.converters.to_tflite.xnnpack_workarounds import without_shared_places
 from transload.models.artifact import write_artifact
 from transload.models.formats import Format, Target
 from transload.models.job import Job

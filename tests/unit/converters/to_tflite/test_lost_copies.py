@@ -19,8 +19,8 @@ import onnx
 import pytest
 
 from transload.converters.to_tflite import tflite_from_onnx as tflite
-from transload.converters.to_tflite.lost_copies import with_floats_joined, without_lost_copies
-from transload.converters.to_tflite.tflite_signature import model_of, packed
+from transload.converters.to_tflite.flatbuffer import model_of, packed
+from transload.converters.to_tflite.xnnpack_workarounds import with_floats_joined, without_lost_copies
 from transload.models.artifact import write_artifact
 from transload.models.formats import Format, Target
 from transload.models.job import Job

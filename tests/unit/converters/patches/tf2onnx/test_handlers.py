@@ -16,7 +16,7 @@ import pytest
 
 from transload.converters.intake.take_in import take_in_saved_model, take_in_tflite
 from transload.converters.to_onnx.onnx_from_tensorflow import onnx_from_saved_model, onnx_from_tflite
-from transload.converters.to_tflite.tflite_signature import model_of
+from transload.converters.to_tflite.flatbuffer import model_of
 from transload.serving.runtimes.onnxruntime_session import open_session as open_onnx
 from transload.serving.runtimes.tensorflow_session import open_session as open_tensorflow
 from transload.serving.runtimes.tflite_session import open_session as open_tflite

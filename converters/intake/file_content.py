@@ -1,13 +1,22 @@
-"""The format of a file by its content, for the error message when the name says another; it decides nothing else."""
+"""What a file holds by its content: its format, for the error message when the name says another, and zip archives."""
 
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from ...models.errors import BadRequest
+from ...models.foreign_errors import first_line
 from ...models.formats import Format
 
+MAX_RATIO = 100  # of unpacked to packed size: neither torch nor Keras compresses
+# Errors of zipfile, json, pickletools, h5py and torch for broken files.
+_BROKEN = (
+    zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, ValueError, LookupError, TypeError,
+    AttributeError,
+)  # fmt: skip
 _SUFFIXES = {Format.ONNX: ".onnx", Format.TFLITE: ".tflite", Format.KERAS: ".keras", Format.PT2: ".pt2",
              Format.TORCHSCRIPT: ".pt"}  # fmt: skip
 _HEAD_BYTES = 16
@@ -51,3 +60,15 @@ def _format_of_archive(path: Path) -> Format | None:
     if any(name.startswith("models/") and name.endswith(".json") for name in inner):
         return Format.PT2
     return Format.TORCHSCRIPT if "constants.pkl" in inner else None
+
+
+@contextmanager
+def opened_archive(path: Path, kind: str, fix: str) -> Iterator[zipfile.ZipFile]:
+    """Open an archive. Raises BadRequest if it, or what is read inside, is not "a whole ..." file of its kind."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if sum(entry.file_size for entry in archive.infolist()) > MAX_RATIO * max(1, path.stat().st_size):
+                raise BadRequest(f"{path} unpacks to far more than its own size", fix=fix)
+            yield archive
+    except _BROKEN as error:
+        raise BadRequest(f"{path} is not a whole {kind}: {first_line(error)}", fix=fix) from error

@@ -1,5 +1,9 @@
-"""Dilated convolutions of pictures whose sizes are open, written as one convolution instead of one of pieces.
+"""Convolutions that tf2onnx writes wrongly, or as many.
 
+Transposed convolutions whose output size is known and larger than the input spreads over: Keras's output_padding, and
+strides wider than the kernel.
+
+Dilated convolutions of pictures whose sizes are open are written as one convolution instead of one of pieces.
 TensorFlow lays a picture's every d-th pixels apart (SpaceToBatchND), convolves, and puts them together again
 (BatchToSpaceND). Before that it pads the end by e more, so that d divides the sizes, and crops e after. Where e is
 computed from sizes, tf2onnx keeps the pieces; but whatever e is, the convolution is that of the picture with the rest
@@ -13,9 +17,9 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from ..ledger import TF2ONNX, Kind, patches
-from .graph_reader import constant_of, copy_source
-from .tf2onnx_graphs import Rewriter, TfGraph, TfNode
+from .. import private_tf2onnx
+from ..ledger import TF2ONNX, Kind, handlers, patches
+from .tf2onnx_graphs import Rewriter, TfGraph, TfNode, constant_of, copy_source
 
 # A number, and the elements of tensors (their name and place) that are added to it.
 _Sum: TypeAlias = tuple[int, tuple[tuple[str, tuple[int, ...]], ...]]
@@ -153,12 +157,31 @@ def _place_before(slicing: TfNode, place: Sequence[int]) -> tuple[int, ...] | No
     return (*before, *rest)
 
 
-PATCHES = patches(
-    Kind.PERMANENT,
-    "tf2onnx.tfonnx",
-    {"rewrite_conv_dilations": _merging_dilations},
-    why="where the padding is computed from open sizes it keeps a dilated convolution as one of pieces",
-    upstream="tf2onnx/rewriter/conv_dilations_rewriter.py",
-    until="tf2onnx merges a dilation whose padding and crop cancel whatever they are",
-    seen=TF2ONNX,
+def _convert_transposed_convolution(graph: TfGraph, node: TfNode, **options: object) -> None:
+    """Make pads below zero, as tf2onnx's handler writes them, padding at the end, as TensorFlow has it."""
+    private_tf2onnx.ConvTranspose.version_11(graph, node, **options)
+    pads = node.get_attr_value("pads", [])
+    axes = len(pads) // 2
+    totals = [pads[at] + pads[at + axes] for at in range(axes)]
+    if min(totals, default=0) < 0:
+        node.set_attr("pads", [0 if totals[at % axes] < 0 else pad for at, pad in enumerate(pads)])
+        node.set_attr("output_padding", [max(-total, 0) for total in totals])
+
+
+PATCHES = (
+    *handlers(
+        dict.fromkeys(("Conv2DBackpropInput", "Conv3DBackpropInputV2"), _convert_transposed_convolution),
+        why="it writes pads below zero, which ONNX has not, where the output is larger than the input spreads over",
+        upstream="tf2onnx/onnx_opset/nn.py:433",
+        until="tf2onnx writes output_padding",
+    ),
+    *patches(
+        Kind.PERMANENT,
+        "tf2onnx.tfonnx",
+        {"rewrite_conv_dilations": _merging_dilations},
+        why="where the padding is computed from open sizes it keeps a dilated convolution as one of pieces",
+        upstream="tf2onnx/rewriter/conv_dilations_rewriter.py",
+        until="tf2onnx merges a dilation whose padding and crop cancel whatever they are",
+        seen=TF2ONNX,
+    ),
 )
