@@ -161,11 +161,8 @@ class RunRequest(_Section):
 
 def read_request(path: Path | None, overrides: Mapping[str, Mapping[str, Any] | Any] | None = None) -> RunRequest:
     """Read a pipeline file, or return the default request.
-
     `overrides` are sections of the same form from the command line, and have precedence; what is None is not given.
-
-    Raises BadRequest with the line of the file and the fix.
-    """
+    Raises BadRequest with the line of the file and the fix."""
     text = ""
     if path is not None:
         try:

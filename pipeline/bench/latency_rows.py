@@ -103,9 +103,7 @@ def write_samples(path: Path, series: Iterable[Series]) -> None:
 
 def read_samples(path: Path) -> dict[tuple[str, str, int], dict[int, Array]]:
     """Seconds by (artifact, runtime, batch) and round, as `write_samples` kept them.
-
-    Raises BadRequest where the file is no such one.
-    """
+    Raises BadRequest where the file is no such one."""
     arrays = read_arrays(path)
     samples: dict[tuple[str, str, int], dict[int, Array]] = {}
     for key, seconds in arrays.items():

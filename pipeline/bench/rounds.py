@@ -66,9 +66,7 @@ def run_rounds(
     progress: Callable[[int, int], None] = lambda batch, done: None,  # noqa: ARG005
 ) -> list[Series]:
     """One series for each subject and batch, in the order of `plan.batches`, then of `subjects`.
-
-    `progress` is told the batch and how many rounds are done.
-    """
+    `progress` is told the batch and how many rounds are done."""
     lost: dict[Pair, str] = {}
     measured: list[Series] = []
     for batch in plan.batches:

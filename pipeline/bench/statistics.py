@@ -55,11 +55,9 @@ def summary(samples_s: Array, batch: int) -> Summary:
 
 def ratio(candidate: Series, reference: Series, *, seed: int = 0) -> tuple[float, tuple[float, float] | None] | None:
     """Seconds of a call over the reference's, and its 95 % interval; below 1 is faster.
-
     The (geometric) median over rounds of the candidate's median over the reference's in the same round, and the
     percentile bootstrap over rounds (4999 resamples, seeded). None without a common round; the interval is None below
-    five of them.
-    """
+    five of them."""
     common = sorted(candidate.rounds.keys() & reference.rounds.keys())
     if not common:
         return None

@@ -35,9 +35,7 @@ Clock = Callable[[], int]  # nanoseconds; never goes back
 
 class MeasuredSession:
     """A session and feeds for it. Methods take and return JSON values.
-
-    `signature`: that of the model whose data it is, which says how calls are put together; else the session's own.
-    """
+    `signature`: that of the model whose data it is, which says how calls are put together; else the session's own."""
 
     def __init__(
         self,
@@ -61,9 +59,8 @@ class MeasuredSession:
 
     def prepare(self, batch: int) -> dict[str, Any]:
         """Make feeds of `batch` samples and warm up: at least 5 calls, up to 0.2 s or 50 calls.
-
-        Returns {first_call_s, call_s (median of the later half), calls, timer_s (what reading the clock twice costs)}.
-        """
+        Returns {first_call_s, call_s (median of the later half), calls, timer_s (what reading the clock twice
+        costs)}."""
         self._feeds[batch] = self._make_feeds(batch)
         spent: list[int] = []
         while len(spent) < _WARM_CALLS or (sum(spent) < _WARM_NS and len(spent) < _MOST_WARM_CALLS):
@@ -126,10 +123,7 @@ class SubjectOptions(JsonRecord):
 
 
 def open_subject(**document: Any) -> MeasuredSession:
-    """Open a subject by SubjectOptions as JSON.
-
-    Raises BadRequest, ToolMissing or SessionLost as the runtime does.
-    """
+    """Open a subject by SubjectOptions as JSON. Raises BadRequest, ToolMissing or SessionLost as the runtime does."""
     options = SubjectOptions.from_json(document)
     session = open_session(
         options.runtime,

@@ -60,9 +60,7 @@ COMMANDS: tuple[Command, ...] = (
 
 def dispatch(argv: Sequence[str] | None = None) -> int:
     """Run the command that `argv` names, and return its exit status.
-
-    Raises TransloadError; errors.py turns it into the sentence that a person reads.
-    """
+    Raises TransloadError; errors.py turns it into the sentence that a person reads."""
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help", "help"):
         return _help(words[1:])
@@ -75,10 +73,7 @@ def dispatch(argv: Sequence[str] | None = None) -> int:
 
 
 def find_command(name: str) -> Command:
-    """Return the command of that name.
-
-    Raises BadRequest with the nearest one.
-    """
+    """Return the command of that name. Raises BadRequest with the nearest one."""
     for command in COMMANDS:
         if command.name == name:
             return command

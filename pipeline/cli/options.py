@@ -82,9 +82,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress; the res
 
 def split(values: Sequence[str] | None) -> tuple[str, ...]:
     """Return the words of an option that takes a list: `--to a,b --to c` is a, b, c.
-
-    Raises BadRequest where the option is there and names nothing: that is not the same as leaving it out.
-    """
+    Raises BadRequest where the option is there and names nothing: that is not the same as leaving it out."""
     words = tuple(word for value in values or () for part in value.split(",") if (word := part.strip()))
     if values and not words:
         raise BadRequest("an option that takes a list was given an empty one", fix="name something, or leave it out")
@@ -97,10 +95,7 @@ def parse_targets(values: Sequence[str] | None) -> tuple[Target, ...]:
 
 
 def parse_runtimes(values: Sequence[str] | None) -> tuple[str, ...]:
-    """`--runtime`, each once, in order.
-
-    Raises BadRequest with the names that are known.
-    """
+    """`--runtime`, each once, in order. Raises BadRequest with the names that are known."""
     for word in split(values):
         if word not in RUNTIMES:
             raise BadRequest(f"unknown runtime {word!r}", fix=f"use one of {', '.join(RUNTIMES)}")
@@ -121,9 +116,7 @@ _SETTING = re.compile(r"[A-Za-z_]\w*(\.\w+)*")
 
 def parse_settings(values: Sequence[str] | None) -> dict[str, Any]:
     """`--set`, by name: JSON where it is JSON, True, False and None as Python has them, else text.
-
-    Raises BadRequest.
-    """
+    Raises BadRequest."""
     settings: dict[str, Any] = {}
     for value in values or ():
         name, equals, text = value.partition("=")

@@ -50,10 +50,7 @@ def command(
 
 
 def newest(runs: Path) -> Path:
-    """Return the newest finished run: a run's name begins with its time.
-
-    Raises BadRequest where there is none.
-    """
+    """Return the newest finished run: a run's name begins with its time. Raises BadRequest where there is none."""
     folders = sorted(path.parent for path in runs.glob("*/run.json"))
     if not folders:
         raise BadRequest(

@@ -56,11 +56,9 @@ def bench(
     data: Path | None = None,
 ) -> BenchResult:
     """Measure every candidate in every wanted runtime that takes it.
-
     Ratios are relative to the model `against`, else to the first candidate in its first runtime.
     Leaves a folder with logs, a script per step, bench.json and latency.npz.
-    Raises TransloadError where a model cannot be loaded, or the candidates take different inputs.
-    """
+    Raises TransloadError where a model cannot be loaded, or the candidates take different inputs."""
     for text in candidates:
         check_candidate(text, request.bench.runtimes)
     context = new_run_context(request, "bench", local, progress)

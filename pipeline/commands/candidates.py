@@ -14,10 +14,8 @@ from ..intake.model_argument import start_of
 
 def check_candidate(text: str, runtimes: Sequence[str]) -> None:
     """Check a candidate before it is loaded: it is an artifact, and the runtimes that were named take its format.
-
     Raises BadRequest where it is a model that is still code, or no named runtime takes it, ToolMissing where a named
-    runtime is not installed.
-    """
+    runtime is not installed."""
     target = start_of(text)
     if target is None:
         raise BadRequest(
@@ -41,9 +39,7 @@ def _check_runtimes(target: Target, runtimes: Sequence[str]) -> None:
 
 def check_operators(text: str, candidate: LoadedModel, runtimes: Sequence[str]) -> None:
     """Refuse runtimes that lack the operators of a TFLite file, which are known once it is loaded.
-
-    Raises BadRequest, or ToolMissing where the runtime that has them is not installed.
-    """
+    Raises BadRequest, or ToolMissing where the runtime that has them is not installed."""
     takers = [runtime.name for runtime in fitting_runtimes(candidate)]
     flex = ", ".join(candidate.flex)
     if not set(runtimes).intersection(takers):

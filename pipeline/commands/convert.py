@@ -58,9 +58,7 @@ class ConvertResult:
 
 def explain(model: str, targets: Sequence[Target], requested: Collection[str] = ()) -> Plan:
     """Plan the routes from the model to each target, without running anything.
-
-    The options in `requested` open further steps.
-    """
+    The options in `requested` open further steps."""
     return plan_routes(targets, start_of(model), steps_for(requested))
 
 
@@ -74,10 +72,8 @@ def convert(
     slots: WorkerSlots | None = None,
 ) -> ConvertResult:
     """Write every wanted target to `out`/<target>/, by the cheapest route that verifies.
-
     Models that are converted at the same time share worker `slots`.
-    Raises TransloadError where the model or the data cannot be taken; the failure of one target is in its row.
-    """
+    Raises TransloadError where the model or the data cannot be taken; the failure of one target is in its row."""
     plan = plan_conversion(request, start_of(model.text), model.data)
     plan.require_routes()
     check_writable(out, "--out")
@@ -200,9 +196,7 @@ def convert_models(
     requests: Sequence[tuple[RunRequest, ModelRequest]], out: Path, local: LocalSettings, progress: Progress
 ) -> ConvertManyResult:
     """Convert every model to `out`/<name>/, as `convert` does for one. They share the worker slots of one model.
-
-    Raises BadRequest where `out` cannot be written to; the failure of one model is in its row.
-    """
+    Raises BadRequest where `out` cannot be written to; the failure of one model is in its row."""
     check_writable(out, "--out")
     slots = WorkerSlots(local.jobs)
     names = unique_names([model.text for _, model in requests])
@@ -232,9 +226,7 @@ def convert_models(
 
 def unique_names(models: Sequence[str]) -> list[str]:
     """Return a folder name for each model, as `digits-cnn` or `net-Net`; equal names get numbers.
-
-    Raises BadRequest where a model is named twice.
-    """
+    Raises BadRequest where a model is named twice."""
     model_by_name: dict[str, str] = {}
     for text in models:
         if text in model_by_name.values():

@@ -152,10 +152,8 @@ def _libraries(here: Machine) -> Iterable[Diagnosis]:
 
 def _onnxruntime_builds(here: Machine) -> Iterable[Diagnosis]:
     """Check which build of ONNX Runtime is installed.
-
     The CPU and the GPU build are two distributions with the same files: the later one overwrites the other, and pip
-    does not say so.
-    """
+    does not say so."""
     cpu, gpu = here.version("onnxruntime"), here.version("onnxruntime-gpu")
     name, gpus = "onnxruntime build", here.gpus()
     again = "pip uninstall -y onnxruntime onnxruntime-gpu, then make setup" + (" EXTRAS=gpu,dev" if gpus else "")

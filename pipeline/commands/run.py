@@ -51,12 +51,9 @@ def run(
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> FinishedRun:
     """Train, convert, validate, measure and judge as the request says, and leave runs/<id>/.
-
     What a former run finished is found in the store and not done again.
-
-    Raises TransloadError where the run cannot begin: bad input, no data, a training that fails. The failure of a
-    single target or runtime is in the result.
-    """
+    Raises TransloadError where the run cannot begin: bad input, no data, a training that fails. The failure of a single
+    target or runtime is in the result."""
     local = local or LocalSettings()
     plan = plan_run(request)
     check_tools(request, plan)
@@ -74,10 +71,8 @@ def run(
 
 def check_tools(request: RunRequest, plan: Plan) -> None:
     """Check before anything is done that the tools, the weights and the server of the request are there.
-
     Raises BadRequest for a target without an open route, for weights or a server that are not there, and ToolMissing
-    for a runtime that is not installed.
-    """
+    for a runtime that is not installed."""
     for planned in plan.targets:
         if not planned.routes:
             fix = "choose other targets with --to (`transload formats`)"

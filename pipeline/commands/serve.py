@@ -46,12 +46,9 @@ def serve(
     threads: int = 1,
 ) -> None:
     """Serve the artifact in a folder until SIGINT or SIGTERM.
-
     As soon as requests are answered, `ready` is called with the addresses by protocol ("grpc", "rest"), and with the
     runtime and the device as text.
-
-    Raises BadRequest where the artifact cannot be opened or a port is taken, StepFailed where the worker dies.
-    """
+    Raises BadRequest where the artifact cannot be opened or a port is taken, StepFailed where the worker dies."""
     device = resolve_device(read_request(None, {"device": device}).device)
     folder = _folder(artifact)
     runtime = _check_libraries(folder)
@@ -82,9 +79,7 @@ def _folder(artifact: Path) -> Path:
 
 def _check_libraries(folder: Path) -> str:
     """Return the runtime of the artifact.
-
-    Raises BadRequest where there is none, ToolMissing where it or the server is not installed.
-    """
+    Raises BadRequest where there is none, ToolMissing where it or the server is not installed."""
     form = read_artifact(folder).target.format
     if form not in DEFAULT_RUNTIME:
         raise BadRequest(f"no runtime takes {form}", fix=f"serve an artifact of {', '.join(DEFAULT_RUNTIME)}")

@@ -43,10 +43,8 @@ def validate(
     request: RunRequest, candidate: str, against: ModelRequest, local: LocalSettings, progress: Progress
 ) -> ValidateResult:
     """Compare the candidate's outputs with the model's, in every wanted runtime that takes the candidate.
-
     Leaves a folder with logs, a script per step and validate.json.
-    Raises TransloadError where one of the two cannot be loaded, or they take different inputs.
-    """
+    Raises TransloadError where one of the two cannot be loaded, or they take different inputs."""
     runtimes = request.validate_.runtimes
     check_candidate(candidate, runtimes)
     kind_of(against.text)

@@ -49,9 +49,7 @@ def new_run_context(
 
 def check_writable(folder: Path, option: str) -> None:
     """Create the folder that a command leaves its results in.
-
-    Raises BadRequest where it cannot be created or written to.
-    """
+    Raises BadRequest where it cannot be created or written to."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -26,10 +26,8 @@ _MODELS = "transload.models"
 
 def load_code(context: Context, text: str, inputs: tuple[TensorSpec, ...]) -> LoadedModel:
     """Load the model that `text` names, with the settings and weights of the request; train a recipe without weights.
-
     Raises BadRequest where code, settings, weights and inputs do not fit together, ToolMissing where a library is not
-    installed, StepFailed where the code ends its process or does not return in time.
-    """
+    installed, StepFailed where the code ends its process or does not return in time."""
     bounds_of(inputs)  # raises where an axis has two
     ref = code_ref(text, context.request.root, context.request.model.settings)
     _require_libraries(ref)
@@ -51,9 +49,7 @@ def load_code(context: Context, text: str, inputs: tuple[TensorSpec, ...]) -> Lo
 
 def describe_recipe(context: Context) -> ModelDescription:
     """Ask the recipe of the request for its name, signature and metric, in a worker.
-
-    Raises BadRequest where there is no such recipe, or it cannot be read.
-    """
+    Raises BadRequest where there is no such recipe, or it cannot be read."""
     ref = context.request.ref
     code = ref_digest(ref)
     options = CodeOptions.of(ref).to_json()
@@ -98,10 +94,7 @@ def _train(context: Context, recipe: ModelDescription) -> Stored:
 
 
 def weights_file(request: RunRequest) -> Path | None:
-    """Return the file of weights that the request names, or None.
-
-    Raises BadRequest where there is no such file.
-    """
+    """Return the file of weights that the request names, or None. Raises BadRequest where there is no such file."""
     if request.model.weights is None:
         return None
     path = Path(request.root or ".") / request.model.weights
@@ -126,9 +119,7 @@ def _recipe_facts(context: Context, ref: CodeRef, code: str) -> RecipeFacts | No
 
 def _describe(context: Context, ref: CodeRef, code: str, facts: RecipeFacts) -> ModelDescription:
     """Return the description of a recipe. The allowed loss of the request has precedence over the recipe's.
-
-    Raises ToolMissing where a library that the recipe needs is not installed.
-    """
+    Raises ToolMissing where a library that the recipe needs is not installed."""
     if need := missing(facts.requires):
         raise ToolMissing(f"the recipe {ref.text} {need}", fix="install it (transload doctor shows what is there)")
     allowed_loss = context.request.validate_.allowed_loss

@@ -29,9 +29,7 @@ _READ_WITH: Mapping[Format, tuple[str, ...]] = {
 
 def load_file(context: Context, request: ModelRequest, model_format: Format) -> LoadedModel:
     """Load a model that is a file, or a SavedModel's folder.
-
-    Raises BadRequest where it is refused, ToolMissing where a library that reads it is not installed.
-    """
+    Raises BadRequest where it is refused, ToolMissing where a library that reads it is not installed."""
     path, work = Path(request.text).absolute(), f"take_in_{model_format.replace('-', '_')}"
     take_in = partial(_take_in, context, request, path, name=path.stem, work=work, model_format=model_format)
     stored = take_in()
@@ -46,9 +44,7 @@ def load_file(context: Context, request: ModelRequest, model_format: Format) -> 
 
 def load_artifact(context: Context, request: ModelRequest) -> LoadedModel:
     """Load the artifact in a folder.
-
-    Raises BadRequest where it is refused, ToolMissing where a library that reads it is not installed.
-    """
+    Raises BadRequest where it is refused, ToolMissing where a library that reads it is not installed."""
     if request.inputs:
         raise BadRequest(f"{request.text} is an artifact, and says what it takes", fix="leave --input out")
     folder = Path(request.text).resolve()

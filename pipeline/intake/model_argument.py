@@ -59,11 +59,8 @@ class ModelRequest:
 
 def kind_of(text: str) -> ModelKind | Format:
     """Return which kind of model a MODEL argument names, by its form and by the files at its path.
-
     For a file, or a folder that transload did not write, that is its format.
-
-    Raises BadRequest where there is no such file, or none of a known kind.
-    """
+    Raises BadRequest where there is no such file, or none of a known kind."""
     path = Path(text)
     if text.partition(":")[0] in ("zoo", *LIBRARIES) and ":" in text:
         return ModelKind.CODE

@@ -55,13 +55,10 @@ def resolve_inputs(
     during_reference: Callable[[ModelWithData], AbstractContextManager[object]] = nullcontext,
 ) -> RunInputs:
     """Resolve a MODEL argument to a loaded model, its data and the reference outputs.
-
     Without a `request` the model is the recipe of the pipeline file, and is trained. `probes_only`: the reference
     answers the probes of a conversion only, not the full test set. `when_loaded` is called once the model is in the
     store; `during_reference` is entered while the reference answers.
-
-    Raises TransloadError where one of the three cannot be had.
-    """
+    Raises TransloadError where one of the three cannot be had."""
     loaded = _load_stage(context, request) if request else _train_stage(context)
     if when_loaded:
         when_loaded()
@@ -82,9 +79,7 @@ def resolve_inputs(
 
 def load_model(context: Context, request: ModelRequest) -> LoadedModel:
     """Load the model of a request into the store.
-
-    Raises BadRequest where it cannot be taken as it is, ToolMissing where a library is not installed.
-    """
+    Raises BadRequest where it cannot be taken as it is, ToolMissing where a library is not installed."""
     kind = kind_of(request.text)
     if kind is ModelKind.CODE:
         return load_code(context, request.text, request.inputs)
@@ -99,9 +94,7 @@ def load_model(context: Context, request: ModelRequest) -> LoadedModel:
 
 def resolve_data(context: Context, loaded: LoadedModel, file: Path | None) -> Stored:
     """Return the samples of the file, else the recipe's own, else random ones.
-
-    Raises BadRequest where the file does not fit the model.
-    """
+    Raises BadRequest where the file does not fit the model."""
     signature = loaded.model.signature
     if file is None and loaded.model.metric:
         return _recipe_data(context, loaded.model)
@@ -174,10 +167,8 @@ def answer_reference(
     probes_only: bool,
 ) -> Stored:
     """Return the model's outputs on the CPU: of a source in eager PyTorch, of anything else in the runtime named.
-
     `probes_only`: at the probe batches alone, which are all that a conversion is verified by. Where the samples are
-    random, further integers are tried too.
-    """
+    random, further integers are tried too."""
     interpreter = interpreter_of(RUNTIMES[runtime])
     inputs, random = model.signature.inputs, DataFacts.from_json(data.facts).random
     options = AnswerOptions(
@@ -206,9 +197,7 @@ def answer_reference(
 
 def _with_integers(executor: Executor, action: Action) -> Stored:
     """Ask the reference with further integers than those of the samples.
-
-    Where they end its process they are left out, and a copy is then said to be checked with the samples alone.
-    """
+    Where they end its process they are left out, and a copy is then said to be checked with the samples alone."""
     try:
         return executor.perform(replace(action, options={**action.options, "tries": MOST_TRIES}))
     except StepFailed as error:
@@ -219,7 +208,5 @@ def _with_integers(executor: Executor, action: Action) -> Stored:
 
 def batch_sizes(context: Context, model: ModelDescription) -> tuple[int, ...]:
     """Return the batch sizes that everything is checked at, beside the full test set: the requested ones that fit.
-
-    A model without a batch axis is asked one sample at a time.
-    """
+    A model without a batch axis is asked one sample at a time."""
     return batches_within(model.signature.inputs, context.request.validate_.batches)

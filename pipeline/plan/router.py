@@ -77,9 +77,7 @@ class RouteOutcome:
 
 class Router:
     """Decides what is done for the targets of a plan, and what became of them. Each step is done once.
-
-    `ahead`: a step starts as soon as there is something to start from, while that is being checked.
-    """
+    `ahead`: a step starts as soon as there is something to start from, while that is being checked."""
 
     def __init__(self, executor: Executor, inputs: VerificationInputs, plan: Plan, *, ahead: bool = False) -> None:
         self._executor = executor
@@ -98,9 +96,7 @@ class Router:
         self, targets: Sequence[Target], report: Callable[[TargetResult], None] | None = None
     ) -> list[TargetResult]:
         """Make targets of the plan, each by the cheapest route that verifies; `report` hears of each at once.
-
-        Raises DiskFull, and what is no TransloadError; what else happens to a target is in its result.
-        """
+        Raises DiskFull, and what is no TransloadError; what else happens to a target is in its result."""
         results: dict[Target, TargetResult] = {}
         while len(results) < len(set(targets)):
             self._awaited.clear()
@@ -114,9 +110,7 @@ class Router:
 
     def make_by_detour(self, lost: TargetResult, results: Sequence[TargetResult]) -> TargetResult:
         """Make a target that no route of the plan led to, by one step from another target that is there.
-
-        Such a route may be a detour (run_plan.py), and is the last that is left.
-        """
+        Such a route may be a detour (run_plan.py), and is the last that is left."""
         detours = (
             Route((*result.route.steps, step))
             for result in results
@@ -280,9 +274,7 @@ class Router:
 @contextmanager
 def head_start(executor: Executor, inputs: ConversionInputs, plan: Plan) -> Iterator[None]:
     """Convert along the cheapest routes, one step at a time, until the end of the block.
-
-    A router later finds each done, or under way. An error is met by the router, which submits the action again.
-    """
+    A router later finds each done, or under way. An error is met by the router, which submits the action again."""
     conversions, over = _conversions(inputs, plan), threading.Event()
 
     def advance(done: Future[Stored] | None) -> None:
@@ -314,9 +306,7 @@ def without_store_paths(reason: str) -> str:
 
 def _is_news(route: Route, winner: Route) -> bool:
     """Return whether a route says something that the winner does not.
-
-    It ends in another last step from where the winner came by; another way to the same last step says nothing new.
-    """
+    It ends in another last step from where the winner came by; another way to the same last step says nothing new."""
     return route.steps[-1] != winner.steps[-1] and route.names[:-1] in (winner.names[:-1], ())
 
 

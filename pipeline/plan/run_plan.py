@@ -66,14 +66,11 @@ def steps_for(requested: Collection[str] = ()) -> tuple[Step, ...]:
 
 def routes_to(target: Target, start: Target | None, steps: tuple[Step, ...] | None = None) -> list[Route]:
     """Return every route from `start` (None: the model in PyTorch) to `target`, cheapest first.
-
     Without `steps`, those that need no option are taken. A start of reduced precision is carried as a file of its
     format is: such a file does not say its precision. The full precision does not come back from it.
-
     No route passes a format twice, or builds on a reduced precision. From PyTorch no route is a detour, where one
     cheaper step does what it takes several for: PyTorch's own steps are many, and stand in for each other. From a file
-    there are few routes, and the longer one may be the last that is left.
-    """
+    there are few routes, and the longer one may be the last that is left."""
     known = steps_for() if steps is None else steps
     if start is not None and target in _begins(start):
         return []
@@ -169,9 +166,7 @@ class Plan:
 
     def require_routes(self) -> None:
         """Refuse at once a target whose every route lacks a library here. A target without any route is not judged.
-
-        Raises ToolMissing.
-        """
+        Raises ToolMissing."""
         for planned in self.targets:
             reasons = [self.missing_for(route) for route in planned.routes]
             if reasons and all(reasons):
@@ -183,9 +178,7 @@ class Plan:
     @property
     def dependencies(self) -> dict[str, tuple[str, ...]]:
         """Every action that the plan may need, by its name (as in logs/ and repeat/), with what it depends on.
-
-        A target's name stands for its artifact, which the first route that verifies gives.
-        """
+        A target's name stands for its artifact, which the first route that verifies gives."""
         needs: dict[str, tuple[str, ...]] = {DATA: (MODEL,), REFERENCE: (MODEL, DATA)}
         for route in (route for planned in self.targets for route in planned.routes):
             for part in route.prefixes:

@@ -36,11 +36,9 @@ def write_html(
     repeat: view.Links | None = None,
 ) -> None:
     """Write report.html at `path`, whole or not at all.
-
-    `samples` are the raw latencies, (artifact, runtime, batch) -> seconds, one-dimensional; rows without samples
-    are left out of the plots and stay in the tables. `logs` names the log of "ARTIFACT in RUNTIME" or of
-    "ARTIFACT", `repeat` the script of each step; both as paths relative to the folder of `path`.
-    """
+    `samples` are the raw latencies, (artifact, runtime, batch) -> seconds, one-dimensional; rows without samples are
+    left out of the plots and stay in the tables. `logs` names the log of "ARTIFACT in RUNTIME" or of "ARTIFACT",
+    `repeat` the script of each step; both as paths relative to the folder of `path`."""
     write_whole(path, render_html(result, samples, logs=logs, repeat=repeat))
 
 

@@ -170,9 +170,7 @@ def _said_better(row: GateRow, result: RunResult) -> bool:
 
 def doubts(result: RunResult) -> tuple[Doubt, ...]:
     """Return the doubts of all timed rows, the most frequent first; those that differ only in their numbers are one.
-
-    The doubts of a row that was not timed are the reason why, and stand among the findings.
-    """
+    The doubts of a row that was not timed are the reason why, and stand among the findings."""
     kinds: dict[str, list[tuple[str, LatencyRow]]] = {}
     for row in result.latency:
         for text in row.doubts if answered(row) else ():

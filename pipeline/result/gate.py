@@ -25,9 +25,7 @@ _MADE = (RouteStatus.WRONG, RouteStatus.VERIFIED, RouteStatus.UNVERIFIED)  # of 
 @dataclass(frozen=True)
 class GateRules:
     """The limits of a release; None switches a rule off. A limit that is met exactly is kept.
-
-    An artifact whose answers left their tolerance always fails: that rule has no switch.
-    """
+    An artifact whose answers left their tolerance always fails: that rule has no switch."""
 
     require_verified: bool = False  # refuse `degraded` too
     sqnr_db: float | None = None  # at least, in every runtime
@@ -71,12 +69,10 @@ def gate(
     reasons: Mapping[Pair, str] | None = None,
 ) -> tuple[GateRow, ...]:
     """Apply every rule; return the rows in the order of `artifacts`, then of RULES.
-
     `failures` holds the sentence of each (artifact, runtime) that did not answer, for the runtimes that only drift
     asked; a latency row has its own in `doubts`. `reasons` holds the sentence of each pair that answered and did not
     pass: what the wrong answers look like. Rows of drift or latency whose artifact is not in `artifacts` are the
-    reference's, and are not judged.
-    """
+    reference's, and are not judged."""
     evidence = _Evidence(rules, artifacts, drift, latency, failures or {}, reasons or {})
     order = {row.name: at for at, row in enumerate(artifacts)}
     rows = [row for rule in RULES for row in rule(evidence) if row.artifact in order]
@@ -85,10 +81,8 @@ def gate(
 
 def verdict_of(rows: Iterable[GateRow], artifacts: Sequence[ArtifactRow]) -> tuple[Verdict, Exit]:
     """Return the run's verdict and exit status: fail before inconclusive before pass.
-
     A wanted target with no route left ends in Exit.TOOLCHAIN, whatever else failed: the target is not there. An
-    artifact that failed is never let out, even where no rule says so, and no evidence is no pass.
-    """
+    artifact that failed is never let out, even where no rule says so, and no evidence is no pass."""
     if any(no_route_left(row) for row in artifacts):
         return Verdict.FAIL, Exit.TOOLCHAIN
     worst = worst_verdict([*(row.verdict for row in rows), *(_verdict_of_status(row.status) for row in artifacts)])
@@ -103,9 +97,7 @@ def worst_verdict(verdicts: Iterable[Verdict]) -> Verdict:
 
 def no_route_left(row: ArtifactRow) -> bool:
     """Return whether tools alone kept this target from being made.
-
-    An artifact that gave wrong answers is drift's failure, not a tool's.
-    """
+    An artifact that gave wrong answers is drift's failure, not a tool's."""
     return row.path is None and not any(tried.status in _MADE for tried in row.tried)
 
 

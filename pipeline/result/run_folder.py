@@ -50,10 +50,8 @@ def artifact_path(target: Target) -> str:
 
 def links(folder: Path, result: RunResult) -> tuple[dict[str, str], dict[str, str]]:
     """Return what belongs to what in a run's folder, as paths relative to it.
-
     First the logs by "ARTIFACT" and "ARTIFACT in RUNTIME" (of the bench, else of the comparison); then the repeat
-    script of each step by its name.
-    """
+    script of each step by its name."""
     logs: dict[str, str] = {}
     for artifact in result.artifacts:
         rows = sorted(artifact.tried, key=lambda row: row.route != artifact.route)

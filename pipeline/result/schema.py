@@ -233,10 +233,8 @@ def schema_text() -> str:
 
 def to_json(result: RunResult) -> bytes:
     """Return the result as UTF-8 JSON, one indented document, which has been read back.
-
-    Raises ValueError where a number that must be there is none (NaN, infinity), or a field holds what it may not:
-    a bug of the caller, and never a file that no reader takes.
-    """
+    Raises ValueError where a number that must be there is none (NaN, infinity), or a field holds what it may not: a bug
+    of the caller, and never a file that no reader takes."""
     text = _adapter().dump_json(result, indent=1)
     try:
         _adapter().validate_json(text)
@@ -252,10 +250,7 @@ def _first(error: ValidationError) -> str:
 
 
 def read_result(path: Path) -> RunResult:
-    """Read the run.json at `path`.
-
-    Raises BadRequest where there is none, or one of another schema.
-    """
+    """Read the run.json at `path`. Raises BadRequest where there is none, or one of another schema."""
     try:
         return _adapter().validate_json(path.read_bytes())
     except OSError as error:

@@ -89,10 +89,8 @@ def batches_note(requested: Sequence[int], batches: Sequence[int], specs: Sequen
 @dataclass(frozen=True)
 class Bench:
     """Measures latencies on the test set of `data`.
-
     `model` is that of the data. Its signature says how calls are put together, at which batches; its root is the folder
-    that the code of a source imports from.
-    """
+    that the code of a source imports from."""
 
     context: Context
     data: Stored

@@ -57,9 +57,7 @@ class Servers:
 
     def start_of(self, folder: Path, device: str) -> dict[str, Any]:
         """Return how the server of the artifact in `folder` is started: {entry, options} of a worker that holds it.
-
-        Of one that runs already, return its {addresses}.
-        """
+        Of one that runs already, return its {addresses}."""
         place = self.place
         if isinstance(place, Remote):
             return {"addresses": {"grpc": place.grpc, **({} if place.rest is None else {"rest": place.rest})}}
