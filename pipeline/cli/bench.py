@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import options
-from .render import print_json, print_lines, table
+from .render import finish, page
 
 if TYPE_CHECKING:
     from ..commands.bench import BenchResult
@@ -46,21 +46,15 @@ def command(
     Ratios are held against the model of --against, else against the first candidate in its first runtime. Answers are
     not looked at: 'transload validate' does that. The exit status is 4 where something gave no answer, else 0.
     """
-    runtimes, batches = options.parse_runtimes(runtime), options.parse_batches(batch)
-    inputs = options.parse_inputs(input_)
     from ..api import bench
 
     done = bench(
-        *candidates, against=against, data=data, inputs=inputs, weights=weights, weights_key=weights_key,
-        settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust, runtimes=runtimes or None,
-        batches=batches or None, threads=threads, rounds=rounds, device=device, runs=out, store=store, jobs=jobs,
-        quiet=quiet,
+        *candidates, against=against, runtimes=options.parse_runtimes(runtime) or None,
+        batches=options.parse_batches(batch) or None, inputs=options.parse_inputs(input_), data=data, weights=weights,
+        weights_key=weights_key, settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust,
+        threads=threads, rounds=rounds, device=device, runs=out, store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip
-    if json:
-        print_json(done.document)
-    else:
-        print_lines(_lines(done))
-    raise typer.Exit(done.decided[1])
+    finish(done.document, _lines(done), done.decided[1], json=json)
 
 
 def _lines(done: BenchResult) -> list[str]:
@@ -75,5 +69,5 @@ def _lines(done: BenchResult) -> list[str]:
         rows.append((row.artifact, row.runtime, row.device, str(row.batch), *numbers, held))
         where = f"{row.artifact} in {row.runtime} at batch {row.batch}"
         doubts |= dict.fromkeys(f"{where}: {doubt}" for doubt in row.doubts)
-    told = [*([done.note] if done.note else []), *doubts]
-    return [*table(rows), *(["", *told] if told else []), "", f"every sample lies in {done.folder}/latency.npz"]
+    notes = [*([done.note] if done.note else []), *doubts]
+    return page(rows, notes, f"every sample lies in {done.folder}/latency.npz")

@@ -10,7 +10,7 @@ import typer
 from ...models.errors import BadRequest
 from ..intake.model_argument import ACCEPTED
 from . import options
-from .render import print_json, print_lines
+from .render import finish, print_json, print_lines
 
 if TYPE_CHECKING:
     from ...models.formats import Target
@@ -61,11 +61,7 @@ def command(
     }  # fmt: skip
     own = {"weights": weights, "weights_key": weights_key, "settings": options.parse_settings(set_)}
     done, lines = _convert(model, targets, arguments, own)
-    if json:
-        print_json(done.document)
-    else:
-        print_lines(lines)
-    raise typer.Exit(done.decided[1])
+    finish(done.document, lines, done.decided[1], json=json)
 
 
 def _convert(

@@ -15,13 +15,13 @@ from ..minimal_repro.search import MinimalRepro
 from ..plan.run_plan import Plan, Route, TargetPlan
 from ..report.units import needs_flex, size, stretch
 from ..result.schema import ArtifactRow, RouteStatus, Status, TriedRow
-from .render import table
+from .render import page, table
 
 
 def lines(done: ConvertResult) -> list[str]:
     """Of one model."""
-    notes = list(_notes(done))
-    return [*table([_row(row) for row in done.artifacts]), *(["", *notes] if notes else []), "", _verdict(done)]
+    verdict = f"{done.decided[0].upper()}  {_count(done.artifacts)} targets verified, in {done.folder}"
+    return page([_row(row) for row in done.artifacts], list(_notes(done)), verdict)
 
 
 def lines_of_all(done: ConvertManyResult) -> list[str]:
@@ -34,7 +34,9 @@ def lines_of_all(done: ConvertManyResult) -> list[str]:
         else:
             rows += [(model.name, *_row(row)) for row in model.converted.artifacts]
             notes += [note if note.startswith(" ") else f"{model.name}: {note}" for note in _notes(model.converted)]
-    return [*table(rows), *(["", *notes] if notes else []), "", _verdict_of_all(done)]
+    count = _count([row for model in done.models if model.converted for row in model.converted.artifacts])
+    verdict = f"{done.decided[0].upper()}  {len(done.models)} models, {count} targets verified, in {done.folder}"
+    return page(rows, notes, verdict)
 
 
 def _row(row: ArtifactRow) -> tuple[str, str, str, str, str]:
@@ -147,15 +149,6 @@ def _cut(line: str) -> str:
 
 _CODE = re.compile(r"`([^`]*)`")  # short ones too: what lies between two of them is no code
 _SHOWN, _LONG = 80, 88
-
-
-def _verdict(done: ConvertResult) -> str:
-    return f"{done.decided[0].upper()}  {_count(done.artifacts)} targets verified, in {done.folder}"
-
-
-def _verdict_of_all(done: ConvertManyResult) -> str:
-    rows = [row for model in done.models if model.converted for row in model.converted.artifacts]
-    return f"{done.decided[0].upper()}  {len(done.models)} models, {_count(rows)} targets verified, in {done.folder}"
 
 
 def _count(rows: Sequence[ArtifactRow]) -> str:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-import typer
-
 from ...models.errors import Exit
 from ..commands.doctor import Diagnosis, State, examine, exit_code
 from ..context import LocalSettings
 from .options import Json, Store
-from .render import print_json, print_lines, table
+from .render import finish, table
 
 MARKS = {State.OK: "ok", State.NOTE: "--", State.WARN: "!!", State.FAIL: "NO"}
 
@@ -26,11 +24,8 @@ def command(
     """
     findings = examine(LocalSettings.with_defaults(store).store)
     status = exit_code(findings)
-    if json:
-        print_json({"exit_code": int(status), "findings": [asdict(finding) for finding in findings]})
-    else:
-        print_lines([*_lines(findings), "", _verdict(findings, status)])
-    raise typer.Exit(status)
+    document = {"exit_code": int(status), "findings": [asdict(finding) for finding in findings]}
+    finish(document, [*_lines(findings), "", _verdict(findings, status)], status, json=json)
 
 
 def _lines(findings: Sequence[Diagnosis]) -> list[str]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
+
+import typer
 
 
 def print_json(document: Any) -> None:
@@ -23,6 +25,20 @@ def table(rows: Sequence[Sequence[str]], *, indent: str = "") -> list[str]:
         cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)]
         lines.append(f"{indent}{'  '.join([*cells, row[-1]])}".rstrip())
     return lines
+
+
+def page(rows: Sequence[Sequence[str]], notes: Sequence[str], last: str) -> list[str]:
+    """Lines of a result: its table, the notes on it if there are any, and a last line."""
+    return [*table(rows), *(["", *notes] if notes else []), "", last]
+
+
+def finish(document: Any, lines: Sequence[str], status: int, *, json: bool) -> NoReturn:
+    """Print a result, as its document or as lines, and end the command with its exit status."""
+    if json:
+        print_json(document)
+    else:
+        print_lines(lines)
+    raise typer.Exit(status)
 
 
 def print_lines(lines: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import options
-from .render import print_json, print_lines, table
+from .render import finish, page
 
 if TYPE_CHECKING:
     from ..commands.validate import ValidateResult
@@ -43,20 +43,15 @@ def command(
     In every runtime that takes it, on the whole test set and at each batch size. Without --data a model that is no
     recipe is asked random inputs. The exit status is the verdict: 0 pass, 1 fail, 3 inconclusive.
     """
-    runtimes, batches = options.parse_runtimes(runtime), options.parse_batches(batch)
-    inputs = options.parse_inputs(input_)
     from ..api import validate
 
     done = validate(
-        candidate, against=against, data=data, inputs=inputs, weights=weights, weights_key=weights_key,
-        settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust, runtimes=runtimes or None,
-        batches=batches or None, device=device, runs=out, store=store, jobs=jobs, quiet=quiet,
+        candidate, against=against, runtimes=options.parse_runtimes(runtime) or None,
+        batches=options.parse_batches(batch) or None, inputs=options.parse_inputs(input_), data=data, weights=weights,
+        weights_key=weights_key, settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust,
+        device=device, runs=out, store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip
-    if json:
-        print_json(done.document)
-    else:
-        print_lines(_lines(done))
-    raise typer.Exit(done.decided[1])
+    finish(done.document, _lines(done), done.decided[1], json=json)
 
 
 def _lines(done: ValidateResult) -> list[str]:
@@ -73,4 +68,4 @@ def _lines(done: ValidateResult) -> list[str]:
         for rule in done.gate
         if rule.verdict is not Verdict.PASS
     ]
-    return [*table(rows), *(["", *wrong] if wrong else []), "", f"{done.decided[0].upper()}  logs in {done.folder}"]
+    return page(rows, wrong, f"{done.decided[0].upper()}  logs in {done.folder}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ...converters.steps import missing
 from ...models.loading.code_refs import list_recipes
-from ...models.recipe import Recipe
 from .options import Json
 from .render import print_json, print_lines, table
 
@@ -18,14 +17,9 @@ def command(json: Json = False) -> None:
     if json:
         print_json([{**recipe.describe(), "missing": missing(recipe.requires)} for recipe in recipes])
         return
-    rows = [(f"zoo:{recipe.name}", _inputs(recipe), recipe.metric.name, _summary(recipe)) for recipe in recipes]
-    print_lines(table([("recipe", "inputs", "metric", ""), *rows]))
-
-
-def _inputs(recipe: Recipe) -> str:
-    return " ".join(map(str, recipe.signature.inputs))
-
-
-def _summary(recipe: Recipe) -> str:
-    closed = missing(recipe.requires)
-    return f"{recipe.summary} (closed here: {closed})" if closed else recipe.summary
+    rows = [("recipe", "inputs", "metric", "")]
+    for recipe in recipes:
+        closed = f" (closed here: {need})" if (need := missing(recipe.requires)) else ""
+        inputs = " ".join(map(str, recipe.signature.inputs))
+        rows.append((f"zoo:{recipe.name}", inputs, recipe.metric.name, f"{recipe.summary}{closed}"))
+    print_lines(table(rows))

@@ -213,7 +213,8 @@ def _drift_numbers(row: DriftRow) -> str:
         return f"no answer at batch {row.batch}"
     parts = [f"{row.non_finite} elements differ in being finite"] if row.non_finite else []
     if row.tolerance.sqnr_db is not None or row.metric is None:
-        parts.append("identical" if row.max_abs == 0 and not row.non_finite else _sqnr_text(row))
+        sqnr = "no SQNR" if row.sqnr_db is None else f"SQNR {row.sqnr_db:.4g} dB"
+        parts.append("identical" if row.max_abs == 0 and not row.non_finite else sqnr)
     if row.tolerance.metric_loss is not None and row.metric is not None:
         low, high = row.metric.ci95
         parts.append(f"metric changed by {row.metric.delta:+.4g} [{low:+.4g}, {high:+.4g}]")
@@ -227,10 +228,6 @@ def _unexplained(row: DriftRow) -> list[str]:
     if by_numbers and row.verdict is Verdict.FAIL:
         return [f"answers differ by up to {row.max_abs:.3g}"]
     return ["too little evidence"] if by_numbers and row.verdict is Verdict.INCONCLUSIVE else []
-
-
-def _sqnr_text(row: DriftRow) -> str:
-    return "no SQNR" if row.sqnr_db is None else f"SQNR {row.sqnr_db:.4g} dB"
 
 
 def _sqnr(evidence: _Evidence) -> Iterator[GateRow]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeAlias
 
@@ -48,22 +48,6 @@ class Measurements:
         return {(*series.pair, series.batch): series.samples_s for series in self.series if series.rounds}
 
 
-@dataclass
-class _OpenSubjects:
-    """The subjects that are loaded, and the sentence of each that could not be."""
-
-    subjects: dict[Pair, Worker] = field(default_factory=dict)
-    lost: dict[Pair, str] = field(default_factory=dict)
-
-    @contextmanager
-    def recorded_loss(self, pair: Pair) -> Iterator[None]:
-        """Record an error of one subject as the sentence of its own rows."""
-        try:
-            yield
-        except TransloadError as error:
-            self.lost[pair] = error.what
-
-
 def measure_all(context: Context, inputs: RunInputs, results: Sequence[TargetResult], servers: Servers) -> Measurements:
     """Measure the latency of the source in PyTorch, eager, and of every artifact in every wanted runtime."""
     subjects: list[BenchSubject] = [(REFERENCE, inputs.source, RUNTIMES["torch"])]
@@ -103,42 +87,42 @@ class Bench:
         specs = self.model.signature.inputs
         plan = RoundsPlan(batches=batches_within(specs, request.batches), rounds=request.rounds)
         rng = Random(request.seed)  # noqa: S311  (an order, not a secret)
-        with self._open_all(subjects) as opened:
-            pids = [worker.pid for worker in opened.subjects.values()]
-            meter = LoadMeter.start([*pids, *self.servers.pids], cores())
-            asks = {pair: worker.ask for pair, worker in opened.subjects.items()}
+        with self._open_all(subjects) as (workers, lost):
+            meter = LoadMeter.start([*(worker.pid for worker in workers.values()), *self.servers.pids], cores())
+            asks = {pair: worker.ask for pair, worker in workers.items()}
             series = run_rounds(asks, plan, rng=rng, progress=self._show_round)
             load = meter.read()
-            about = {subject[0]: self._about(subject, opened) for subject in subjects}
+            about = {subject[0]: self._about(subject, workers.get(subject[0])) for subject in subjects}
         rows = latency_rows(series, subjects[0][0], about, load=load)
-        rows += [
-            failed_row(pair, batch, reason, about[pair])
-            for pair, reason in opened.lost.items()
-            for batch in plan.batches
-        ]
+        rows += [failed_row(pair, batch, why, about[pair]) for pair, why in lost.items() for batch in plan.batches]
         order = {pair: position for position, (pair, _, _) in enumerate(subjects)}
         rows.sort(key=lambda row: (order[row.artifact, row.runtime], row.batch))
         logged = tuple(replace(row, log=self._log((row.artifact, row.runtime))) for row in rows)
         return Measurements(logged, tuple(series), batches_note(request.batches, plan.batches, specs))
 
     @contextmanager
-    def _open_all(self, subjects: Sequence[BenchSubject]) -> Iterator[_OpenSubjects]:
-        """Open every subject in its worker, as many side by side as there are jobs, until the end of the block."""
-        opened = _OpenSubjects()
+    def _open_all(self, subjects: Sequence[BenchSubject]) -> Iterator[tuple[dict[Pair, Worker], dict[Pair, str]]]:
+        """Open every subject in its worker, as many side by side as there are jobs, until the end of the block.
+        Yields the workers, and the sentence of each subject that could not be loaded."""
+        workers: dict[Pair, Worker] = {}
+        lost: dict[Pair, str] = {}
         with ExitStack() as stack:
             for start in range(0, len(subjects), self.context.jobs):
-                loading: list[tuple[Pair, Worker]] = []
+                loading: dict[Pair, Worker] = {}
                 for subject in subjects[start : start + self.context.jobs]:
-                    with opened.recorded_loss(subject[0]):
-                        worker = self._begin(*subject)
+                    try:
+                        loading[subject[0]] = worker = self._begin(*subject)
                         stack.callback(worker.close)
-                        loading.append((subject[0], worker))
-                for pair, worker in loading:
-                    with opened.recorded_loss(pair):
+                    except TransloadError as error:
+                        lost[subject[0]] = error.what
+                for pair, worker in loading.items():
+                    try:
                         worker.receive()
-                        opened.subjects[pair] = worker
+                        workers[pair] = worker
+                    except TransloadError as error:
+                        lost[pair] = error.what
                     self.context.progress.step(f"{pair[0]} in {pair[1]} is loaded")
-            yield opened
+            yield workers, lost
 
     def _begin(self, pair: Pair, stored: Stored, runtime: Runtime) -> Worker:
         """Return a worker that has begun to load its subject."""
@@ -166,9 +150,9 @@ class Bench:
         worker.send_open(SUBJECT, options.to_json())
         return worker
 
-    def _about(self, subject: BenchSubject, opened: _OpenSubjects) -> About:
-        pair, stored, runtime = subject
-        peak = opened.subjects[pair].peak_rss_bytes if pair in opened.subjects else None
+    def _about(self, subject: BenchSubject, worker: Worker | None) -> About:
+        _, stored, runtime = subject
+        peak = worker.peak_rss_bytes if worker else None
         if runtime.served:  # the memory is the server's
             peak = self.servers.peak_rss_bytes.get(stored.digest, peak)
         return About(
