@@ -87,7 +87,7 @@ def _from(
     for form in FORMATS:
         target = Target(form)
         if target != basis.start and plan.routes(target):
-            made = router.make(target)
+            made = router.make_all([target])[0]
             checks = bench.checks(subject, basis, made)
             row = row_of(subject.entry, f"{name} > {form}", made, checks, subject.variation)
             found[form] = (made.stored, row)

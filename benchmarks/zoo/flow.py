@@ -182,7 +182,7 @@ class Bench:
     def exported(self, subject: Subject) -> TargetResult:
         """The ONNX file of a subject."""
         basis = subject.basis()
-        return Router(self.executor, basis, plan_routes([ONNX], basis.start, OURS)).make(ONNX)
+        return Router(self.executor, basis, plan_routes([ONNX], basis.start, OURS)).make_all([ONNX])[0]
 
     def _reduced(self, subject: Subject, column: str) -> Row:
         try:
@@ -197,7 +197,7 @@ class Bench:
             basis = subject.basis(start)
             plan = plan_routes(list(wanted.values()), basis.start, steps)
             router = Router(self.executor, basis, plan)  # what the targets share is made once, or fails once
-            made = {column: router.make(target) for column, target in wanted.items()}
+            made = {column: router.make_all([target])[0] for column, target in wanted.items()}
             rows = [
                 row_of(subject.entry, column, each, self.checks(subject, basis, each), subject.variation)
                 for column, each in made.items()

@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -38,9 +39,8 @@ def guarded(do: Callable[[Sequence[str] | None], int], argv: Sequence[str] | Non
 def _explained(error: Exception) -> int:
     if isinstance(error, OSError):
         _drop_stdout()
-    if sentence := disk_sentence(error):
-        return _told(sentence, Exit.USAGE)
-    return _told(_bug_sentence(error), BUG)
+    sentence = disk_sentence(error)
+    return _told(sentence, Exit.USAGE) if sentence else _told(_bug_sentence(error), BUG)
 
 
 def usage_error(error: Exception, command: str, options: Sequence[str]) -> BadRequest:
@@ -85,10 +85,8 @@ def _bug_sentence(error: Exception) -> str:
 
 
 def _told(text: str, status: int) -> int:
-    try:
+    with suppress(OSError):  # nobody reads stderr: the status has to say it
         print(text, file=sys.stderr, flush=True)
-    except OSError:  # nobody reads stderr: the status has to say it
-        return status
     return status
 
 

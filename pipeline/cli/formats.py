@@ -26,27 +26,13 @@ def command(json: Json = False) -> None:
     """
     known = third_party.known_steps()
     if json:
-        print_json(
-            {
-                "steps": [_step(step) for step in known.steps],
-                "refused": list(known.refused),
-                "runtimes": [_runtime(runtime) for runtime in RUNTIMES.values()],
-            }
-        )
+        steps, runtimes = [_step(step) for step in known.steps], [_runtime(runtime) for runtime in RUNTIMES.values()]
+        print_json({"steps": steps, "refused": list(known.refused), "runtimes": runtimes})
         return
     edges = edges_of(known.steps)
-    lines = [
-        *wrap(f"A model is {ACCEPTED}.", WIDTH, subsequent_indent="  "),
-        "",
-        "Steps:",
-        *tree(edges),
-        *_notes(edges),
-        *_requested(known.steps),
-        *_closed(edges),
-    ]
-    lines += [f"note: {why}" for why in known.refused]
-    lines += ["", "Runtimes:"]
-    lines += table([_runtime_row(runtime) for runtime in RUNTIMES.values()], indent="  ")
+    lines = [*wrap(f"A model is {ACCEPTED}.", WIDTH, subsequent_indent="  "), "", "Steps:", *tree(edges)]
+    lines += [*_notes(edges), *_requested(known.steps), *_closed(edges), *(f"note: {why}" for why in known.refused)]
+    lines += ["", "Runtimes:", *table([_runtime_row(runtime) for runtime in RUNTIMES.values()], indent="  ")]
     print_lines(lines)
 
 
@@ -135,14 +121,9 @@ def _closed(edges: Sequence[Edge]) -> list[str]:
 
 
 def _runtime_row(runtime: Runtime) -> tuple[str, str, str, str]:
-    place = "served" if runtime.served else "in process"
-    why = lacking(runtime)
-    return (
-        runtime.name,
-        ", ".join(runtime.takes),
-        f"{place}, {'/'.join(runtime.devices)}",
-        f"closed here: {why}" if why else "",
-    )
+    place = f"{'served' if runtime.served else 'in process'}, {'/'.join(runtime.devices)}"
+    closed = f"closed here: {why}" if (why := lacking(runtime)) else ""
+    return runtime.name, ", ".join(runtime.takes), place, closed
 
 
 def _step(step: Step) -> dict[str, object]:

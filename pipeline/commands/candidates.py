@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...models.errors import BadRequest
-from ...models.formats import Target
 from ...models.signature import Signature, TensorSpec
 from ...serving.runtimes.runtime_table import RUNTIMES, Runtime, runtimes_for
 from ..intake.loaded_model import LoadedModel, require_runtime
@@ -21,10 +20,6 @@ def check_candidate(text: str, runtimes: Sequence[str]) -> None:
         raise BadRequest(
             f"{text} is a model and no artifact", fix=f"convert it first: transload convert {text} --to onnx --out DIR"
         )
-    _check_runtimes(target, runtimes)
-
-
-def _check_runtimes(target: Target, runtimes: Sequence[str]) -> None:
     if tuple(runtimes) == tuple(RUNTIMES):
         return
     takers = [runtime.name for runtime in RUNTIMES.values() if target.format in runtime.takes]

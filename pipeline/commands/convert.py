@@ -76,7 +76,7 @@ def convert(
     Raises TransloadError where the model or the data cannot be taken; the failure of one target is in its row."""
     plan = plan_conversion(request, start_of(model.text), model.data)
     plan.require_routes()
-    check_writable(out, "--out")
+    check_writable(out)
     for target in request.targets:
         _check_replaceable(out / target.slug)
     for reason in third_party.known_steps().refused:
@@ -111,12 +111,9 @@ def _minimal_repros(context: Context, inputs: RunInputs, results: Sequence[Targe
 
 def _check_replaceable(folder: Path) -> None:
     """Raise BadRequest where the folder for an artifact holds the user's own files."""
-    if folder.is_symlink() or (folder.exists() and not (folder / RECORD).is_file() and _occupied(folder)):
+    occupied = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+    if folder.is_symlink() or (occupied and not (folder / RECORD).is_file()):
         raise BadRequest(f"{folder} holds something else than an artifact", fix="name another folder with --out")
-
-
-def _occupied(folder: Path) -> bool:
-    return not folder.is_dir() or any(folder.iterdir())
 
 
 def _put(result: TargetResult, folder: Path) -> None:
@@ -197,7 +194,7 @@ def convert_models(
 ) -> ConvertManyResult:
     """Convert every model to `out`/<name>/, as `convert` does for one. They share the worker slots of one model.
     Raises BadRequest where `out` cannot be written to; the failure of one model is in its row."""
-    check_writable(out, "--out")
+    check_writable(out)
     slots = WorkerSlots(local.jobs)
     names = unique_names([model.text for _, model in requests])
     width = max(map(len, names))

@@ -47,16 +47,15 @@ def new_run_context(
     return new_context(request, new_run_folder(local.runs, name, now or datetime.now(UTC)), local, progress)
 
 
-def check_writable(folder: Path, option: str) -> None:
-    """Create the folder that a command leaves its results in.
-    Raises BadRequest where it cannot be created or written to."""
+def check_writable(folder: Path) -> None:
+    """Create the folder that a command leaves its results in. Raises BadRequest where it cannot be written to."""
+    fix = "name another folder with --out"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        reason = os.strerror(error.errno or 0)
-        raise BadRequest(f"{folder} cannot be made: {reason}", fix=f"name another folder with {option}") from error
+        raise BadRequest(f"{folder} cannot be made: {os.strerror(error.errno or 0)}", fix=fix) from error
     if not os.access(folder, os.W_OK):
-        raise BadRequest(f"{folder} cannot be written to", fix=f"name another folder with {option}")
+        raise BadRequest(f"{folder} cannot be written to", fix=fix)
 
 
 @contextmanager
@@ -66,9 +65,8 @@ def report_disk_full(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if is_disk_full(error):
-            raise BadRequest(
-                f"the disk under {folder} is full", fix="free some space, or name another folder with --out"
-            ) from error
+            fix = "free some space, or name another folder with --out"
+            raise BadRequest(f"the disk under {folder} is full", fix=fix) from error
         raise
 
 

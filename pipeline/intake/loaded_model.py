@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ...converters.steps import missing
 from ...models.errors import ToolMissing
 from ...models.formats import Target
-from ...models.job_records import CodeOptions
 from ...models.signature import Signature
 from ...models.sources import CodeRef
 from ...models.store import Stored
@@ -29,9 +29,9 @@ class ModelDescription:
     requires: tuple[str, ...] = ()
 
     @property
-    def recipe_options(self) -> CodeOptions | None:
-        """The options by which a job finds the recipe; None where the model is no recipe."""
-        return CodeOptions.of(self.ref) if self.ref and self.metric else None
+    def recipe_options(self) -> dict[str, Any]:
+        """The options by which a job finds the recipe; empty where the model is no recipe."""
+        return {"ref": self.ref.text, "root": self.ref.root} if self.ref and self.metric else {}
 
     @property
     def root(self) -> str | None:

@@ -88,10 +88,6 @@ class Router:
         self._awaited: set[str] = set()  # the actions that undecided routes depend on
         self._outcomes: dict[tuple[str, ...], RouteOutcome] = {}
 
-    def make(self, target: Target) -> TargetResult:
-        """Make one target of the plan."""
-        return self.make_all([target])[0]
-
     def make_all(
         self, targets: Sequence[Target], report: Callable[[TargetResult], None] | None = None
     ) -> list[TargetResult]:

@@ -20,8 +20,8 @@ from markupsafe import Markup
 
 from ...models.errors import Exit
 from ...models.whole_files import write_whole
-from ..result.gate import answered, is_reference
-from ..result.schema import GateRow, RunResult, Verdict
+from ..result.gate import WORST_FIRST, answered, is_reference
+from ..result.schema import RunResult
 from . import figures, units, view
 
 _HERE = files(__package__)
@@ -61,7 +61,7 @@ def render_html(
         servers=view.servers(result),
         flex=view.flex(result),
         findings=view.findings(result, logs or {}),
-        gate=sorted(result.gate, key=_worst_first),
+        gate=sorted(result.gate, key=lambda row: WORST_FIRST.index(row.verdict)),
         doubts=view.doubts(result),
         plots=plots,
         plot_data=Markup(_inert_json(data)),  # noqa: S704  (nothing in it can end the element)
@@ -100,7 +100,3 @@ def _inert_json(data: Mapping[str, Any]) -> str:
     """JSON that may stand in a script element: without a character that could end it."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-
-
-def _worst_first(row: GateRow) -> int:
-    return [Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS].index(row.verdict)

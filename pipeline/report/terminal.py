@@ -37,12 +37,8 @@ def print_result(
     if report:
         console.print(Text(f"\nreport: {report}"), soft_wrap=True)
     console.print()
-    console.print(_verdict(result), soft_wrap=True)
-
-
-def _verdict(result: RunResult) -> Text:
-    word = Text(f"{result.verdict}".upper(), style=f"bold {_STYLES[result.verdict]}")
-    return word.append(f"  {view.headline(result)}", style="not bold default")
+    verdict = Text(f"{result.verdict}".upper(), style=f"bold {_STYLES[result.verdict]}")
+    console.print(verdict.append(f"  {view.headline(result)}", style="not bold default"), soft_wrap=True)
 
 
 def _table(result: RunResult, width: int) -> Table:

@@ -19,6 +19,7 @@ from .schema import ArtifactRow, DriftRow, GateRow, LatencyRow, RouteStatus, Sta
 
 PerBatch = float | Mapping[int, float]  # one limit for every batch size, or one by batch size
 Pair = tuple[str, str]  # artifact, runtime
+WORST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
 _MADE = (RouteStatus.WRONG, RouteStatus.VERIFIED, RouteStatus.UNVERIFIED)  # of a route that gave an artifact
 
 
@@ -92,7 +93,7 @@ def verdict_of(rows: Iterable[GateRow], artifacts: Sequence[ArtifactRow]) -> tup
 def worst_verdict(verdicts: Iterable[Verdict]) -> Verdict:
     """Return fail before inconclusive before pass; inconclusive where there is no verdict."""
     present = set(verdicts) or {Verdict.INCONCLUSIVE}
-    return next(verdict for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS) if verdict in present)
+    return next(verdict for verdict in WORST_FIRST if verdict in present)
 
 
 def no_route_left(row: ArtifactRow) -> bool:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ...models.artifact import read_artifact
-from ...models.formats import PAYLOAD, Target
+from ...models.formats import PAYLOAD
 from ...models.signature import Signature
 from ...models.store import Stored, digest_of, disk_errors, size_of
 from ..drift.rules import status_of
@@ -43,11 +43,6 @@ def link_artifacts(folder: Path, source: Stored, results: Sequence[TargetResult]
             _link(links / result.target.slug, result.stored.folder)
 
 
-def artifact_path(target: Target) -> str:
-    """Return the payload of a target that is there, relative to the run's folder."""
-    return f"artifacts/{target.slug}/{PAYLOAD[target.format]}"
-
-
 def links(folder: Path, result: RunResult) -> tuple[dict[str, str], dict[str, str]]:
     """Return what belongs to what in a run's folder, as paths relative to it.
     First the logs by "ARTIFACT" and "ARTIFACT in RUNTIME" (of the bench, else of the comparison); then the repeat
@@ -77,7 +72,7 @@ def artifact_row(result: TargetResult, drift: Sequence[DriftRow]) -> ArtifactRow
         name=str(target),
         format=str(target.format),
         precision=str(target.precision),
-        path=artifact_path(target) if artifact else None,
+        path=f"artifacts/{target.slug}/{PAYLOAD[target.format]}" if artifact else None,
         sha256=digest_of(artifact.path) if artifact else None,
         bytes=size_of(artifact.path) if artifact else None,
         status=status_of([row for row in drift if row.artifact == str(target)]) if artifact else Status.FAILED,

@@ -120,14 +120,12 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
     device = device_for(runtime, context.device)
     interpreter = interpreter_of(runtime)
     request = context.request.validate_
-    recipe = inputs.model.recipe_options
     action = Action(
         name=_check_name(target, runtime.name),
         entry=VALIDATE,
         inputs={"artifact": stored, "data": inputs.data, "reference": inputs.reference},
         options=CheckOptions(
-            ref=recipe.ref if recipe else None,
-            root=recipe.root if recipe else None,
+            **inputs.model.recipe_options,
             server=servers.kind if runtime.served else None,
             model=servers.model if runtime.served else None,
             runtime=runtime.name,

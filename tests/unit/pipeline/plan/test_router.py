@@ -268,7 +268,7 @@ def route_to(
     cross_check: bool = False,
 ) -> TargetResult:
     plan = replace(plan_routes([target], inputs.start, steps), cross_check=cross_check)
-    return Router(executor, inputs, plan, ahead=ahead).make(target)
+    return Router(executor, inputs, plan, ahead=ahead).make_all([target])[0]
 
 
 def test_the_next_step_starts_while_what_it_starts_from_is_being_checked() -> None:
@@ -297,8 +297,8 @@ def test_nothing_is_built_ahead_on_what_is_known_to_be_wrong() -> None:
 def test_a_shared_prefix_is_walked_once() -> None:
     executor = FakeExecutor(wrong=("own",))
     router = Router(executor, basis(), plan_routes([SAVED, LITE], None, STEPS_HERE))
-    router.make(SAVED)
-    router.make(LITE)
+    router.make_all([SAVED])[0]
+    router.make_all([LITE])[0]
     assert executor.done == ["a", "own", "b", "own", "other", "lite"]
 
 
