@@ -74,10 +74,10 @@ def dispatch(argv: Sequence[str] | None = None) -> int:
 
 def find_command(name: str) -> Command:
     """Return the command of that name. Raises BadRequest with the nearest one."""
-    for command in COMMANDS:
-        if command.name == name:
-            return command
-    known = ["--help", "--version"] if name.startswith("-") else [command.name for command in COMMANDS]
+    commands = {command.name: command for command in COMMANDS}
+    if name in commands:
+        return commands[name]
+    known = ["--help", "--version"] if name.startswith("-") else list(commands)
     near = get_close_matches(name, known, n=1)
     kind = "option" if name.startswith("-") else "command"
     raise BadRequest(
@@ -97,13 +97,8 @@ def root_help() -> str:
     for group in dict.fromkeys(command.group for command in COMMANDS):
         rows = [f"  {command.name:<{width}}{command.summary}" for command in COMMANDS if command.group == group]
         lines += ["", f"{group}:", *rows]
-    lines += [
-        "",
-        "Options:",
-        f"  {'-h, --help':<15}Show this, or the help of a command.",
-        f"  {'-V, --version':<15}Show the version.",
-    ]
-    return "\n".join(lines)
+    options = [("-h, --help", "Show this, or the help of a command."), ("-V, --version", "Show the version.")]
+    return "\n".join([*lines, "", "Options:", *(f"  {name:<15}{text}" for name, text in options)])
 
 
 def _help(words: Sequence[str]) -> int:

@@ -85,12 +85,9 @@ def convert(
     expect_frameworks(context, plan)
     with report_disk_full(out), close_workers(context):
         plan.write(out / "logs")
-        inputs = resolve_inputs(
-            context, model, probes_only=True, during_reference=partial(convert_ahead, context, plan)
-        )
-        with progress.stage("convert", len(request.targets)) as stage:
-            results = convert_all(context, plan, inputs)
-            stage.note = f"{sum(result.stored is not None for result in results)} of {len(results)} targets made"
+        ahead = partial(convert_ahead, context, plan)
+        inputs = resolve_inputs(context, model, probes_only=True, during_reference=ahead)
+        results = convert_all(context, plan, inputs)
         rows = tuple(_artifact_row(result) for result in results)
         for result in results:
             _put(result, out / result.target.slug)

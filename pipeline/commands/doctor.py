@@ -64,10 +64,7 @@ def _version(name: str) -> str | None:
 
 
 def _requirements() -> list[str] | None:
-    try:
-        return metadata.requires("transload")
-    except metadata.PackageNotFoundError:
-        return None
+    return metadata.requires("transload") if _version("transload") else None
 
 
 def _onnxruntime_folder() -> Path | None:

@@ -46,20 +46,19 @@ class FinishedRun:
 
 def run(
     request: RunRequest,
-    local: LocalSettings | None = None,
-    progress: Progress | None = None,
+    local: LocalSettings,
+    progress: Progress,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> FinishedRun:
     """Train, convert, validate, measure and judge as the request says, and leave runs/<id>/.
     What a former run finished is found in the store and not done again.
     Raises TransloadError where the run cannot begin: bad input, no data, a training that fails. The failure of a single
     target or runtime is in the result."""
-    local = local or LocalSettings()
     plan = plan_run(request)
     check_tools(request, plan)
     started_at, started = now(), time.monotonic()
     name = Path(request.model.recipe.removeprefix("zoo:")).stem
-    context = new_run_context(request, name, local, progress or Progress(), started_at)
+    context = new_run_context(request, name, local, progress, started_at)
     try:
         with close_workers(context), disk_errors(context.folder):
             plan.write(context.folder)
@@ -97,16 +96,10 @@ def _wanted_runtimes(request: RunRequest) -> tuple[str, ...]:
 
 
 def _run(context: Context, plan: Plan, started_at: datetime, started: float) -> FinishedRun:
-    inputs = resolve_inputs(
-        context,
-        None,
-        when_loaded=partial(expect_frameworks, context, plan),
-        during_reference=partial(convert_ahead, context, plan),
-    )
-    with context.progress.stage("convert", len(context.request.targets)) as stage:
-        targets = convert_all(context, plan, inputs)
-        link_artifacts(context.folder, inputs.source, targets)
-        stage.note = f"{sum(result.stored is not None for result in targets)} of {len(targets)} targets made"
+    expect, ahead = partial(expect_frameworks, context, plan), partial(convert_ahead, context, plan)
+    inputs = resolve_inputs(context, None, when_loaded=expect, during_reference=ahead)
+    targets = convert_all(context, plan, inputs)
+    link_artifacts(context.folder, inputs.source, targets)
     with Servers(context) as servers:
         with context.progress.stage("validate") as stage:
             validated = validate_all(context, inputs, targets, servers)

@@ -69,28 +69,25 @@ def load_recipe(context: Context, recipe: ModelDescription) -> LoadedModel:
 
 def _train(context: Context, recipe: ModelDescription) -> Stored:
     section = context.request.train
-    device = context.device
-    return context.executor.perform(
-        Action(
-            name="train",
-            entry=f"{_MODELS}.training.fit:train",
-            options=TrainOptions.of(
-                _ref_of(recipe),
-                seed=section.seed,
-                epochs=section.epochs,
-                precision=section.precision,
-                accelerator="cuda" if device.startswith("cuda") else "cpu",
-                devices=section.devices,
-                gpu=int(device.partition(":")[2] or 0) if device.startswith("cuda") else None,
-                threads=max(1, cores() // section.devices),
-            ).to_json(),
-            requires=("torch", "lightning_fabric", *recipe.requires),
-            code=recipe.code,
-            root=recipe.root,
-            limits=context.training_limits(loopback=section.devices > 1),  # several devices meet on 127.0.0.1
-            checkpoints=True,
-        )
+    accelerator, _, number = context.device.partition(":")
+    options = TrainOptions.of(
+        _ref_of(recipe),
+        **section.model_dump(),
+        accelerator=accelerator,
+        gpu=int(number or 0) if accelerator == "cuda" else None,
+        threads=max(1, cores() // section.devices),
     )
+    action = Action(
+        name="train",
+        entry=f"{_MODELS}.training.fit:train",
+        options=options.to_json(),
+        requires=("torch", "lightning_fabric", *recipe.requires),
+        code=recipe.code,
+        root=recipe.root,
+        limits=context.training_limits(loopback=section.devices > 1),  # several devices meet on 127.0.0.1
+        checkpoints=True,
+    )
+    return context.executor.perform(action)
 
 
 def weights_file(request: RunRequest) -> Path | None:
@@ -141,18 +138,17 @@ def _with_weights(context: Context, options: SourceOptions, code: str, *, requir
         options = replace(options, weights=str(path.absolute()), sha256=weights_digest(path), key=key)
     elif context.request.model.weights_key:
         raise BadRequest("--weights-key names a part of a file, and no file is named", fix="name it with --weights")
-    return context.executor.perform(
-        Action(
-            name="weights",
-            entry=f"{_MODELS}.loading.source_from_code:take_weights",
-            options=options.to_json(),
-            requires=("torch", *requires),
-            framework="torch",
-            code=code,
-            root=options.root,
-            limits=context.model_limits(),
-        )
+    action = Action(
+        name="weights",
+        entry=f"{_MODELS}.loading.source_from_code:take_weights",
+        options=options.to_json(),
+        requires=("torch", *requires),
+        framework="torch",
+        code=code,
+        root=options.root,
+        limits=context.model_limits(),
     )
+    return context.executor.perform(action)
 
 
 def _source(context: Context, ref: CodeRef, code: str, inputs: tuple[TensorSpec, ...]) -> Stored:

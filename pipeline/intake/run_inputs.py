@@ -68,9 +68,7 @@ def resolve_inputs(
         data = resolve_data(context, loaded, data_file)
         inputs = ModelWithData(model=loaded.model, source=loaded.stored, data=data, start=loaded.start)
         with during_reference(inputs), _file_named(context, loaded, request):
-            reference = answer_reference(
-                context, loaded.model, loaded.stored, data, loaded.runtime, probes_only=probes_only
-            )
+            reference = _answer_reference(context, inputs, loaded.runtime, probes_only=probes_only)
         kind = "test " if request is None else "" if data_file or loaded.model.metric else "random "
         samples = f"{DataFacts.from_json(data.facts).test} {kind}samples"
         stage.note = f"{samples} answered by {loaded.runtime if request else 'PyTorch'}"
@@ -110,17 +108,16 @@ def resolve_data(context: Context, loaded: LoadedModel, file: Path | None) -> St
 
 def _recipe_data(context: Context, recipe: ModelDescription) -> Stored:
     """Return the recipe's test set and its calibration samples."""
-    return context.executor.perform(
-        Action(
-            name="data",
-            entry="transload.models.training.data:prepare_data",
-            options=CodeOptions.of(recipe.ref).to_json() if recipe.ref else {},
-            requires=recipe.requires,
-            code=recipe.code,
-            root=recipe.root,
-            limits=context.limits(),
-        )
+    action = Action(
+        name="data",
+        entry="transload.models.training.data:prepare_data",
+        options=CodeOptions.of(recipe.ref).to_json() if recipe.ref else {},
+        requires=recipe.requires,
+        code=recipe.code,
+        root=recipe.root,
+        limits=context.limits(),
     )
+    return context.executor.perform(action)
 
 
 def _load_stage(context: Context, request: ModelRequest) -> LoadedModel:
@@ -157,30 +154,23 @@ def _file_named(context: Context, loaded: LoadedModel, request: ModelRequest | N
         raise type(error)(message, fix=fix) from error
 
 
-def answer_reference(
-    context: Context,
-    model: ModelDescription,
-    source: Stored,
-    data: Stored,
-    runtime: str,
-    *,
-    probes_only: bool,
-) -> Stored:
+def _answer_reference(context: Context, inputs: ModelWithData, runtime: str, *, probes_only: bool) -> Stored:
     """Return the model's outputs on the CPU: of a source in eager PyTorch, of anything else in the runtime named.
     `probes_only`: at the probe batches alone, which are all that a conversion is verified by. Where the samples are
     random, further integers are tried too."""
     interpreter = interpreter_of(RUNTIMES[runtime])
-    inputs, random = model.signature.inputs, DataFacts.from_json(data.facts).random
+    model, data, specs = inputs.model, inputs.data, inputs.model.signature.inputs
+    random = DataFacts.from_json(data.facts).random
     options = AnswerOptions(
         runtime=runtime,
         batches=batch_sizes(context, model),
         probes_only=probes_only,
-        random=random and bool(mask_inputs(inputs) or blank_inputs(inputs)),
+        random=random and bool(mask_inputs(specs) or blank_inputs(specs)),
     )
     action = Action(
         name="reference",
         entry="transload.pipeline.drift.reference:answer",
-        inputs={"model": source, "data": data},
+        inputs={"model": inputs.source, "data": data},
         options=options.to_json(),
         requires=RUNTIMES[runtime].requires,
         python=interpreter.path,
@@ -190,7 +180,7 @@ def answer_reference(
         root=model.root,
         limits=context.limits(),
     )
-    if random and free_integers(inputs):
+    if random and free_integers(specs):
         return _with_integers(context.executor, action)
     return context.executor.perform(action)
 

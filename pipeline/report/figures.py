@@ -150,9 +150,8 @@ def _drift_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
     layout = _layout(len(names), [_safe(name) for name in names], "SQNR in dB, more is better")
     layout["shapes"] = [_limit_line(limit, names.index(name)) for name, limit in sorted(limits)]
     layout["xaxis"]["rangemode"] = "tozero"
-    note = (
-        f"One mark for each batch size; the upright line is the limit. {_symbol_key(result, (r.runtime for r in rows))}"
-    )
+    symbols = _symbol_key(result, (row.runtime for row in rows))
+    note = f"One mark for each batch size; the upright line is the limit. {symbols}"
     if any(row.sqnr_db is None for row in rows):
         note += " Marks at the right edge: identical to the last bit."
     return Plot("drift", "Drift: how loud the difference to the reference is", note, tuple(traces), layout)

@@ -203,12 +203,9 @@ def servers(result: RunResult) -> str:
 
 def flex(result: RunResult) -> str:
     """Which artifacts run in TensorFlow's interpreter alone, as a sentence; empty where none does."""
-    needs = [f"{row.name} {words}" for row in result.artifacts if (words := units.needs_flex(row))]
-    if not needs:
-        return ""
-    return (
-        f"{'; '.join(needs)}: what needs it is run in tflite-flex, another build of TFLite, with latencies of its own."
-    )
+    needs = "; ".join(f"{row.name} {words}" for row in result.artifacts if (words := units.needs_flex(row)))
+    where = "what needs it is run in tflite-flex, another build of TFLite, with latencies of its own."
+    return f"{needs}: {where}" if needs else ""
 
 
 def headline(result: RunResult) -> str:

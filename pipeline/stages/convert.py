@@ -34,7 +34,7 @@ def convert_ahead(context: Context, plan: Plan, model: ModelWithData) -> Iterato
 
 
 def convert_all(context: Context, plan: Plan, inputs: RunInputs) -> list[TargetResult]:
-    """Return what became of each target, in the order of the plan."""
+    """Convert to each target; return what became of it, in the order of the plan."""
     verification_inputs = VerificationInputs(
         **vars(_conversion_inputs(context, inputs)),
         reference=inputs.reference,
@@ -42,11 +42,12 @@ def convert_all(context: Context, plan: Plan, inputs: RunInputs) -> list[TargetR
         sqnr_db=context.request.validate_.sqnr_db,
     )
     router = Router(context.executor, verification_inputs, plan, ahead=context.jobs > 1)
-    with stopped_on_error(context.executor):
-        results = router.make_all(
-            [planned.target for planned in plan.targets], lambda result: context.progress.step(str(result.target))
-        )
-        return [result if result.stored else router.make_by_detour(result, results) for result in results]
+    targets, progress = [planned.target for planned in plan.targets], context.progress
+    with progress.stage("convert", len(targets)) as stage, stopped_on_error(context.executor):
+        results = router.make_all(targets, lambda result: progress.step(str(result.target)))
+        results = [result if result.stored else router.make_by_detour(result, results) for result in results]
+        stage.note = f"{sum(result.stored is not None for result in results)} of {len(results)} targets made"
+    return results
 
 
 def _conversion_inputs(context: Context, model: ModelWithData) -> ConversionInputs:

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from ...models.store import Stored
@@ -93,6 +92,6 @@ class Servers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         for worker in self._running.values():
             worker.close()
