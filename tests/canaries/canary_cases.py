@@ -15,15 +15,6 @@ CASES: dict[str, Canary] = {
 # Patches of which no case is written yet that shows the library wrong in the tested versions: it is right in theirs.
 NOT_SHOWN = frozenset(
     {
-        "swap:torch.nn.LSTMCell.forward",
         "swap:torch._higher_order_ops.while_loop",
-        "swap:torch._C._jit_pass_onnx_remove_inplace_ops_for_onnx",
-        "trace:torch.unflatten",
-        "trace:torch.Tensor.unflatten",
-        "trace:torch.nn.functional.interpolate",
-        *(
-            f"symbolic:torch.onnx.export(dynamo=False).aten::{name}"
-            for name in ("__not_", "unflatten", "logsumexp", "numpy_T", "t", "transpose")
-        ),
     }
 )

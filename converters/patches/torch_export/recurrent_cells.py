@@ -1,7 +1,7 @@
-"""`nn.GRUCell`, `nn.LSTMCell` and `nn.RNNCell` by operators that take a row as well as a batch of rows.
+"""`nn.GRUCell` and `nn.RNNCell` by operators that take a row as well as a batch of rows.
 
 PyTorch's own cells ask their input for its rank. In a loop that is compiled nothing tells it, so torch's TorchScript
-exporter fails at the question; it does not know two of the three cells either.
+exporter fails at the question; it does not know the cells either.
 """
 
 from __future__ import annotations
@@ -42,32 +42,6 @@ def _gru(_own: object) -> Callable[..., Tensor]:
     return forward
 
 
-def _lstm(_own: object) -> Callable[..., tuple[Tensor, Tensor]]:
-    import torch
-    from torch.nn import functional
-
-    def forward(
-        self: nn.LSTMCell,
-        input: Tensor,  # noqa: A002  (the cell's own)
-        hx: tuple[Tensor, Tensor] | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        size = self.hidden_size
-        inner = functional.linear(input, self.weight_ih, self.bias_ih)
-        if hx is None:
-            zeros = torch.zeros_like(inner.narrow(-1, 0, size))
-            hx = (zeros, zeros)
-        gates = inner + functional.linear(hx[0], self.weight_hh, self.bias_hh)
-        input_gate, forget_gate, output_gate = (  # unpacked where they are computed: TorchScript has no generators
-            torch.sigmoid(gates.narrow(-1, 0, size)),
-            torch.sigmoid(gates.narrow(-1, size, size)),
-            torch.sigmoid(gates.narrow(-1, 3 * size, size)),
-        )
-        cell = forget_gate * hx[1] + input_gate * torch.tanh(gates.narrow(-1, 2 * size, size))
-        return output_gate * torch.tanh(cell), cell
-
-    return forward
-
-
 def _rnn(_own: object) -> Callable[..., Tensor]:
     import torch
     from torch.nn import functional
@@ -84,7 +58,7 @@ def _rnn(_own: object) -> Callable[..., Tensor]:
 
 PATCHES = tuple(
     patch
-    for name, forward in (("GRUCell", _gru), ("LSTMCell", _lstm), ("RNNCell", _rnn))
+    for name, forward in (("GRUCell", _gru), ("RNNCell", _rnn))
     for patch in swaps(
         f"torch.nn.{name}",
         {"forward": forward},

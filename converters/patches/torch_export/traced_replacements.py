@@ -199,11 +199,6 @@ def _nearest(input: Tensor, sizes: Sequence[Tensor], factors: Sequence[float]) -
     return resized
 
 
-def _unflatten(self: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    at = dim % self.dim()
-    return self.reshape(*self.shape[:at], *sizes, *self.shape[at + 1 :])
-
-
 def _unstable(own: _Function) -> _Function:
     """Return a sort without `stable`: TopK takes the first of equal numbers, so it is stable anyway."""
 
@@ -221,7 +216,7 @@ _SHARED = {  # of torch and of torch.Tensor
     "fix": _trunc, "float_power": _float_power, "frac": lambda self: self - _trunc(self), "isclose": _isclose,
     "isneginf": lambda self: self == float("-inf"), "isposinf": lambda self: self == float("inf"),
     "msort": lambda self: self.sort(0).values, "nanmean": _nanmean, "nansum": _nansum, "rot90": _rot90,
-    "take_along_dim": take_along_dim, "trunc": _trunc, "unflatten": _unflatten,
+    "take_along_dim": take_along_dim, "trunc": _trunc,
 }  # fmt: skip
 _OWNERS = {
     "torch": {**_SHARED, **_FUNCTIONAL, "isin": _isin},

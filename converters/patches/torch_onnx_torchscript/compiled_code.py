@@ -1,6 +1,6 @@
 """Operators of compiled code for torch's TorchScript exporter.
 
-These are isinstance, not, math.ceil and math.floor, the `lengths.cpu()` of pack_padded_sequence, and transposes: of
+These are isinstance, math.ceil and math.floor, the `lengths.cpu()` of pack_padded_sequence, and transposes: of
 `x.mT`, `x.H` and `x.T` it knows some names only, and none for a tensor of unknown rank, as a loop carries one. It also
 passes on axes that count from the end (`x.permute(0, -1, 1)`), which ONNX's Transpose does not take. Complex numbers it
 has none of.
@@ -42,12 +42,6 @@ def _rounded(name: str) -> Callable[..., TracedValue]:
     return symbolic
 
 
-def _opposite(g: TracedGraph, value: TracedValue) -> TracedValue:
-    if value.node().kind() == "onnx::Constant":
-        return constant(g, not value.node().t("value"))
-    return g.op("Not", value)
-
-
 def _last_two(g: TracedGraph, self: TracedValue) -> TracedValue:
     rank = helper._get_tensor_rank(self)
     if rank is None:
@@ -81,7 +75,6 @@ PATCHES = (
     *symbolics(
         {
             "aten::cpu": _unmoved,
-            "aten::__not_": _opposite,
             "aten::ceil": _rounded("Ceil"),
             "aten::floor": _rounded("Floor"),
             "prim::isinstance": _is_instance,

@@ -48,9 +48,9 @@ def _known_line(start: Any, end: Any, steps: Any, dtype: Any = -1, **more: Any) 
 
 PATCHES = translations(
     {"aten.linspace.default": _known_line},
-    why="Counts from the start alone, and misses the end by a bit.",
+    why="Rounds each product, where PyTorch multiplies and adds in one step: `linspace(0, 4, 31).long()` differs.",
     upstream="onnxscript/function_libs/torch_lib/ops/core.py (aten_linspace)",
-    until="it counts the second half from the end, as PyTorch's kernel does",
+    until="it multiplies and adds in one step, or writes known numbers as a constant",
 )
 
 

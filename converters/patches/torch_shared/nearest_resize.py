@@ -2,7 +2,7 @@
 
 PyTorch multiplies the place by float32(size / new size), and ONNX divides it by float32(new size / size). From 14 to 2
 elements PyTorch's second is the eighth, at 7.0, and ONNX's the seventh, at floor(6.9999995). By a power of two both
-are exact, and Resize stays; else the elements are gathered. Formulas: nearest_idx and nearest_exact_idx in UpSample.h.
+are exact, and Resize stays; else the elements are gathered. Formula: nearest_idx in UpSample.h.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def _resized(input: Any, output_size: Any = None, scale_factors: Any = None) -> 
     return _nearest_elements(input, output_size, scale_factors)
 
 
-def _nearest_elements(input: OnnxValue, output_size: Any, scale_factors: Any, middle: float = 0.0) -> OnnxValue:  # noqa: A002
+def _nearest_elements(input: OnnxValue, output_size: Any, scale_factors: Any) -> OnnxValue:  # noqa: A002
     sizes = [size_of(input, axis) for axis in range(2, len(input.shape))]
     if output_size is not None:
         pairs = zip(sizes, output_size, strict=True)
-        return _gathered(op, input, [_to_size(op, size, op.Cast(new, to=INT64), middle) for size, new in pairs])
-    is_picture = len(sizes) == _PICTURE_AXES and not middle
+        return _gathered(op, input, [_to_size(op, size, op.Cast(new, to=INT64)) for size, new in pairs])
+    is_picture = len(sizes) == _PICTURE_AXES
     places = [
-        _by_factor(op, size, multiplied(size, factor), factor, middle, is_picture=is_picture)
+        _by_factor(op, size, multiplied(size, factor), factor, is_picture=is_picture)
         for size, factor in zip(sizes, scale_factors, strict=True)
     ]
     return _gathered(op, input, places)
@@ -58,7 +58,7 @@ def _resized_traced(axes: int) -> Callable[..., TracedValue]:
             resized: TracedValue = own(g, self, output_size, *scales)
             return resized
         places = [
-            _by_factor(write, size, _traced_product(g, size, factor), factor, 0.0, is_picture=axes == _PICTURE_AXES)
+            _by_factor(write, size, _traced_product(g, size, factor), factor, is_picture=axes == _PICTURE_AXES)
             for size, factor in zip(sizes, factors, strict=True)
         ]
         return _gathered(write, self, places)
@@ -95,13 +95,13 @@ def _listed(g: TracedGraph, sizes: TracedValue, axes: int) -> list[TracedValue]:
     return [g.op("Gather", sizes, constant(g, at)) for at in range(axes)]
 
 
-def _to_size(write: OpWriter[GraphValue], size: GraphValue, new: GraphValue, middle: float = 0.0) -> GraphValue:
+def _to_size(write: OpWriter[GraphValue], size: GraphValue, new: GraphValue) -> GraphValue:
     """Write which of `size` elements is taken for each of `new`; both are int64."""
-    return _places(write, size, new, _quotient(write, size, new), middle)
+    return _places(write, size, new, _quotient(write, size, new))
 
 
 def _by_factor(
-    write: OpWriter[GraphValue], size: GraphValue, new: GraphValue, factor: float, middle: float, *, is_picture: bool
+    write: OpWriter[GraphValue], size: GraphValue, new: GraphValue, factor: float, *, is_picture: bool
 ) -> GraphValue:
     """Write which elements are taken where `new` was computed by a factor.
 
@@ -113,20 +113,17 @@ def _by_factor(
         twice = write.Add(size, size)
         is_simple = write.Or(write.Equal(new, size), write.Equal(new, twice))
         share = write.Where(is_simple, _quotient(write, size, new), share)
-    return _places(write, size, new, share, middle)
+    return _places(write, size, new, share)
 
 
 def _quotient(write: OpWriter[GraphValue], size: GraphValue, new: GraphValue) -> GraphValue:
     return write.Div(write.Cast(size, to=FLOAT), write.Cast(new, to=FLOAT))
 
 
-def _places(
-    write: OpWriter[GraphValue], size: GraphValue, new: GraphValue, share: GraphValue | float, middle: float
-) -> GraphValue:
-    """Write the places of elements. `share` multiplies a place; `middle` is where in an element its place is."""
+def _places(write: OpWriter[GraphValue], size: GraphValue, new: GraphValue, share: GraphValue | float) -> GraphValue:
+    """Write the places of elements. `share` multiplies a place."""
     zero, unit = (write.Cast(number, to=INT64) for number in (0.0, 1.0))
     at = write.Cast(write.Range(zero, new, unit), to=FLOAT)
-    at = write.Add(at, middle) if middle else at
     return write.Min(write.Cast(write.Floor(write.Mul(at, share)), to=INT64), write.Sub(size, unit))
 
 
@@ -155,17 +152,6 @@ PATCHES = (
         why=_WHY,
         upstream="onnxscript/function_libs/torch_lib/ops/nn.py (aten_upsample_nearestnd_vec)",
         until="Resize can be told PyTorch's rounding",
-    ),
-    *translations(
-        {
-            f"aten._upsample_nearest_exact{axes}d.vec": lambda value, size, factors: _nearest_elements(
-                value, size, factors, 0.5
-            )
-            for axes in (1, 2, 3)
-        },
-        why="Has no ONNX of it.",
-        upstream="onnxscript/function_libs/torch_lib/ops/nn.py",
-        until="the exporter translates it",
     ),
     *symbolics(
         {f"aten::upsample_nearest{axes}d": _resized_traced(axes) for axes in (1, 2, 3)},
