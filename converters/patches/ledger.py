@@ -33,7 +33,7 @@ from importlib import import_module
 from types import ModuleType
 
 # The versions whose canaries were last seen to fail (`make canaries`).
-TORCH, TRANSFORMERS, TORCHVISION = "torch 2.13.0", "transformers 5.23.0", "torchvision 0.28.0"
+TORCH, TRANSFORMERS = "torch 2.13.0", "transformers 5.23.0"
 ONNXSCRIPT, TF2ONNX, ONNX_RUNTIME = "onnxscript 0.7.2", "tf2onnx 1.17.0", "onnxruntime 1.31.1"
 
 

@@ -5,7 +5,7 @@ A pool of torch.export has windows of known sizes. Windows over lines become win
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from .. import private_torch
@@ -39,9 +39,8 @@ def avg_pool(  # noqa: PLR0917  (PyTorch's own arguments)
     kernel, steps = _without_full(kernel, full), _without_full(steps, full)
     if _is_done(kernel, steps, pads):
         return mean
-    pools = {1: torch.avg_pool1d, 2: torch.nn.functional.avg_pool2d, 3: torch.nn.functional.avg_pool3d}
-    pooled: Tensor = pools[axes](mean, kernel, steps, pads, ceil_mode, count_include_pad)
-    return pooled
+    pool: Callable[..., Tensor] = getattr(torch.nn.functional, f"avg_pool{axes}d")
+    return pool(mean, kernel, steps, pads, ceil_mode, count_include_pad)
 
 
 def max_pool(  # noqa: PLR0917  (PyTorch's own arguments)
@@ -73,9 +72,8 @@ def max_pool(  # noqa: PLR0917  (PyTorch's own arguments)
         return torch.max_pool2d(row, (1, *kernel), (1, *steps), (0, *pads), (1, *dilations), ceil_mode).squeeze(-2)
     if not full:
         return None
-    pools = {1: torch.max_pool1d, 2: torch.max_pool2d, 3: torch.max_pool3d}
-    pooled: Tensor = pools[axes](maxima, kernel, steps, pads, dilations, ceil_mode)
-    return pooled
+    pool: Callable[..., Tensor] = getattr(torch, f"max_pool{axes}d")
+    return pool(maxima, kernel, steps, pads, dilations, ceil_mode)
 
 
 def _per_axis(sizes: Sizes, axes: int) -> list[int]:

@@ -24,11 +24,12 @@ def open_cells() -> AbstractContextManager[None]:
 # TorchScript reads what follows: an input (..., input_size) and states (..., hidden_size). Formulas: the classes'.
 
 
-def _gru(_own: object) -> Callable[..., Tensor]:
+def _forward_of(name: str) -> Callable[..., Tensor]:
+    """Return the forward of nn.GRUCell or nn.RNNCell."""
     import torch
     from torch.nn import functional
 
-    def forward(self: nn.GRUCell, input: Tensor, hx: Tensor | None = None) -> Tensor:  # noqa: A002  (the cell's own)
+    def gru(self: nn.GRUCell, input: Tensor, hx: Tensor | None = None) -> Tensor:  # noqa: A002  (the cell's own)
         size = self.hidden_size
         inner = functional.linear(input, self.weight_ih, self.bias_ih)
         if hx is None:
@@ -39,29 +40,22 @@ def _gru(_own: object) -> Callable[..., Tensor]:
         new = torch.tanh(inner.narrow(-1, 2 * size, size) + reset * state.narrow(-1, 2 * size, size))
         return new + update * (hx - new)
 
-    return forward
-
-
-def _rnn(_own: object) -> Callable[..., Tensor]:
-    import torch
-    from torch.nn import functional
-
-    def forward(self: nn.RNNCell, input: Tensor, hx: Tensor | None = None) -> Tensor:  # noqa: A002  (the cell's own)
+    def rnn(self: nn.RNNCell, input: Tensor, hx: Tensor | None = None) -> Tensor:  # noqa: A002  (the cell's own)
         inner = functional.linear(input, self.weight_ih, self.bias_ih)
         if hx is None:
             hx = torch.zeros_like(inner)
         inner = inner + functional.linear(hx, self.weight_hh, self.bias_hh)
         return torch.tanh(inner) if self.nonlinearity == "tanh" else torch.relu(inner)
 
-    return forward
+    return gru if name == "GRUCell" else rnn
 
 
 PATCHES = tuple(
     patch
-    for name, forward in (("GRUCell", _gru), ("RNNCell", _rnn))
+    for name in ("GRUCell", "RNNCell")
     for patch in swaps(
         f"torch.nn.{name}",
-        {"forward": forward},
+        {"forward": lambda _own, name=name: _forward_of(name)},
         why="The cell asks for the rank of its input, which compiled code does not know in a loop: the TorchScript "
         "exporter fails.",
         upstream="torch/nn/modules/rnn.py",

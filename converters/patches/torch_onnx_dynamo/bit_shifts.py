@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..ledger import translations
-from ..torch_shared.dynamo_graph import Number, OnnxValue, ir, op
+from ..torch_shared.dynamo_graph import Number, OnnxValue, constant_of, ir, op
 
 if TYPE_CHECKING:
     from onnxscript.ir import DataType
@@ -24,7 +24,7 @@ def _shift(shift: Callable[[OnnxValue, OnnxValue, DataType], OnnxValue]) -> Call
         dtype = _dtype_of(self, other)
         wide = ir.DataType.INT32 if dtype.bitwidth < _WIDE else dtype
         value, count = (_widened(number, dtype, wide) for number in (self, other))
-        zero, bits = _constant(0, wide), _constant(wide.bitwidth, wide)
+        zero, bits = constant_of(0, wide), constant_of(wide.bitwidth, wide)
         is_out = op.Or(op.Less(count, zero), op.Greater(count, bits))
         return op.Cast(shift(value, op.Where(is_out, bits, count), wide), to=dtype)
 
@@ -40,16 +40,16 @@ def _dtype_of(self: Number, other: Number) -> DataType:
 
 def _left(value: OnnxValue, count: OnnxValue, dtype: DataType) -> OnnxValue:
     """Shift in zeros from behind."""
-    most = _constant(dtype.bitwidth - 1, dtype)
+    most = constant_of(dtype.bitwidth - 1, dtype)
     shifted = _shifted(value, op.Min(count, most), dtype, "LEFT")
-    return op.Where(op.Greater(count, most), _constant(0, dtype), shifted)
+    return op.Where(op.Greater(count, most), constant_of(0, dtype), shifted)
 
 
 def _right(value: OnnxValue, count: OnnxValue, dtype: DataType) -> OnnxValue:
     """Shift in the sign from the front: of a number below 0 the bits are inverted before and after."""
-    is_negative = op.Less(value, _constant(0, dtype))
+    is_negative = op.Less(value, constant_of(0, dtype))
     inverted = op.Where(is_negative, op.BitwiseNot(value), value)
-    shifted = _shifted(inverted, op.Min(count, _constant(dtype.bitwidth - 1, dtype)), dtype, "RIGHT")
+    shifted = _shifted(inverted, op.Min(count, constant_of(dtype.bitwidth - 1, dtype)), dtype, "RIGHT")
     return op.Where(is_negative, op.BitwiseNot(shifted), shifted)
 
 
@@ -62,11 +62,7 @@ def _shifted(value: OnnxValue, count: OnnxValue, dtype: DataType, direction: str
 
 def _widened(value: Number, dtype: DataType, wide: DataType) -> OnnxValue:
     """Cast an integer to `wide`; a Python number becomes one of `dtype` before, as PyTorch has it."""
-    return op.Cast(op.Constant(value=ir.tensor(value, dtype=dtype)) if isinstance(value, int) else value, to=wide)
-
-
-def _constant(value: int, dtype: DataType) -> OnnxValue:
-    return op.Constant(value=ir.tensor(value, dtype=dtype))
+    return op.Cast(constant_of(value, dtype) if isinstance(value, int) else value, to=wide)
 
 
 _LEFT = ("__lshift__.Scalar", "__lshift__.Tensor", "bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar",

@@ -13,7 +13,7 @@ from ....models.errors import Refused
 from ...minimal_repro.onnx_pieces import line_in
 from .. import private_onnxscript, private_torch, torch_messages
 from ..ledger import operator_named, translations
-from ..torch_shared.dynamo_graph import Number, OnnxValue, op
+from ..torch_shared.dynamo_graph import OnnxValue, op
 from .moved_elements import rolled
 from .untranslated import causes
 
@@ -73,18 +73,6 @@ def _zeros_like(self: OnnxValue, dtype: int = -1, **_: object) -> OnnxValue:
     return op.Expand(op.CastLike(0.0, self), op.Shape(self))
 
 
-def _slice_scatter(  # noqa: PLR0917  (the operator's own arguments)
-    self: OnnxValue,
-    src: OnnxValue,
-    dim: int = 0,
-    start: Number | None = None,
-    end: Number | None = None,
-    step: Number = 1,
-) -> OnnxValue:
-    scattered: OnnxValue = private_onnxscript.core.aten_slice_scatter(self, src, _axis(dim), start, end, step)
-    return scattered
-
-
 def _axis(dim: int) -> int:
     """Return an axis counted from before the parts: one counted from the end has one more behind it."""
     return dim - 1 if dim < 0 else dim
@@ -121,7 +109,9 @@ _TRANSLATIONS: Mapping[str, Callable[..., object]] = {
     "aten.exp.default": _exp,
     "aten.mul.Scalar": _multiply,
     "aten.roll.default": lambda self, shifts, dims=(): rolled(self, shifts, list(map(_axis, dims)), [-1, 2]),
-    "aten.slice_scatter.default": _slice_scatter,
+    "aten.slice_scatter.default": lambda self, src, dim=0, *places: private_onnxscript.core.aten_slice_scatter(
+        self, src, _axis(dim), *places
+    ),
     "aten.unsqueeze.default": lambda self, dim: op.Unsqueeze(self, [_axis(dim)]),
     "aten.where.self": lambda condition, self, other: op.Where(op.Unsqueeze(condition, [-1]), self, other),
     "aten.zeros_like.default": _zeros_like,

@@ -54,11 +54,8 @@ class _ConstantNodes:
                 self._unknown.add(node)
             elif node.name in weights:
                 self._values[node] = weights[node.name]
-            elif not (node.op == "call_function" and _is_pure(node.target) and self._has_known_inputs(node)):
+            elif node.op != "call_function" or not _is_pure(node.target) or self._unknown & {*node.all_input_nodes}:
                 self._unknown.add(node)
-
-    def _has_known_inputs(self, node: torch.fx.Node) -> bool:
-        return self._unknown.isdisjoint(node.all_input_nodes)
 
     def __contains__(self, node: torch.fx.Node) -> bool:
         return node not in self._unknown
@@ -87,17 +84,14 @@ def _weights(program: torch.export.ExportedProgram) -> Mapping[str, Any]:
 def _mutated(graph: torch.fx.Graph) -> set[torch.fx.Node]:
     """Return the nodes that are written in place, and those that they are views of."""
     mutated: set[torch.fx.Node] = set()
-    pending = [source for node in graph.nodes if _writes(node.target) for source in node.all_input_nodes]
+    writers = (node for node in graph.nodes if getattr(getattr(node.target, "_schema", None), "is_mutable", False))
+    pending = [source for node in writers for source in node.all_input_nodes]
     while pending:
         node = pending.pop()
         if node not in mutated:
             mutated.add(node)
             pending += node.all_input_nodes if _is_view(node.target) else []
     return mutated
-
-
-def _writes(target: object) -> bool:
-    return bool(getattr(getattr(target, "_schema", None), "is_mutable", False))
 
 
 def _is_view(target: object) -> bool:

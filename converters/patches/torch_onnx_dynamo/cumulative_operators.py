@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from .. import private_torch
 from ..ledger import missing_translations, translations
-from ..torch_shared.dynamo_graph import OnnxValue, ir, op, size_of
+from ..torch_shared.dynamo_graph import OnnxValue, constant_of, ir, op, size_of
 from ..torch_shared.formulas import log_of_two
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _scan(self: OnnxValue, dim: int, tracks: Sequence[_ScanTrack], step: _Step) 
     The tracks get a first element like their start, and its result is cut off: ONNX Runtime ends the process at a Scan
     of no steps, and at one along another axis than 0 of a tensor without elements.
     """
-    starts = [op.Constant(value=ir.tensor(track.start, dtype=track.dtype)) for track in tracks]
+    starts = [constant_of(track.start, track.dtype) for track in tracks]
     if self.rank == 0:
         return step(starts, [track.value for track in tracks])
     order = [dim % self.rank, *(at for at in range(self.rank) if at != dim % self.rank)]

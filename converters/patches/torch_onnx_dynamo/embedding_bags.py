@@ -7,22 +7,21 @@ of 20,000 items of 64 numbers), and ScatterElements took a hundred times as long
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
+from typing import Any
 
 from ..ledger import translations
 from ..torch_shared.dynamo_graph import OnnxValue, op
+from ..torch_shared.formulas import INT64
 
 _SUM, _MEAN, _MAX = 0, 1, 2
-_INT64 = 7  # of onnx.TensorProto
 _Outputs = tuple[OnnxValue, OnnxValue, OnnxValue, OnnxValue]
 
 
-def _embedding_bag_with_padding(weight: OnnxValue, *args: object, **kwargs: object) -> _Outputs:
+def _embedding_bag_with_padding(*arguments: Any) -> _Outputs:
     """Translate the operator that a person calls: its padding may be counted from the end of the table, or None."""
-    arguments = inspect.signature(_embedding_bag).bind(weight, *args, **kwargs).arguments
-    padding = arguments.get("padding_idx")
-    return _embedding_bag(**{**arguments, "padding_idx": -1 if padding is None else padding % weight.shape[0]})
+    weight, *settings, padding = arguments
+    return _embedding_bag(*[weight, *settings, -1 if padding is None else padding % weight.shape[0]])
 
 
 def _embedding_bag(  # noqa: PLR0917  (the operator's own arguments, of which two are for training)
@@ -66,7 +65,7 @@ def _bag_of_item(items: OnnxValue, offsets: OnnxValue) -> OnnxValue:
     """
     begins = op.Expand([0], op.Add(items, [1]))
     ones = op.Expand([1], op.Shape(offsets))
-    begins = op.ScatterElements(begins, op.Cast(offsets, to=_INT64), ones, axis=0, reduction="add")
+    begins = op.ScatterElements(begins, op.Cast(offsets, to=INT64), ones, axis=0, reduction="add")
     return op.Slice(op.Sub(op.CumSum(begins, op.Constant(value_int=0)), [1]), [0], items, [0])
 
 
@@ -96,9 +95,9 @@ class _Bags:
         if factors is not None:
             factors = op.Gather(op.Concat(factors, op.CastLike(op.Constant(value_ints=[0]), factors), axis=0), at)
             rows = op.Mul(rows, op.Unsqueeze(factors, [2]))
-        counts, holds_row = op.ReduceSum(op.Cast(holds, to=_INT64), [1], keepdims=0), op.Unsqueeze(holds, [2])
+        counts, holds_row = op.ReduceSum(op.Cast(holds, to=INT64), [1], keepdims=0), op.Unsqueeze(holds, [2])
         if self.sum_ends is not None:
-            counts = op.Cast(op.Sub(self.ends, self.starts), to=_INT64)
+            counts = op.Cast(op.Sub(self.ends, self.starts), to=INT64)
         zero, least = (op.CastLike(op.Constant(value_float=value), rows) for value in (0.0, float("-inf")))
         if mode == _MAX:
             largest = op.ReduceMax(op.Where(holds_row, rows, least), [1], keepdims=0)
@@ -111,7 +110,7 @@ class _Bags:
     def _table(self) -> tuple[OnnxValue, OnnxValue]:
         """Write which item is where in each bag: (bags, longest), and whether there is one."""
         last = self.ends if self.sum_ends is None else self.sum_ends
-        starts, ends = (op.Unsqueeze(op.Cast(places, to=_INT64), [1]) for places in (self.starts, last))
+        starts, ends = (op.Unsqueeze(op.Cast(places, to=INT64), [1]) for places in (self.starts, last))
         lengths = op.Sub(ends, starts)
         longest = op.ReduceMax(op.Concat(op.Squeeze(lengths, [1]), op.Constant(value_ints=[1]), axis=0), keepdims=0)
         places = op.Range(op.Constant(value_int=0), longest, op.Constant(value_int=1))

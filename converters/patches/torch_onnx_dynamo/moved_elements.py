@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import private_onnxscript
 from ..ledger import missing_translations, translations
-from ..torch_shared.dynamo_graph import Number, OnnxValue, ir, op
+from ..torch_shared.dynamo_graph import Number, OnnxValue, constant_of, ir, op
 from .cumulative_operators import limit_of
 
 if TYPE_CHECKING:
@@ -78,13 +78,12 @@ def _mean(total: OnnxValue, count: OnnxValue, dtype: DataType) -> OnnxValue:
 
 
 def _filled(value: float, dtype: DataType, like: OnnxValue) -> OnnxValue:
-    return op.Expand(op.Constant(value=ir.tensor(value, dtype=dtype)), op.Shape(like))
+    return op.Expand(constant_of(value, dtype), op.Shape(like))
 
 
-def _roll(self: OnnxValue, shifts: Sequence[Number], dims: Sequence[int] = ()) -> OnnxValue:
+def _roll(self: OnnxValue, shifts: Sequence[Number], dims: Sequence[int] = ()) -> Any:
     if all(isinstance(shift, int) for shift in shifts):
-        own: OnnxValue = private_onnxscript.core.aten_roll(self, shifts, dims)
-        return own
+        return private_onnxscript.core.aten_roll(self, shifts, dims)
     return rolled(self, shifts, dims, [-1])
 
 

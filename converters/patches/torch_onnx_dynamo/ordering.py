@@ -6,7 +6,7 @@ ONNX leaves open where TopK puts NaN: a median of NaN is mended here, the other 
 from __future__ import annotations
 
 from ..ledger import missing_translations, translations
-from ..torch_shared.dynamo_graph import Number, OnnxValue, ir, op
+from ..torch_shared.dynamo_graph import Number, OnnxValue, constant_of, ir, op
 from .cumulative_operators import FAR, limit_of
 
 
@@ -21,7 +21,7 @@ def _searchsorted(  # noqa: PLR0917  (the operator's own arguments)
     """Count the elements of a row (its last axis) below each number, with `right` also those that equal it."""
     row = sorted_sequence if sorter is None else op.GatherElements(sorted_sequence, sorter, axis=-1)
     if isinstance(self, bool | int | float):
-        row, number = op.Cast(row, to=ir.DataType.DOUBLE), op.Constant(value=ir.tensor(float(self), ir.DataType.DOUBLE))
+        row, number = op.Cast(row, to=ir.DataType.DOUBLE), constant_of(float(self), ir.DataType.DOUBLE)
     else:
         row = row if sorted_sequence.rank == 1 else op.Unsqueeze(row, [-2])
         number = op.Unsqueeze(self, [-1])
@@ -66,7 +66,7 @@ def _median(self: OnnxValue, dim: int, keepdim: bool = False) -> tuple[OnnxValue
     is_nan = op.Cast(op.IsNaN(self), to=ir.DataType.INT32)
     first_nan = op.ArgMax(is_nan, axis=dim, keepdims=keepdim)
     has_nan = op.Cast(op.ReduceMax(is_nan, [dim], keepdims=keepdim), to=ir.DataType.BOOL)
-    nan = op.Constant(value=ir.tensor(float("nan"), dtype=self.dtype))
+    nan = constant_of(float("nan"), self.dtype)
     return op.Where(has_nan, nan, value), op.Where(has_nan, first_nan, place)
 
 
@@ -84,7 +84,7 @@ def _mode(self: OnnxValue, dim: int = -1, keepdim: bool = False) -> tuple[OnnxVa
     is_equal = op.Equal(op.Unsqueeze(self, [at]), op.Unsqueeze(self, [at + 1]))
     times = op.ReduceSum(op.Cast(is_equal, to=ir.DataType.INT32), [at], keepdims=False)
     is_most = op.Equal(times, op.ReduceMax(times, [at], keepdims=True))
-    highest = op.Constant(value=ir.tensor(limit_of(self.dtype, lowest=False), dtype=self.dtype))
+    highest = constant_of(limit_of(self.dtype, lowest=False), self.dtype)
     value = op.ReduceMin(op.Where(is_most, self, highest), [at], keepdims=True)
     is_value = op.Cast(op.Equal(self, value), to=ir.DataType.INT32)
     place = op.ArgMax(is_value, axis=at, keepdims=True, select_last_index=True)

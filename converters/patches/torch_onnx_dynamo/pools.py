@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from .. import private_onnxscript
 from ..ledger import missing_translations, translations
-from ..torch_shared.dynamo_graph import OnnxValue, ir, op, size_of
+from ..torch_shared.dynamo_graph import OnnxValue, constant_of, ir, op, size_of
 from .cumulative_operators import limit_of
 from .grouped_convolutions import per_axis
 
@@ -87,7 +87,7 @@ def _adaptive_maximum(self: OnnxValue, output_size: Sequence[int]) -> tuple[Onnx
     """
     rows, columns = output_size
     height, width = (size_of(self, axis) for axis in (-2, -1))
-    lowest = op.Constant(value=ir.tensor(limit_of(self.dtype, lowest=True), dtype=self.dtype))
+    lowest = constant_of(limit_of(self.dtype, lowest=True), self.dtype)
     row_maxima, column = _maxima_of_last_axis(self, width, columns, lowest)
     order = [*range(self.rank - 2), self.rank - 1, self.rank - 2]
     maxima, row = (
@@ -110,7 +110,7 @@ def _in_window(size: OnnxValue, count: int) -> OnnxValue:
 
     The window i is from floor(i size / count) to ceil((i + 1) size / count) - 1, as in PyTorch's AdaptivePooling.h.
     """
-    at = op.Constant(value=ir.tensor([[index] for index in range(count)], dtype=ir.DataType.INT64))
+    at = constant_of([[index] for index in range(count)], ir.DataType.INT64)
     after = op.Add(op.Mul(op.Add(at, op.Constant(value_int=1)), size), op.Constant(value_int=count - 1))
     first, end = (op.Div(place, op.Constant(value_int=count)) for place in (op.Mul(at, size), after))
     places = op.Range(op.Constant(value_int=0), size, op.Constant(value_int=1))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from .. import private_onnxscript
 from ..ledger import missing_translations, translations
-from ..torch_shared.dynamo_graph import Number, OnnxValue, ir, op
+from ..torch_shared.dynamo_graph import Number, OnnxValue, constant_of, ir, op
 from ..torch_shared.formulas import (
     angle_of,
     is_negative,
@@ -65,23 +66,18 @@ def _clamp(
     return self
 
 
-def _fmax(self: OnnxValue, other: OnnxValue) -> OnnxValue:
-    """Write the larger number; of a NaN and a number the number."""
-    if self.dtype == ir.DataType.BOOL:
-        return op.Or(self, other)
-    return larger(op, self, other) if is_wide(self, other) else _ignoring_nan(op.Max, self, other)
+def _ignoring_nan(of_booleans: str, of_wide_integers: Callable[..., Any], extreme: str) -> Callable[..., Any]:
+    """Return a translation for the larger or smaller number; of a NaN and a number the number."""
 
+    def translation(self: OnnxValue, other: OnnxValue) -> Any:
+        if is_wide(self, other):
+            return of_wide_integers(op, self, other)
+        write = getattr(op, of_booleans if self.dtype == ir.DataType.BOOL else extreme)
+        if not self.dtype.is_floating_point():
+            return write(self, other)
+        return op.Where(op.IsNaN(self), other, op.Where(op.IsNaN(other), self, write(self, other)))
 
-def _fmin(self: OnnxValue, other: OnnxValue) -> OnnxValue:
-    if self.dtype == ir.DataType.BOOL:
-        return op.And(self, other)
-    return smaller(op, self, other) if is_wide(self, other) else _ignoring_nan(op.Min, self, other)
-
-
-def _ignoring_nan(extreme: Callable[..., OnnxValue], self: OnnxValue, other: OnnxValue) -> OnnxValue:
-    if not self.dtype.is_floating_point():
-        return extreme(self, other)
-    return op.Where(op.IsNaN(self), other, op.Where(op.IsNaN(other), self, extreme(self, other)))
+    return translation
 
 
 def _rrelu(  # noqa: PLR0917  (the operator's own arguments)
@@ -120,7 +116,7 @@ def _cdist(x1: OnnxValue, x2: OnnxValue, p: float, compute_mode: int | None = No
         return op.ReduceL2(apart, [-1], keepdims=False)
     if math.isinf(p):
         return op.ReduceMax(apart, [-1], keepdims=False)
-    power, root = (op.Constant(value=ir.tensor(value, dtype=x1.dtype)) for value in (p, 1 / p))
+    power, root = (constant_of(value, x1.dtype) for value in (p, 1 / p))
     return op.Pow(op.ReduceSum(op.Pow(apart, power), [-1], keepdims=False), root)
 
 
@@ -132,8 +128,8 @@ PATCHES = (
             "aten.copysign.Scalar": _copysign,
             "aten.lgamma.default": partial(log_of_gamma, op),
             "aten.hypot.default": _hypot,
-            "aten.fmax.default": _fmax,
-            "aten.fmin.default": _fmin,
+            "aten.fmax.default": _ignoring_nan("Or", larger, "Max"),
+            "aten.fmin.default": _ignoring_nan("And", smaller, "Min"),
             "aten.rrelu_with_noise_functional.default": _rrelu,
             "aten._cdist_forward.default": _cdist,
         },

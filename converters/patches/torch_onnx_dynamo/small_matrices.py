@@ -12,7 +12,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from ..ledger import missing_translations, translations
-from ..torch_shared.dynamo_graph import OnnxValue, ir, op
+from ..torch_shared.dynamo_graph import OnnxValue, constant_of, ir, op
 from .cumulative_operators import FAR
 
 if TYPE_CHECKING:
@@ -135,13 +135,13 @@ def _triangular_solve(
 
 
 def _det(matrix: OnnxValue) -> OnnxValue:
-    elimination = _eliminate_alone(matrix)
+    elimination = _eliminate(matrix, _rows_of(matrix), may_be_singular=True)
     return _squeezed(op.Mul(_determinant_sign(elimination), reduce(op.Mul, map(op.Abs, elimination.pivots))))
 
 
 def _slogdet(matrix: OnnxValue) -> tuple[OnnxValue, OnnxValue]:
     """Write the sign of the determinant, and the logarithm of its absolute value."""
-    elimination = _eliminate_alone(matrix)
+    elimination = _eliminate(matrix, _rows_of(matrix), may_be_singular=True)
     logs = reduce(op.Add, [op.Log(op.Abs(pivot)) for pivot in elimination.pivots])
     return _squeezed(_determinant_sign(elimination)), _squeezed(logs)
 
@@ -149,10 +149,6 @@ def _slogdet(matrix: OnnxValue) -> tuple[OnnxValue, OnnxValue]:
 def _logdet(self: OnnxValue) -> OnnxValue:
     sign, size = _slogdet(self)
     return op.Where(op.Less(sign, _zero(sign)), op.CastLike(float("nan"), size), size)
-
-
-def _eliminate_alone(value: OnnxValue) -> _Elimination:
-    return _eliminate(value, _rows_of(value), may_be_singular=True)
 
 
 def _squeezed(value: OnnxValue) -> OnnxValue:
@@ -167,7 +163,7 @@ def _identity(like: OnnxValue) -> OnnxValue:
     import numpy as np
 
     count = _rows_of(like, _MOST_OF_TRIANGLE)
-    return op.Constant(value=ir.tensor(np.eye(count, dtype=like.dtype.numpy())))
+    return constant_of(np.eye(count, dtype=like.dtype.numpy()))
 
 
 def _rows_of(value: OnnxValue, most: int = _MOST) -> int:
@@ -265,9 +261,9 @@ def _substitute(
 
 def _number_of_first(conditions: Sequence[OnnxValue]) -> OnnxValue:
     """Write which of the conditions, counted from 1, is the first that holds; 0 where none does."""
-    number = op.Constant(value=ir.tensor(0, dtype=ir.DataType.INT32))
+    number = constant_of(0, ir.DataType.INT32)
     for at, condition in reversed([*enumerate(conditions, 1)]):
-        number = op.Where(condition, op.Constant(value=ir.tensor(at, dtype=ir.DataType.INT32)), number)
+        number = op.Where(condition, constant_of(at, ir.DataType.INT32), number)
     return number
 
 
@@ -287,7 +283,7 @@ def _zero(like: OnnxValue) -> OnnxValue:
 
 
 def _column(values: Sequence[int], dtype: DataType) -> OnnxValue:
-    return op.Constant(value=ir.tensor([[value] for value in values], dtype=dtype))
+    return constant_of([[value] for value in values], dtype)
 
 
 PATCHES = (

@@ -13,7 +13,8 @@ from typing import Any
 
 from .. import private_torch
 from ..ledger import SYMBOLICS, symbolics
-from ..torch_shared.traced_graph import INT64, TracedGraph, TracedValue, constant, helper, scalar_of
+from ..torch_shared.formulas import INT64
+from ..torch_shared.traced_graph import TracedGraph, TracedValue, constant, helper, scalar_of
 
 
 def _unmoved(_g: TracedGraph, self: TracedValue) -> TracedValue:

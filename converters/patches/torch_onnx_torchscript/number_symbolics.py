@@ -10,8 +10,8 @@ from typing import Any
 
 from .. import private_torch
 from ..ledger import SYMBOLICS, symbolics
-from ..torch_shared.formulas import angle_of, log2_of_two, log_of_gamma, log_of_sigmoid, log_of_sum, log_of_two
-from ..torch_shared.traced_graph import BOOL, Traced, TracedGraph, TracedValue, constant, helper
+from ..torch_shared.formulas import BOOL, angle_of, log2_of_two, log_of_gamma, log_of_sigmoid, log_of_sum, log_of_two
+from ..torch_shared.traced_graph import Traced, TracedGraph, TracedValue, constant, helper
 
 
 def _boolean_reduction(name: str) -> Callable[..., Any]:

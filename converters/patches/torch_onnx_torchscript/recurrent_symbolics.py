@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 from ....models.errors import Refused
 from .. import private_torch
 from ..ledger import SYMBOLICS, symbolics
+from ..torch_shared.formulas import INT64
 from ..torch_shared.traced_graph import TracedGraph, TracedValue, constant, helper
 
-_INT64 = 7  # onnx.TensorProto's
 _WORST_CONDITION = 1e4  # of a projection that a state is led back through: float32 then keeps three digits of it
 
 
@@ -135,7 +135,7 @@ def _unpacked(  # noqa: PLR0917  (the operator's own arguments)
     """
     unpacked: Any = g.op("prim::PadPacked", data, sizes, outputs=2)
     rows, lengths = unpacked
-    lengths = g.op("Cast", lengths, to_i=_INT64)
+    lengths = g.op("Cast", lengths, to_i=INT64)
     value = helper._get_const(padding, "t", "padding_value")
     if value:
         rows = _filled(g, rows, lengths, value)

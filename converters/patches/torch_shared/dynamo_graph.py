@@ -58,6 +58,11 @@ op = cast("DynamoOps", LazyLibrary("onnxscript", "opset18"))
 ir: Any = LazyLibrary("onnxscript", "ir")  # its types do not know that LazyLibrary is it
 
 
+def constant_of(value: object, dtype: DataType | None = None) -> OnnxValue:
+    """Write numbers as a constant, by default in their own dtype."""
+    return op.Constant(value=ir.tensor(value, dtype=dtype))
+
+
 def size_of(value: OnnxValue, axis: int) -> OnnxValue:
     """Return the length of an axis, counted from the end or not, as a tensor of rank 0."""
     at = axis % value.rank

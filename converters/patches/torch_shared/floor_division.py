@@ -16,21 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .. import private_onnxscript, private_torch
 from ..ledger import symbolics, translations
-from .dynamo_graph import Number, OnnxNode, OnnxValue, ir, op
-from .formulas import GraphValue, OpWriter
-from .traced_graph import (
-    DOUBLE,
-    FLOAT,
-    INT64,
-    Traced,
-    TracedGraph,
-    TracedValue,
-    constant,
-    helper,
-    jit_type,
-    onnx_type,
-    scalar_of,
-)
+from .dynamo_graph import Number, OnnxNode, OnnxValue, constant_of, ir, op
+from .formulas import DOUBLE, FLOAT, INT64, GraphValue, OpWriter
+from .traced_graph import Traced, TracedGraph, TracedValue, constant, helper, jit_type, onnx_type, scalar_of
 
 if TYPE_CHECKING:
     from onnxscript.ir import DataType
@@ -79,7 +67,7 @@ def _write_float_quotient(formula: _Formula[OnnxValue], self: Number, other: Num
 def _tensor_of(value: Number, dtype: DataType) -> OnnxValue:
     """Return a tensor or a Python number as a tensor of a dtype."""
     if isinstance(value, bool | int | float):
-        number = op.Constant(value=ir.tensor(value, dtype=dtype))
+        number = constant_of(value, dtype)
         number.dtype = dtype  # the exporter does not infer it
         return number
     return value if value.dtype == dtype else op.Cast(value, to=dtype)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+FLOAT, INT32, INT64, BOOL, DOUBLE = 1, 6, 7, 9, 11  # onnx.TensorProto's
 GraphValue = TypeVar("GraphValue")  # a tensor of the graph: an OnnxValue or a TracedValue
 GraphValue_co = TypeVar("GraphValue_co", covariant=True)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import private_onnxscript
 from ..ledger import translations
-from .dynamo_graph import ir, op
+from .dynamo_graph import constant_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,7 +43,7 @@ def _known_line(start: Any, end: Any, steps: Any, dtype: Any = -1, **more: Any) 
     kind = dtypes.get(dtype)
     if kind is None or not all(isinstance(value, int | float) for value in (start, end, steps)):
         return private_onnxscript.core.aten_linspace(start, end, steps, dtype=dtype, **more)
-    return op.Constant(value=ir.tensor(torch.linspace(start, end, steps, dtype=kind).numpy()))
+    return constant_of(torch.linspace(start, end, steps, dtype=kind).numpy())
 
 
 PATCHES = translations(

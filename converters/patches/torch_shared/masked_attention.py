@@ -12,7 +12,8 @@ from typing import Any
 
 from .. import private_onnxscript, private_torch
 from ..ledger import symbolics, translations
-from .dynamo_graph import OnnxValue, ir, op
+from .dynamo_graph import OnnxValue, constant_of, ir, op
+from .formulas import BOOL, INT32
 from .traced_graph import TracedGraph, TracedValue, constant, helper
 
 
@@ -29,7 +30,7 @@ def _attend(  # noqa: PLR0917  (the operator's own arguments)
     """Write attention of (B, heads, L, E), (B, heads, S, E) and (B, heads, S, F): (B, heads, L, F)."""
     added = attn_mask
     if attn_mask is not None and attn_mask.dtype == ir.DataType.BOOL:
-        added = op.Where(attn_mask, _number(0.0, query), _number(query.dtype.min, query))
+        added = op.Where(attn_mask, constant_of(0.0, query.dtype), constant_of(query.dtype.min, query.dtype))
         added.dtype = query.dtype
     attend = private_onnxscript.nn.aten_scaled_dot_product_attention
     attended = attend(query, key, value, added, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
@@ -55,13 +56,9 @@ def _zero_where_blind(attended: OnnxValue, mask: OnnxValue | None, like: OnnxVal
     """Write 0 where a query sees no key."""
     if mask is None:
         return attended
-    is_seen = mask if mask.dtype == ir.DataType.BOOL else op.Not(op.Less(mask, _number(mask.dtype.min, mask)))
+    is_seen = mask if mask.dtype == ir.DataType.BOOL else op.Not(op.Less(mask, constant_of(mask.dtype.min, mask.dtype)))
     count = op.ReduceSum(op.Cast(is_seen, to=ir.DataType.INT32), [-1], keepdims=True)
-    return op.Where(op.Cast(count, to=ir.DataType.BOOL), attended, _number(0.0, like))
-
-
-def _number(value: object, like: OnnxValue) -> OnnxValue:
-    return op.Constant(value=ir.tensor(value, dtype=like.dtype))
+    return op.Where(op.Cast(count, to=ir.DataType.BOOL), attended, constant_of(0.0, like.dtype))
 
 
 def _attend_traced(
@@ -82,11 +79,10 @@ def _attend_traced(
     is_bool = mask.type().dtype() == torch.bool
     added = g.op("Where", mask, zero, lowest) if is_bool else mask
     is_seen = mask if is_bool else g.op("Not", g.op("Less", mask, lowest))
-    count = g.op("ReduceSum", g.op("Cast", is_seen, to_i=_INT32), constant(g, [-1]), keepdims_i=1)
-    return g.op("Where", g.op("Cast", count, to_i=_BOOL), attend(g, query, key, value, added, *settings), zero)
+    count = g.op("ReduceSum", g.op("Cast", is_seen, to_i=INT32), constant(g, [-1]), keepdims_i=1)
+    return g.op("Where", g.op("Cast", count, to_i=BOOL), attend(g, query, key, value, added, *settings), zero)
 
 
-_INT32, _BOOL = 6, 9  # onnx.TensorProto's
 _FLASH = "aten._scaled_dot_product_flash_attention_for_cpu.default"
 PATCHES = (
     *translations(

@@ -17,9 +17,9 @@ import numpy as np
 from .. import private_onnxscript, private_torch
 from ..ledger import symbolics, translations
 from .dynamo_graph import OnnxValue, op, size_of
-from .formulas import GraphValue, OpWriter
+from .formulas import DOUBLE, FLOAT, INT64, GraphValue, OpWriter
 from .size_products import multiplied
-from .traced_graph import DOUBLE, FLOAT, INT64, Traced, TracedGraph, TracedValue, constant, helper
+from .traced_graph import Traced, TracedGraph, TracedValue, constant, helper
 
 
 def _resized(input: Any, output_size: Any = None, scale_factors: Any = None) -> Any:  # noqa: A002  (PyTorch's name)
@@ -36,7 +36,7 @@ def _nearest_elements(input: OnnxValue, output_size: Any, scale_factors: Any) ->
     sizes = [size_of(input, axis) for axis in range(2, len(input.shape))]
     if output_size is not None:
         pairs = zip(sizes, output_size, strict=True)
-        return _gathered(op, input, [_to_size(op, size, op.Cast(new, to=INT64)) for size, new in pairs])
+        return _gathered(op, input, [_places(op, size, op.Cast(new, to=INT64)) for size, new in pairs])
     is_picture = len(sizes) == _PICTURE_AXES
     places = [
         _by_factor(op, size, multiplied(size, factor), factor, is_picture=is_picture)
@@ -51,7 +51,7 @@ def _resized_traced(axes: int) -> Callable[..., TracedValue]:
         sizes = [write.Gather(write.Shape(self), constant(g, axis)) for axis in range(2, 2 + axes)]
         if not helper._is_none(output_size):
             pairs = zip(sizes, _listed(g, output_size, axes), strict=True)
-            return _gathered(write, self, [_to_size(write, size, new) for size, new in pairs])
+            return _gathered(write, self, [_places(write, size, new) for size, new in pairs])
         factors = list(map(_unrounded, helper._get_const(scales[0], "fs", "scale_factors")))  # of an archive
         if all(map(is_exact, factors)):
             own = private_torch.symbolic_opset11._interpolate(f"upsample_nearest{axes}d", axes + 2, "nearest")
@@ -95,11 +95,6 @@ def _listed(g: TracedGraph, sizes: TracedValue, axes: int) -> list[TracedValue]:
     return [g.op("Gather", sizes, constant(g, at)) for at in range(axes)]
 
 
-def _to_size(write: OpWriter[GraphValue], size: GraphValue, new: GraphValue) -> GraphValue:
-    """Write which of `size` elements is taken for each of `new`; both are int64."""
-    return _places(write, size, new, _quotient(write, size, new))
-
-
 def _by_factor(
     write: OpWriter[GraphValue], size: GraphValue, new: GraphValue, factor: float, *, is_picture: bool
 ) -> GraphValue:
@@ -120,8 +115,11 @@ def _quotient(write: OpWriter[GraphValue], size: GraphValue, new: GraphValue) ->
     return write.Div(write.Cast(size, to=FLOAT), write.Cast(new, to=FLOAT))
 
 
-def _places(write: OpWriter[GraphValue], size: GraphValue, new: GraphValue, share: GraphValue | float) -> GraphValue:
-    """Write the places of elements. `share` multiplies a place."""
+def _places(
+    write: OpWriter[GraphValue], size: GraphValue, new: GraphValue, share: GraphValue | float | None = None
+) -> GraphValue:
+    """Write which of `size` elements (int64) each of `new` takes: that at its place times `share`, or size / new."""
+    share = _quotient(write, size, new) if share is None else share
     zero, unit = (write.Cast(number, to=INT64) for number in (0.0, 1.0))
     at = write.Cast(write.Range(zero, new, unit), to=FLOAT)
     return write.Min(write.Cast(write.Floor(write.Mul(at, share)), to=INT64), write.Sub(size, unit))

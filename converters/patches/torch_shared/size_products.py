@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 
 from .. import private_onnxscript
 from ..ledger import translations
-from .dynamo_graph import Number, OnnxValue, ir, op, size_of
-from .traced_graph import DOUBLE, FLOAT, INT64
+from .dynamo_graph import Number, OnnxValue, constant_of, ir, op, size_of
+from .formulas import DOUBLE, FLOAT, INT64
 
 _EXACT = "in float64"  # what a value of float32 was rounded from, kept beside it
 _SHORT_BITS = 12  # of a factor: sizes up to 4,096 times it are what float32 has
@@ -23,7 +23,7 @@ _SHORT_BITS = 12  # of a factor: sizes up to 4,096 times it are what float32 has
 def multiplied(size: OnnxValue, factor: float) -> OnnxValue:
     """Write a size times a factor, truncated."""
     dtype = FLOAT if is_short(factor) else DOUBLE
-    product = op.Mul(op.Cast(size, to=dtype), op.Constant(value=ir.tensor(float(factor), ir.DataType(dtype))))
+    product = op.Mul(op.Cast(size, to=dtype), constant_of(float(factor), ir.DataType(dtype)))
     return op.Cast(product, to=INT64)
 
 
@@ -66,7 +66,7 @@ def _is_long(value: Number) -> bool:
 def _exact(value: Number) -> OnnxValue:
     """Return a number in float64."""
     if isinstance(value, bool | int | float):
-        return op.Constant(value=ir.tensor(float(value), ir.DataType.DOUBLE))
+        return constant_of(float(value), ir.DataType.DOUBLE)
     return value.meta.get(_EXACT) or op.Cast(value, to=DOUBLE)
 
 

@@ -64,7 +64,6 @@ class TracedGraph(Protocol):
 
 
 helper: Any = LazyLibrary("torch.onnx", "symbolic_helper")  # not all of it is in its types
-FLOAT, INT64, BOOL, DOUBLE = 1, 7, 9, 11  # onnx.TensorProto's
 
 
 class Traced:

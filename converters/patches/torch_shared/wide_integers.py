@@ -11,9 +11,9 @@ from typing import Any
 
 from .. import private_onnxscript, private_torch
 from ..ledger import ONNX_RUNTIME, symbolics, translations
-from .dynamo_graph import OnnxValue, ir, op
-from .formulas import GraphValue, OpWriter
-from .traced_graph import INT64, Traced, TracedGraph, TracedValue, constant, helper, scalar_of
+from .dynamo_graph import OnnxValue, constant_of, ir, op
+from .formulas import INT64, GraphValue, OpWriter
+from .traced_graph import Traced, TracedGraph, TracedValue, constant, helper, scalar_of
 
 
 def larger(op: OpWriter[GraphValue], x: GraphValue, y: GraphValue) -> GraphValue:
@@ -45,7 +45,7 @@ def is_wide(*values: OnnxValue) -> bool:
 
 
 def _number(value: int) -> OnnxValue:
-    return op.Constant(value=ir.tensor(value, dtype=ir.DataType.INT64))
+    return constant_of(value, ir.DataType.INT64)
 
 
 def _clamp(self: OnnxValue, min: Any = None, max: Any = None) -> Any:  # noqa: A002  (PyTorch's names)
