@@ -6,6 +6,7 @@
 # make gpu-check   on a machine with a GPU
 # make conformance   the ONNX node tests through SavedModel and TFLite, and others beside them (docs/conformance.md)
 # make routes   the recipes there and back, and 40 models from every format to every other (docs/routes.md)
+# make mutations   right and wrong copies of small models through the checks (docs/mutations.md); an hour
 # make zoo   many models through every step, and onnx2tf beside them (docs/zoo.md); hours. ZOO='--only timm/*' for some
 #
 # PYTHON=/path/to/python3.12 picks the interpreter, EXTRAS=gpu,dev the extras (docs/install.md).
@@ -17,10 +18,10 @@ EXTRAS ?= cpu,dev
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: help setup demo quick test slow canaries lint gpu-check docs-check conformance zoo routes
+.PHONY: help setup demo quick test slow canaries lint gpu-check docs-check conformance zoo routes mutations
 
 help:
-	@sed -n '1,11s/^# \{0,1\}//p' Makefile
+	@sed -n '1,12s/^# \{0,1\}//p' Makefile
 
 setup: # .ci/setup keeps a stamp: a second call is instant, a changed list of libraries installs anew
 	@.ci/setup "$(PYTHON)" "$(EXTRAS)"
@@ -65,6 +66,13 @@ $(ZOO_PACKAGES)/stamp: benchmarks/zoo/requirements.txt # without dependencies: t
 routes: setup $(ZOO_PACKAGES)/stamp
 	$(RUN) benchmarks/round_trips.py
 	$(RUN) benchmarks/routes --jobs 2 --again --publish $(ROUTES)
+
+MUTATION_PACKAGES := benchmarks/mutations/.packages
+$(MUTATION_PACKAGES)/polygraphy: benchmarks/mutations/requirements.txt # a column of the table; absent, it is left out
+	-$(RUN) -m pip install -q --no-deps --target $(MUTATION_PACKAGES) -r $<
+
+mutations: setup $(MUTATION_PACKAGES)/polygraphy
+	$(RUN) benchmarks/mutations --again --publish $(MUTATIONS)
 
 zoo: setup $(ZOO_PACKAGES)/stamp
 	$(RUN) benchmarks/zoo/run.py --again old --columns onnx,saved-model,tflite,tflite:int8 $(ZOO)

@@ -1,0 +1,127 @@
+"""Right copies and mutants of 18 models through transload's checks, with the truth in float64 and other tools beside.
+
+    python benchmarks/mutations [--only REGEX] [--again] [--jobs N] [--work FOLDER] [--list] [--publish]
+
+Rows are kept in the work folder; a second call goes on where the first was stopped. --again asks transload anew and
+keeps what has been built. --publish writes benchmarks/results/mutations.json and docs/mutations.md from all rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import right
+from benchmark_models import MODELS, by_name
+from build import Artifact, Builder
+from comparators import verdicts
+from mutants import MUTANTS
+from page import publish
+from product import validate, verify
+from rows import Rows, make_row
+from runtimes import open_artifact, output_names
+from truth import Truth
+
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An artifact that is not yet made."""
+
+    name: str
+    model: str
+    make: Callable[[], Artifact]
+
+
+def plans(builder: Builder) -> Iterator[Plan]:
+    """Yield every artifact of the benchmark, model by model, so that one truth serves many."""
+    for model in MODELS:
+        for form in ("onnx", "torchscript", "saved-model", "tflite"):
+            yield Plan(f"right/{model.name}/{form}/transload", model.name, partial(_own, builder, model.name, form))
+        for name, own, form, make in right.plans():
+            if own == model.name:
+                yield Plan(name, own, partial(right.build, builder, name, own, form, make))
+        for mutant in MUTANTS:
+            for form in mutant.formats if mutant.model == model.name else ():
+                yield Plan(mutant.name(form), model.name, partial(builder.mutant, mutant, form))
+
+
+def _own(builder: Builder, model: str, form: str) -> Artifact:
+    copies = [artifact for artifact in builder.own(by_name()[model]) if artifact.form == form]
+    if not copies:
+        raise RuntimeError(f"transload made no {form} of {model}")
+    return copies[0]
+
+
+def main() -> int:
+    """Run, print, and write where that is asked for."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", default="", help="a regular expression that finds names")
+    parser.add_argument("--again", action="store_true", help="ask anew what has a row")
+    parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
+    parser.add_argument("--shard", default="0/1", help=argparse.SUPPRESS)
+    parser.add_argument("--work", type=Path, default=HERE / ".work")
+    parser.add_argument("--list", action="store_true", help="print the names and do nothing")
+    parser.add_argument("--publish", action="store_true")
+    options = parser.parse_args()
+    builder = Builder(options.work.absolute())
+    wanted = [plan for plan in plans(builder) if re.search(options.only, plan.name)]
+    if options.list:
+        print("\n".join(plan.name for plan in wanted))
+        return 0
+    if options.jobs > 1:
+        _side_by_side(options.jobs)
+    else:
+        at, shards = map(int, options.shard.split("/"))
+        mine = [plan for plan in wanted if list(by_name()).index(plan.model) % shards == at]
+        _run(builder, mine, Rows.read(options.work / f"rows-{at}.json"), again=options.again)
+    if options.publish:
+        publish(options.work, {plan.name for plan in plans(builder)})
+    return 0
+
+
+def _side_by_side(jobs: int) -> None:
+    """Run shards of the models in processes of their own."""
+    rest = [part for part in sys.argv[1:] if part != "--publish"]
+    command = [sys.executable, "-P", str(HERE), *rest, "--jobs", "1"]
+    running = [subprocess.Popen([*command, "--shard", f"{at}/{jobs}"]) for at in range(jobs)]
+    for process in running:
+        process.wait()
+
+
+def _run(builder: Builder, wanted: list[Plan], rows: Rows, *, again: bool) -> None:
+    warnings.simplefilter("ignore")
+    truth: Truth | None = None
+    for plan in wanted:
+        if plan.name in rows.rows and not again:
+            continue
+        if truth is None or truth.model.name != plan.model:
+            truth = Truth(by_name()[plan.model])
+        start = time.monotonic()
+        try:
+            artifact = plan.make()
+            run = open_artifact(artifact.form, artifact.payload, output_names(truth.model))
+            measured = truth.measure(run)
+        except Exception as error:  # noqa: BLE001  a converter may refuse a mutant: said, and no row
+            print(f"{plan.name}: not made, {type(error).__name__}: {' '.join(str(error).split())[:200]}", flush=True)
+            continue
+        validated = validate(builder, artifact)
+        verified = verify(builder, artifact)
+        row = make_row(artifact, measured, validated, verified, verdicts(truth.model, run))
+        rows.keep(row)
+        spent = time.monotonic() - start
+        said = f"validate {validated.verdict}, convert {verified.verdict}"
+        print(f"{plan.name}: shown by {measured.shown_by}; {said}; {spent:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+"""Make the artifacts: the model's own by transload, other right copies by the plain libraries, and the mutants."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from benchmark_models import NETS, Model, by_name, labelled_feeds, labelled_samples
+from declarations import draw_feeds, middle_sizes
+from mutants import ONNX, SAVED_MODEL, TFLITE, TORCHSCRIPT, Mutant
+from onnx_edit import GraphEdit, Site
+from runtimes import ModuleRun
+
+FORMATS = (ONNX, TORCHSCRIPT, SAVED_MODEL, TFLITE)
+PAYLOADS = {ONNX: "model.onnx", TORCHSCRIPT: "model.pt", SAVED_MODEL: "saved_model", TFLITE: "model.tflite"}
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A copy of a model, right or wrong."""
+
+    name: str
+    model: str
+    form: str
+    candidate: Path  # what a user gives to transload validate
+    payload: Path  # what the format's library opens
+    route: str
+    mutant: Mutant | None = None
+    sites: tuple[Site, ...] = ()
+    made_by_convert: bool = False  # transload's own copy of the model
+
+
+class Builder:
+    """Makes artifacts in a folder, each once."""
+
+    def __init__(self, work: Path) -> None:
+        self.work = work
+        self.store = work / "store"
+
+    def inputs(self, model: Model) -> list[str]:
+        """Return the arguments of --input, with the ends of integers where this transload reads them."""
+        return [one_input.declaration(with_values=takes_values()) for one_input in model.inputs]
+
+    def data(self, model: Model) -> Path | None:
+        """Return the user's samples with labels, where the model has some."""
+        if not model.with_labels:
+            return None
+        path = self.work / "data" / f"{model.name}.npz"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            arrays: dict[str, Any] = dict(labelled_samples(model, ModuleRun(model.build())(labelled_feeds(model))))
+            np.savez(path, **arrays)
+        return path
+
+    def own(self, model: Model) -> list[Artifact]:
+        """Return the model's copies as `transload convert` makes them."""
+        out = self.work / "made" / model.name
+        if not all((out / form / PAYLOADS[form]).exists() for form in FORMATS):
+            self._convert(model.argument, FORMATS, out, self.inputs(model))
+        return [
+            Artifact(
+                f"right/{model.name}/{form}/transload", model.name, form, out / form, out / form / PAYLOADS[form],
+                _route_of(out / form),
+                made_by_convert=True,
+            )
+            for form in FORMATS
+            if (out / form / PAYLOADS[form]).exists()
+        ]  # fmt: skip
+
+    def mutant(self, mutant: Mutant, form: str) -> Artifact:
+        """Make a mutant in one format. Raises what its edit or the converter raises."""
+        model = by_name()[mutant.model]
+        folder = self.work / "mutants" / mutant.name(form).replace("/", ".")
+        if form == TORCHSCRIPT:
+            return self._scripted(mutant, model, folder)
+        path, sites = self._edited(mutant, model)
+        if form == ONNX:
+            return Artifact(mutant.name(form), model.name, form, path, path, "edited", mutant, sites)
+        if not (folder / form / PAYLOADS[form]).exists():
+            self._convert(str(path), [form], folder, self.inputs(model))
+        payload = folder / form / PAYLOADS[form]
+        return Artifact(mutant.name(form), model.name, form, folder / form, payload, "edited, lowered", mutant, sites)
+
+    def _edited(self, mutant: Mutant, model: Model) -> tuple[Path, tuple[Site, ...]]:
+        if mutant.edit is None:
+            raise ValueError(f"{mutant.kind} is no edit of a graph")
+        own = next(artifact for artifact in self.own(model) if artifact.form == ONNX)
+        path = self.work / "mutants" / mutant.name(ONNX).replace("/", ".") / PAYLOADS[ONNX]
+        graph = GraphEdit.load(own.payload, model.build())
+        mutant.edit(graph)
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            graph.save(path)
+        return path, tuple(graph.sites)
+
+    def _scripted(self, mutant: Mutant, model: Model, folder: Path) -> Artifact:
+        if mutant.of_module is None:
+            raise ValueError(f"{mutant.kind} is no edit of a module")
+        module = model.build()
+        site = mutant.of_module(module)
+        source = _source_of(model, site.module)
+        path = folder / PAYLOADS[TORCHSCRIPT]
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            traced(model, module).save(str(path))  # type: ignore[no-untyped-call]
+        sites = (Site(site.operator, site.op_type, site.module, source),)
+        return Artifact(mutant.name(TORCHSCRIPT), model.name, TORCHSCRIPT, path, path, "edited, traced", mutant, sites)
+
+    def _convert(self, model: str, forms: Sequence[str], out: Path, inputs: Sequence[str]) -> None:
+        import transload
+
+        shutil.rmtree(out, ignore_errors=True)
+        transload.convert(model, list(forms), out=out, inputs=list(inputs), store=self.store, jobs=1)
+
+
+def takes_values() -> bool:
+    """Whether this transload reads the ends of integers in --input ("ids=int64[batch] in 0..9")."""
+    from transload.models.errors import BadRequest
+    from transload.models.signature import parse_input
+
+    try:
+        parse_input("ids=int64[batch] in 0..9")
+    except BadRequest:
+        return False
+    return True
+
+
+def traced(model: Model, module: torch.nn.Module) -> Any:
+    """Trace a module with small inputs of its declaration."""
+    feeds = draw_feeds(model.inputs, np.random.default_rng(5), middle_sizes(model.inputs, 2))
+    tensors = tuple(torch.from_numpy(array) for array in feeds.values())
+    return torch.jit.trace(module, tensors, check_trace=False)  # type: ignore[no-untyped-call]
+
+
+def _route_of(folder: Path) -> str:
+    record = json.loads((folder / "artifact.json").read_text())
+    route = record.get("route") or record.get("provenance", {}).get("route") or ["transload convert"]
+    return " > ".join(route) if isinstance(route, list) else str(route)
+
+
+def _source_of(model: Model, path: str) -> str:
+    """Return the line in which a module calls a part of its own, "nets/vision.py:28"."""
+    file = NETS / model.ref.partition(":")[0]
+    call = re.compile(rf"self\.{re.escape(path.rpartition('.')[2])}\(")
+    lines = file.read_text().splitlines()
+    found = [at for at, line in enumerate(lines, 1) if call.search(line)]
+    return f"nets/{file.name}:{found[0]}" if len(found) == 1 else ""

@@ -1,0 +1,217 @@
+"""The published results: benchmarks/results/mutations.json and docs/mutations.md."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from comparators import TOOLS
+from kinds import KINDS, Group
+from product import revision
+from rows import Row, Rows, without_places
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS, PAGE = ROOT / "benchmarks" / "results" / "mutations.json", ROOT / "docs" / "mutations.md"
+_LIBRARIES = ("torch", "onnx", "onnxscript", "onnxruntime", "tensorflow", "ai-edge-litert", "numpy", "onnxsim")
+Said = Callable[[Row], str]
+_CONVERTED = "wrong as a converter made it"
+
+_HEAD = """# Mutations: wrong copies that must be found, and right ones that must pass
+
+Made by `make mutations`; do not edit. {models} models of different families, {right} right copies of them by many
+routes, and {mutants} mutants: {kinds} kinds of mistakes, each from a thread of a converter's or a runtime's tracker,
+not from what transload's check catches. Every copy is measured against the model in float64 first, at inputs drawn
+from the declaration and at stress inputs (`benchmarks/mutations/declarations.py`, `truth.py`): a copy is wrong where it
+lies further from that truth than 8 times what float32 rounding makes of the model itself. {converted} copies that were
+meant to be right are wrong by this rule, as a plain exporter makes them: they count as mutants.
+
+| shown by | what it means | mutants |
+|---|---|---|
+| random | random inputs of ordinary sizes show it | {random} |
+| declared | only some sizes, batches or ids that the declaration allows show it | {declared} |
+| stress | only stress inputs show it: magnitudes, saturation, ties, masks, NaN, infinities | {stress} |
+| never | no input of the benchmark shows it: not counted | {never} |
+
+"""
+
+
+def publish(work: Path, names: set[str]) -> None:
+    """Write both files from the rows of all shards."""
+    rows: dict[str, Row] = {}
+    for path in sorted(work.glob("rows-*.json")):
+        rows |= {name: row for name, row in Rows.read(path).rows.items() if name in names}
+    document: Row = {
+        "measured_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "revision": revision(),
+        "machine": {"platform": platform.platform(terse=True), "python": platform.python_version()},
+        "libraries": {name: _version(name) for name in _LIBRARIES},
+        "rows": [_clean(rows[name]) for name in sorted(rows)],
+    }
+    RESULTS.write_text(json.dumps(document, indent=1) + "\n")
+    PAGE.write_text(page(document["rows"], document))
+
+
+def _clean(row: Row) -> Row:
+    row = dict(row)
+    for check in ("validate", "convert"):
+        if row[check]:
+            row[check] = {**row[check], "reason": without_places(row[check]["reason"])[:300]}
+    return row
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "absent"
+
+
+def page(rows: Sequence[Row], document: Row) -> str:
+    """Return the page."""
+    rows = [{**row, "right": row["right"] and row["shown_by"] in ("never", "nan")} for row in rows]
+    right, mutants = [row for row in rows if row["right"]], [row for row in rows if not row["right"]]
+    shown = {kind: sum(_shown(row) == kind for row in mutants) for kind in ("random", "declared", "stress", "never")}
+    head = _HEAD.format(
+        models=len({row["model"] for row in rows}), right=len(right), mutants=len(mutants),
+        kinds=len({row["kind"] for row in mutants if "kind" in row}),
+        converted=sum("kind" not in row for row in mutants), **shown,
+    )  # fmt: skip
+    parts = [
+        head, _table(rows), _by_group(mutants), _by_format(mutants), _false_alarms(right), _misses(mutants),
+        _kinds(mutants), _environment(document),
+    ]  # fmt: skip
+    return "\n".join(part.rstrip() + "\n" for part in parts if part)
+
+
+def _shown(row: Row) -> str:
+    return "stress" if row["shown_by"] == "nan" else str(row["shown_by"])
+
+
+def _tools() -> dict[str, Said]:
+    """Return by column how a row's verdict is read; "fail" and "error" count as caught."""
+    ours: dict[str, Said] = {
+        "`transload validate`": lambda row: str(row["validate"]["verdict"]),
+        "check in `convert`": lambda row: str((row["convert"] or {}).get("verdict", "not run")),
+    }
+    return {**ours, **{tool: lambda row, tool=tool: str(row["tools"].get(tool, "not run")) for tool in TOOLS}}  # type: ignore[misc]
+
+
+def _caught(rows: Iterable[Row], said: Said) -> str:
+    answers = [said(row) for row in rows]
+    known = [answer for answer in answers if answer not in ("not run", "not installed")]
+    if not known:
+        return "-"
+    caught = sum(answer in ("fail", "error") for answer in known)
+    return f"{caught} of {len(known)}"
+
+
+def _is_right(row: Row) -> bool:
+    """Whether a right copy is right in the runtime's own arithmetic too: some runtimes lose NaN."""
+    return row["shown_by"] == "never"
+
+
+def _table(rows: Sequence[Row]) -> str:
+    """Caught by what shows it, and false alarms, for each check."""
+    mutants = [row for row in rows if not row["right"]]
+    right = [row for row in rows if row["right"] and _is_right(row)]
+    lines = ["## Found", "", "| check | random | declared | stress | all | false alarms |", "|---|---|---|---|---|---|"]
+    for name, said in _tools().items():
+        cells = [
+            _caught([row for row in mutants if _shown(row) == kind], said) for kind in ("random", "declared", "stress")
+        ]
+        every = _caught([row for row in mutants if _shown(row) != "never"], said)
+        lines.append(f"| {name} | {' | '.join(cells)} | {every} | {_caught(right, said)} |")
+    lines += [
+        "",
+        "Targets: all of what random or declared inputs show, at least 99 % with the stress set, the check in",
+    ]
+    lines += ["`convert` no weaker than `validate`, false alarms at most 1 %. An inconclusive answer is no catch:"]
+    inconclusive = [row for row in mutants if row["validate"]["verdict"] == "inconclusive"]
+    lines += [f"`validate` gave {len(inconclusive)} of them to mutants.", ""]
+    return "\n".join(lines)
+
+
+def _by_group(mutants: Sequence[Row]) -> str:
+    tools = _tools()
+    lines = ["## By group of kinds", "", f"| group | {' | '.join(tools)} |", f"|---|{'---|' * len(tools)}"]
+    for group in (*Group, _CONVERTED):
+        rows = [row for row in mutants if row.get("group", _CONVERTED) == group and _shown(row) != "never"]
+        lines.append(f"| {group} | {' | '.join(_caught(rows, said) for said in tools.values())} |")
+    return "\n".join([*lines, ""])
+
+
+def _by_format(mutants: Sequence[Row]) -> str:
+    tools = _tools()
+    lines = ["## By format", "", f"| format | {' | '.join(tools)} |", f"|---|{'---|' * len(tools)}"]
+    for form in ("onnx", "torchscript", "saved-model", "tflite"):
+        rows = [row for row in mutants if row["format"] == form and _shown(row) != "never"]
+        lines.append(f"| {form} | {' | '.join(_caught(rows, said) for said in tools.values())} |")
+    return "\n".join([*lines, ""])
+
+
+def _false_alarms(right: Sequence[Row]) -> str:
+    """Right copies that a check of ours did not pass, and those whose runtime loses NaN."""
+    lines = ["## Right copies", ""]
+    sound = [row for row in right if _is_right(row)]
+    for name, check in (("validate", "validate"), ("the check in `convert`", "convert")):
+        failed = [row for row in sound if row[check] and row[check]["verdict"] != "pass"]
+        lines.append(f"- {name}: {len(failed)} of {len(sound)} not passed" + ("" if failed else "."))
+        lines += [f"  - `{row['name']}`: {row[check]['verdict']}, {row[check]['reason'][:160]}" for row in failed]
+    lost = [row for row in right if row["shown_by"] == "nan"]
+    judged = sum(row["validate"]["verdict"] == "pass" for row in lost)
+    lines.append(f"- {len(lost)} copies are right for numbers and lose NaN or infinities in their runtime;")
+    lines.append(f"  `validate` passed {judged} of them.")
+    return "\n".join([*lines, ""])
+
+
+def _misses(mutants: Sequence[Row]) -> str:
+    """Every mutant that validate passed although some input shows it, the clearest first."""
+    missed = [row for row in mutants if _shown(row) != "never" and row["validate"]["verdict"] not in ("fail", "error")]
+    order = {"random": 0, "declared": 1, "stress": 2}
+    missed.sort(key=lambda row: (order[_shown(row)], row["name"]))
+    lines = ["## Missed by `validate`", ""]
+    if not missed:
+        return "\n".join([*lines, "None.", ""])
+    lines += [
+        "| mutant | shown by | times the tolerance of rounding | `validate` | check in `convert` |",
+        "|---|---|---|---|---|",
+    ]
+    for row in missed:
+        excess = row["excess"][row["shown_by"]]
+        times = "no number" if excess["times"] is None else f"{excess['times']:.3g}"
+        verified = (row["convert"] or {}).get("verdict", "not run")
+        lines.append(
+            f"| `{row['name']}` | {_shown(row)}: {excess['call']} | {times} | {row['validate']['verdict']} "
+            f"| {verified} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+def _kinds(mutants: Sequence[Row]) -> str:
+    lines = ["## The kinds", "", "| kind | group | what | thread | found by `validate` |", "|---|---|---|---|---|"]
+    for kind in KINDS:
+        rows = [row for row in mutants if row.get("kind") == kind.name and _shown(row) != "never"]
+        found = _caught(rows, lambda row: str(row["validate"]["verdict"]))
+        owner, _, number = kind.thread.partition("#")
+        thread = f"[{kind.thread}](https://github.com/{owner}/issues/{number})"
+        lines.append(f"| {kind.name} | {kind.group} | {kind.summary} | {thread} | {found} |")
+    return "\n".join([*lines, ""])
+
+
+def _environment(document: Row) -> str:
+    libraries = ", ".join(f"{name} {number}" for name, number in document["libraries"].items())
+    machine = document["machine"]
+    measured = f"Measured {document['measured_at']} on revision {document['revision']}"
+    return f"""## Environment
+
+{measured}, {machine["platform"]}, Python {machine["python"]};
+{libraries}.
+
+TorchScript, SavedModel and TFLite run in their own runtimes on the CPU; `validate` was asked in one runtime for each
+format. The tools beside transload are run by their documented rules on inputs as their users make them
+(`benchmarks/mutations/comparators.py`).
+"""

@@ -1,0 +1,140 @@
+"""Where an artifact is wrong, measured against the model in float64.
+
+Each call is one of those that the declaration allows (`declarations.py`). An element counts only where the model in
+float32 is itself right: where rounding alone sends PyTorch elsewhere, no copy can be blamed. A float is wrong where it
+lies further from the truth than `TIMES` what rounding makes of the model. That is measured by sample, relative to the
+sample's largest value, or to what is usual for that output where that is larger. An integer is wrong where it differs;
+so are NaN or infinity in the place of a number, another shape, another dtype, and an error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from benchmark_models import Model
+from declarations import Array, Call
+from runtimes import ModuleRun, Run
+
+TIMES = 8.0
+_LEAST = 4 * 2.0**-23  # of a float32, where the model's own answers happen to be exact
+_AGREES = 1e-3  # the model in float32 must agree with its truth so far
+KINDS = ("random", "declared", "stress")
+
+
+@dataclass(frozen=True)
+class Excess:
+    """How far an artifact's worst answer of one kind of call lies beyond rounding, and which call showed it.
+
+    `times`: the error as a share of the tolerance; more than 1 is wrong. Infinite: no number was right.
+    """
+
+    times: float = 0.0
+    call: str = ""
+
+    def worse(self, other: Excess) -> Excess:
+        """Return the larger of two."""
+        return other if other.times > self.times else self
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of an artifact, by kind of call; NaN and infinities at the input apart."""
+
+    excess: dict[str, Excess] = field(default_factory=dict)
+
+    @property
+    def shown_by(self) -> str:
+        """Return the first kind of call that shows the artifact to be wrong, else "never"."""
+        return next((kind for kind in (*KINDS, "nan") if self.excess.get(kind, Excess()).times > 1), "never")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return {kind: {times, call}}, infinite times as null."""
+        return {
+            kind: {"times": round(excess.times, 2) if math.isfinite(excess.times) else None, "call": excess.call}
+            for kind, excess in self.excess.items()
+        }
+
+
+class Truth:
+    """A model in float64 and in float32, at all of its calls."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.calls = model.calls()
+        exact, single = ModuleRun(model.build(), double=True), ModuleRun(model.build())
+        self._exact = [exact(call.feeds) for call in self.calls]
+        self._single = [single(call.feeds) for call in self.calls]
+        outputs = range(len(self._exact[0]))
+        usual = [at for at, call in enumerate(self.calls) if call.kind == "random"]
+        self._usual = [
+            float(np.median([_largest(self._exact[at][output]) for at in usual])) or 1.0 for output in outputs
+        ]
+        self._noise = [max(self._relative_noise(at, output) for at in usual) for output in outputs]
+
+    def measure(self, run: Run, kinds: Sequence[str] = KINDS) -> Measured:
+        """Run an artifact at all calls of some kinds."""
+        excess: dict[str, Excess] = {}
+        for at, call in enumerate(self.calls):
+            if call.kind in kinds:
+                kind = "nan" if call.has_nan else call.kind
+                excess[kind] = excess.get(kind, Excess()).worse(Excess(self._times(run, at, call), call.name))
+        return Measured(excess)
+
+    def _times(self, run: Run, at: int, call: Call) -> float:
+        try:
+            answers = run(call.feeds)
+        except Exception:  # noqa: BLE001  whatever a runtime raises, it gave no answer
+            return math.inf
+        return max(self._output_times(at, output, answer) for output, answer in enumerate(answers))
+
+    def _output_times(self, at: int, output: int, answer: Array) -> float:
+        single, exact = self._single[at][output], self._exact[at][output]
+        if answer.shape != single.shape or answer.dtype != single.dtype:
+            return math.inf
+        if single.dtype.kind != "f":
+            return math.inf if ((answer != exact) & (single == exact)).any() else 0.0
+        usable = _usable(single, exact, self._usual[output])
+        finite = usable & np.isfinite(exact)
+        if (usable & ~finite & ~_same(answer, exact)).any() or (finite & ~np.isfinite(answer)).any():
+            return math.inf
+        relative = max(self._noise[output], self._relative_noise(at, output), _LEAST)
+        scale = _scale(exact, finite, self._usual[output])
+        with np.errstate(all="ignore"):
+            errors = np.abs(np.where(finite, answer - exact, 0.0)) / (TIMES * relative * scale)
+        return float(np.nanmax(errors, initial=0.0))
+
+    def _relative_noise(self, at: int, output: int) -> float:
+        single, exact = self._single[at][output], self._exact[at][output]
+        if single.dtype.kind != "f":
+            return 0.0
+        usual = self._usual[output]
+        finite = _usable(single, exact, usual) & np.isfinite(exact)
+        errors = np.abs(np.where(finite, single, 0.0) - np.where(finite, exact, 0.0)) / _scale(exact, finite, usual)
+        return float(np.max(errors, initial=0.0))
+
+
+def _usable(single: Array, exact: Array, usual: float) -> Array:
+    """Return where the model in float32 gives the truth."""
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(exact) & np.isfinite(single)
+        close = np.abs(single - exact) <= _AGREES * _scale(exact, finite, usual)
+    return np.asarray((finite & close) | (~np.isfinite(exact) & _same(single, exact)))
+
+
+def _same(one: Array, other: Array) -> Array:
+    return np.asarray((one == other) | (np.isnan(one) & np.isnan(other)))
+
+
+def _largest(exact: Array) -> float:
+    return float(np.max(np.abs(exact.astype(np.float64)), initial=0.0))
+
+
+def _scale(exact: Array, finite: Array, least: float) -> Array:
+    """Return the largest magnitude of each sample, `least` at least, in a shape that divides its answer."""
+    sizes = np.abs(np.where(finite, exact, 0.0)).reshape(len(exact), -1)
+    largest = np.maximum(sizes.max(axis=1, initial=0.0), least)
+    return np.asarray(largest.reshape((-1,) + (1,) * (exact.ndim - 1)))
