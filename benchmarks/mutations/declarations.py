@@ -172,6 +172,7 @@ def stress_calls(inputs: Sequence[Input]) -> list[Call]:
         for value in (0.0, -0.0, 1.0, -1.0, 6.0, 0.5):
             add(f"all {value:g}", lambda array, value=value: np.full_like(array, value))  # type: ignore[misc]
         add("halves", lambda array: np.round(array * 4) / 2 + 0.5)
+        add("quarters", lambda array: np.round(array * 4) / 4)
         add("saturating", lambda array: np.linspace(-40, 40, array.size).reshape(array.shape))
         add("a NaN", lambda array: _with_first(array, np.nan))
         add("an infinity", lambda array: _with_first(array, np.inf))

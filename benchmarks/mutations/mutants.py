@@ -116,7 +116,7 @@ GRAPH_MUTANTS = (
     Mutant("clip-limit", "mobile-net", values.clip_at_ten, _TF),
     Mutant("clip-argument-lost", "mobile-net", values.clip_upper_lost),
     Mutant("clip-argument-lost", "super-resolution", values.clip_upper_lost),
-    Mutant("relu-nan", "gauges", values.nan_swallowed_by_relu),
+    Mutant("relu-nan", "mobile-net", values.nan_swallowed_by_relu),
     Mutant("relu-nan", "residual-net", values.nan_swallowed_by_relu),
     Mutant("clip-nan", "super-resolution", values.nan_clipped),
     Mutant("round-half-up", "gauges", values.rounded_half_up, _TF),
