@@ -116,7 +116,7 @@ class Gauges(nn.Module):
     def forward(self, values: Tensor) -> tuple[Tensor, Tensor]:
         level = torch.floor(values * 4.0) / 4.0
         root = torch.sqrt(self.relu(values) + 1e-8)
-        steps = torch.round(values * 2.0) / 2.0
+        steps = torch.round(values.clamp(-50.0, 50.0) * 2.0) / 2.0
         erf = torch.erf(values)
         x = torch.where(values > 2.5, level, root) - steps * 0.1
         return self.head(x) + erf[:, :4], torch.maximum(values[:, :3], values[:, 3:])
