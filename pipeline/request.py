@@ -106,7 +106,7 @@ class ValidateSection(_Section):
 
     runtimes: tuple[RuntimeText, ...] = tuple(RUNTIMES)
     batches: Batches = (1, 2, 5)
-    sqnr_db: float = 60.0  # the least agreement of an fp32 copy
+    sqnr_db: float | None = None  # the least agreement of an fp32 copy; None: derived from the model's noise floor
     allowed_loss: float | None = Field(default=None, ge=0, le=1)  # None: as the recipe has it
 
 

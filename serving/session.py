@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ..models.signature import Array, Signature
 
@@ -27,3 +27,15 @@ class Session(Protocol):
 
     def close(self) -> None:
         """Let go of everything. Safe to call twice."""
+
+
+@runtime_checkable
+class WideningSession(Session, Protocol):
+    """A session that can answer in float64: PyTorch's, whose answers are then the truth for every float32 copy."""
+
+    def widen(self) -> None:
+        """Answer in float64 from now on. There is no way back.
+
+        Raises SessionLost where the model cannot be widened.
+        """
+        ...

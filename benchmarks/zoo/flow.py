@@ -116,7 +116,7 @@ class Subject:
             data=self.data[0],
             reference=self.references[0],
             verify_options=CheckOptions(batches=BATCHES),
-            sqnr_db=60.0,
+            sqnr_db=None,
             code="" if start else self.code,
             root=None if start else self._root,
             limits=self._limits,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -26,6 +27,7 @@ from ...serving.session import Session
 from .drift_records import CheckOptions
 from .metric import metric_row
 from .mismatch_hints import explain, join, structure
+from .noise_floor import derive_limits
 from .numeric import Drift, OutputDrift, combine, compare
 from .recorded_answers import ANSWERS, PROBES, read_calls, read_record, split_by_sample
 from .rules import FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
@@ -33,7 +35,6 @@ from .sessions import batches_of, default_runtime, read_test_set
 from .wrong_integers import Call, lower_floor_db, name_culprits, name_suspects
 
 _MANY = 200  # integers: half of them of any size, from 2 to 62 bits
-_ROUNDED_DB = 45.0  # that rounding at every operator takes from an answer, where inputs are rounded once
 _OWN_SAMPLES = "where such integers never come, give samples of yours: --data FILE.npz"
 _REFERENCE_FIX = "make the reference again of the same data"
 
@@ -226,39 +227,43 @@ class Check:
             tally.reference_scores.append(np.asarray(calls.metric.score(reference, labels)))
 
     def _judge(self, calls: ProbeCalls, tally: _Tally) -> CheckResult:
-        drift = combine(tally.drifts)
+        drift = combine(self._beside_usual(tally.drifts) if calls.probe.is_blank else tally.drifts)
         metric, complaint = _metric_facts(calls.metric, tally)
         judgement = judge(drift, self._rule(calls), metric)
-        if calls.probe.is_blank and not drift.non_finite:
-            judgement = Judgement(PASS, None, judgement.tolerance)
+        if calls.probe.is_blank and not drift.non_finite and not self.record.has_truth(calls.probe):
+            judgement = replace(judgement, verdict=PASS, reason=None)
         if judgement.verdict == FAIL:
             hint = self._explain_integers(calls, tally) if calls.probe.reach else self._explain(calls, tally)
-            judgement = Judgement(FAIL, _sentence(judgement.reason or "", hint), judgement.tolerance)
+            judgement = replace(judgement, reason=_sentence(judgement.reason or "", hint or judgement.derivation))
         elif not calls.probe.as_sampled or calls.probe.is_empty:  # all may give one answer, or none; the samples vary
-            judgement = Judgement(PASS, None, judgement.tolerance)
+            judgement = replace(judgement, verdict=PASS, reason=None)
         elif complaint and judgement.verdict == PASS and self._rule(calls).by_metric:
-            judgement = Judgement(INCONCLUSIVE, complaint, judgement.tolerance)
+            judgement = replace(judgement, verdict=INCONCLUSIVE, reason=complaint)
         return self._result(calls, drift, judgement, metric)
+
+    def _beside_usual(self, drifts: Mapping[str, OutputDrift]) -> dict[str, OutputDrift]:
+        """Hold the noise of blank samples against the usual size of an output: theirs may be 0.
+
+        Rounding says which of equal scores is the largest, so integers are not compared.
+        """
+        usual = self._usual_power()
+        return {name: drift.beside(usual[name]) for name, drift in drifts.items()}
+
+    def _usual_power(self) -> dict[str, float]:
+        """Return the mean square of each output of the first recorded probe."""
+        calls = read_calls(self._reference / PROBES)[0]
+        squares = {name: [np.square(call[name].astype(np.float64)).ravel() for call in calls] for name in calls[0]}
+        with np.errstate(invalid="ignore", over="ignore"):
+            means = {name: float(np.nanmean(np.concatenate(arrays))) for name, arrays in squares.items()}
+        return {name: mean if math.isfinite(mean) else 0.0 for name, mean in means.items()}
 
     def _pass_with_reason(self, result: CheckResult) -> CheckResult:
         """Turn a fail beyond 32 bits into a pass that tells the difference."""
-        judged = Judgement(PASS, result.judgement.reason, result.judgement.tolerance)
-        return CheckResult(result.probe, {**result.row, "verdict": PASS}, judged)
+        judgement = replace(result.judgement, verdict=PASS)
+        return CheckResult(result.probe, {**result.row, "verdict": PASS}, judgement)
 
     def _explain(self, calls: ProbeCalls, tally: _Tally) -> str | None:
-        return tally.explain() or self._name_suspects(calls, tally) or self._explain_unsteady(tally)
-
-    def _explain_unsteady(self, tally: _Tally) -> str | None:
-        """Say where the model multiplies rounding errors: every operator of a copy rounds once more."""
-        drift, steady_db = combine(tally.drifts), self.record.steady_db
-        if steady_db is None or drift.sqnr_db is None or drift.sqnr_db < steady_db - _ROUNDED_DB:
-            return None
-        if drift.non_finite or self._precision != Precision.FP32:
-            return None
-        return (
-            f"the model itself agrees to {steady_db:.0f} dB where its inputs differ in their last bits: it multiplies "
-            "what is rounded, and no two runtimes round alike; set sqnr_db under [validate] in a pipeline file"
-        )
+        return tally.explain() or self._name_suspects(calls, tally)
 
     def _explain_integers(self, calls: ProbeCalls, tally: _Tally) -> str | None:
         return name_culprits(self._compared(calls, tally), tuple(calls.probe.reach), batched=self._batched)
@@ -284,12 +289,17 @@ class Check:
 
     def refuse(self, calls: ProbeCalls, reason: str) -> CheckResult:
         """Fail a probe that gave no numbers to judge."""
-        return self._result(calls, None, Judgement(FAIL, reason, self._rule(calls).tolerance), None)
+        return self._result(calls, None, Judgement(FAIL, reason, self._rule(calls).tolerance_of(None)), None)
 
     def _rule(self, calls: ProbeCalls) -> Rule:
         """Return the rule: the metric judges the whole set only, as the interval of 20 samples spans every limit."""
-        floor_db = self._floor_db if calls.lowered_db is None else calls.lowered_db
-        return Rule.of(self._precision, floor_db, self._allowed_loss if calls.metric is not None else None)
+        lowered_db = math.inf if calls.lowered_db is None else calls.lowered_db
+        floor_db = self._floor_db if calls.lowered_db is None else lowered_db
+        rule = Rule.of(self._precision, floor_db, self._allowed_loss if calls.metric is not None else None)
+        if rule.precision is not Precision.FP32 or self._floor_db is not None:
+            return rule
+        limits = derive_limits(self.record.noise_of(calls.probe))
+        return replace(rule, limits={name: limit.at_most(lowered_db) for name, limit in limits.items()})
 
     def _result(
         self, calls: ProbeCalls, drift: Drift | None, judged: Judgement, metric: Mapping[str, Any] | None
@@ -307,10 +317,11 @@ class Check:
             "sqnr_db": drift and drift.sqnr_db,
             "non_finite": drift and drift.non_finite,
             "tolerance": dict(judged.tolerance),
+            "derivation": judged.derivation,
             "verdict": judged.verdict,
             "metric": metric,
         }
-        return CheckResult(calls.probe, row, Judgement(judged.verdict, reason, judged.tolerance))
+        return CheckResult(calls.probe, row, replace(judged, reason=reason))
 
     def describe_agreement(self, results: Sequence[CheckResult], sqnr_db: float | None) -> str:
         """Say in one sentence how well a right copy agrees, and where that was seen."""

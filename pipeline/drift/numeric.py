@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -90,6 +90,11 @@ class OutputDrift:
             reach=max(self.reach, other.reach),
             by_scale=_sum(self.by_scale, other.by_scale),
         )
+
+    def beside(self, power: float) -> OutputDrift:
+        """Return the same noise beside a signal of this mean square at least, and integers as equal."""
+        signal = max(self.signal, power * self.finite)
+        return replace(self, signal=signal, mismatches=0, by_scale=None)
 
     @property
     def varies(self) -> bool:
@@ -243,25 +248,33 @@ class Drift:
     max_abs: float
     rms: float
     cosine: float | None
-    sqnr_db: float | None  # None: no noise at all
+    by_output: Mapping[str, float]  # signal to noise of each output that has noise, in dB
     non_finite: int
     mismatches: int
     exact_elements: int  # that `mismatches` are out of
     elements: int
     varies: bool  # any output does
     constant: tuple[str, ...]  # outputs that do not vary
-    worst: str | None  # the output with the lowest signal to noise
     small_db: float | None = None  # of the small values alone, where they are hidden by large ones (OutputDrift)
     smallest: str | None = None  # the output with the lowest of those
     undefined: int = 0  # elements that are NaN or infinite in the reference and something else in the candidate
     least_finite: str | None = None  # the first output that is NaN or infinite on one side only
+
+    @property
+    def worst(self) -> str | None:
+        """The output with the lowest signal to noise; None where there is no noise at all."""
+        return min(self.by_output, key=lambda name: self.by_output[name], default=None)
+
+    @property
+    def sqnr_db(self) -> float | None:
+        """The lowest signal to noise, in dB; None where there is no noise at all."""
+        return min(self.by_output.values(), default=None)
 
 
 def combine(outputs: Mapping[str, OutputDrift]) -> Drift:
     """Combine the drifts of all outputs of a model."""
     floats = {name: output for name, output in outputs.items() if not output.exact} or dict(outputs)
     noisy = {name: db for name, output in floats.items() if (db := output.sqnr_db) is not None}
-    worst = min(noisy, key=lambda name: noisy[name]) if noisy else None
     hidden = {name: db for name, output in floats.items() if (db := output.small_db) is not None}
     smallest = min(hidden, key=lambda name: hidden[name]) if hidden else None
     parts = outputs.values()
@@ -270,14 +283,13 @@ def combine(outputs: Mapping[str, OutputDrift]) -> Drift:
         max_abs=max((output.max_abs for output in parts), default=0.0),
         rms=max((output.rms for output in parts), default=0.0),
         cosine=min(cosines, default=None),
-        sqnr_db=None if worst is None else noisy[worst],
+        by_output=noisy,
         non_finite=sum(output.non_finite for output in parts),
         mismatches=sum(output.mismatches for output in parts),
         exact_elements=sum(output.elements for output in parts if output.exact),
         elements=sum(output.elements for output in parts),
         varies=any(output.varies for output in parts),
         constant=tuple(name for name, output in outputs.items() if not output.varies),
-        worst=worst,
         small_db=None if smallest is None else hidden[smallest],
         smallest=smallest,
         undefined=sum(output.undefined for output in parts),

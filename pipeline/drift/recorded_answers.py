@@ -22,6 +22,7 @@ from ...models.probes.probe_set import Probe
 from ...models.probes.sizes import bounds_within
 from ...models.probes.stress_values import IntegerRange
 from ...models.signature import Array, Signature
+from .noise_floor import Cause, OutputNoise
 
 ANSWERS = "answers.npz"  # the whole test set, one series; the last call may be shorter
 PROBES = "probes.npz"  # one series for each probe
@@ -48,7 +49,23 @@ class ReferenceRecord:
     refused: Mapping[str, Sequence[int]] = field(default_factory=dict)  # sizes of axes to which it has no answer
     constant: Mapping[str, Sequence[int]] = field(default_factory=dict)  # those at which all its answers are alike
     reach: Mapping[str, IntegerRange] = field(default_factory=dict)  # of the inputs tried with integers not of the data
-    steady_db: float | None = None  # how well it agrees with itself where its inputs differ in their last bits
+    noise: Mapping[Cause, OutputNoise] = field(default_factory=dict)  # of all probes
+    float64: tuple[OutputNoise, ...] = ()  # of each probe, beside float64; empty where that cannot be had
+
+    def has_truth(self, probe: Probe) -> bool:
+        """Return whether the reference was asked this probe in float64, too."""
+        return bool(self._truth_of(probe))
+
+    def noise_of(self, probe: Probe) -> dict[Cause, OutputNoise]:
+        """Return how well the reference's own answers agree, by what they were compared with.
+
+        Those of a probe count beside float64; those of all probes where it has none of its own.
+        """
+        own = self._truth_of(probe)
+        return {**self.noise, Cause.FLOAT64: own} if own else dict(self.noise)
+
+    def _truth_of(self, probe: Probe) -> OutputNoise | None:
+        return dict(zip((known.key for known in self.probes), self.float64, strict=False)).get(probe.key)
 
     @property
     def least(self) -> int:
@@ -69,7 +86,8 @@ def read_record(folder: Path) -> ReferenceRecord:
         document = json.loads((folder / RECORD).read_text())
         signature, probes = Signature.from_json(document["signature"]), map(_probe, document["probes"])
         limits = document["refused"], document["constant"], _ranges(document["reach"])
-        return ReferenceRecord(signature, tuple(probes), document["chunk"], *limits, document["steady_db"])
+        noise = {Cause(cause): by_output for cause, by_output in document["noise"].items()}
+        return ReferenceRecord(signature, tuple(probes), document["chunk"], *limits, noise, tuple(document["float64"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadRequest(f"{folder} holds no recorded answers: {error}", fix=_AGAIN) from error
 

@@ -10,7 +10,7 @@ answer    inputs {model, data}   -> answers.npz, probes.npz, record.json; {devic
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -35,8 +35,9 @@ from ...models.probes.stress_values import (
 )
 from ...models.signature import Array, TensorSpec
 from ...serving.runtimes.provider_check import check_device
-from ...serving.session import Session
+from ...serving.session import Session, WideningSession
 from .drift_records import AnswerFacts, AnswerOptions
+from .noise_floor import Cause, OutputNoise, measure_batch_split, measure_noise
 from .numeric import combine, compare
 from .recorded_answers import ANSWERS, PROBES, ReferenceRecord, split_by_sample, write_calls, write_record
 from .sessions import batches_of, default_runtime, open_for, read_test_set
@@ -62,7 +63,7 @@ def answer(job: Job) -> Mapping[str, Any]:
         probing = _ReferenceProbing(session, data)
         probing.ask_batches(batches_within(session.signature.inputs, batches_of(options)))
         probing.check_repeats()
-        steady_db = probing.measure_steadiness()
+        probing.measure_last_bits()
         chunk = None
         if not options.probes_only:
             chunk, answers = probing.ask_whole_set(options.chunk)
@@ -72,10 +73,11 @@ def answer(job: Job) -> Mapping[str, Any]:
         probing.ask_sizes()
         reach = {} if options.tries is None else probing.ask_integers(options.tries)
         device = session.device
+        float64 = probing.measure_float64()
     write_calls(job.out / PROBES, list(probing.series.values()))
     refused = {axis: [*sizes] for axis, sizes in probing.refused.items()}
     probes = tuple(map(Probe.of_key, probing.series))
-    record = ReferenceRecord(session.signature, probes, chunk, refused, probing.constant, reach, steady_db)
+    record = ReferenceRecord(session.signature, probes, chunk, refused, probing.constant, reach, probing.noise, float64)
     write_record(job.out, record)
     return AnswerFacts(device=device, samples=len(data), refused=probing.refused).to_json()
 
@@ -89,6 +91,7 @@ class _ReferenceProbing:
     series: dict[ProbeKey, Series] = field(default_factory=dict)
     refused: dict[str, dict[int, str]] = field(default_factory=dict)
     constant: dict[str, list[int]] = field(default_factory=dict)
+    noise: dict[Cause, OutputNoise] = field(default_factory=dict)
 
     def ask_batches(self, batches: Sequence[int]) -> None:
         """Ask at each batch size, all other axes as the data has them."""
@@ -157,21 +160,40 @@ class _ReferenceProbing:
                 "can be an input and an output of it",
             )
 
-    def measure_steadiness(self) -> float | None:
-        """Return the signal to noise of the answers, in dB, where inputs differ in their last bits.
-        A model that multiplies rounding errors has copies that no check can tell from wrong ones. None where nothing is
-        rounded, or it changes nothing."""
+    def measure_last_bits(self) -> None:
+        """Measure how well the answers agree where inputs differ in their last bits, and where a batch is split."""
+        largest, single = Probe(self._largest), Probe(1)
+        if single.key in self.series and largest != single and self.session.signature.batch is not None:
+            self.noise[Cause.BATCH_SPLIT] = measure_batch_split(self.series[largest.key], self.series[single.key])
         if not any(array.dtype.kind == "f" for array in self.data.inputs.values()):
-            return None
-        probe = Probe(self._largest)
-        rows = next(probe.rows(self.data))
+            return
+        nudged = with_other_last_bits(self.data.rows(0, largest.batch))
+        with suppress(TransloadError):  # numbers that are just within the limits of the model
+            (answers,) = self._answers(largest, [next(largest.rows(self.data))], nudged)
+            self.noise[Cause.LAST_BITS] = measure_noise(answers, self.series[largest.key][0])
+
+    def measure_float64(self) -> tuple[OutputNoise, ...]:
+        """Measure how well the first answers to each probe agree with float64. The session answers in it from then on.
+
+        Empty where the session or its model has no float64.
+        """
+        if not isinstance(self.session, WideningSession):
+            return ()
         try:
-            (nudged,) = self._answers(probe, [rows], with_other_last_bits(self.data.rows(0, probe.batch)))
-        except TransloadError:  # numbers that are just within the limits of the model
-            return None
-        return combine(
-            {name: compare(nudged[name], array) for name, array in self.series[probe.key][0].items()}
-        ).sqnr_db
+            self.session.widen()
+            noise = tuple(self._float64_noise(key, series[0]) for key, series in self.series.items())
+        except TransloadError as error:
+            print(f"no answers in float64: {error.what}")  # for the step's log
+            return ()
+        self.noise[Cause.FLOAT64] = noise[[*self.series].index(Probe(self._largest).key)]
+        return noise
+
+    def _float64_noise(self, key: ProbeKey, answers: Answers) -> OutputNoise:
+        probe = Probe.of_key(key)
+        data = probe.of(self.data)
+        (truth,) = self._answers(probe, [next(probe.rows(data))], data)
+        fits = all(truth[name].shape == array.shape for name, array in answers.items())
+        return measure_noise(answers, truth) if fits else {}
 
     def ask_sizes(self) -> None:
         """Ask with each axis other than the batch at another size than the data has, and at its least.

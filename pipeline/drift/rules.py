@@ -6,10 +6,12 @@ docs/design/drift.md gives the reasons for each number.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...models.formats import Precision
+from .noise_floor import UNSTEADY_DB, Limit
 from .numeric import Drift
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ class Rule:
     precision: Precision
     sqnr_db: float  # at least, where numbers judge
     allowed_loss: float | None = None  # of the metric, absolute; None: no metric judges
+    limits: Mapping[str, Limit] = field(default_factory=dict)  # of outputs whose noise floor is known, before `sqnr_db`
 
     @staticmethod
     def of(precision: str, sqnr_db: float | None = None, allowed_loss: float | None = None) -> Rule:
@@ -50,12 +53,25 @@ class Rule:
         """Whether the task's metric judges, and not the numbers: an fp32 copy is always held to its numbers."""
         return self.precision is not Precision.FP32 and self.allowed_loss is not None
 
-    @property
-    def tolerance(self) -> Mapping[str, float | None]:
+    def limit_db(self, output: str | None) -> float:
+        """Return the least agreement of an output, in dB."""
+        limit = self.limits.get(output or "")
+        return self.sqnr_db if limit is None else limit.sqnr_db
+
+    def derivation(self, output: str | None) -> str | None:
+        """Return how the limit of an output came about; None where it is no limit of this model's own."""
+        limit = self.limits.get(output or "")
+        return None if limit is None or self.by_metric else limit.derivation
+
+    def tightest(self, drift: Drift) -> str | None:
+        """Return the output that lies nearest to its limit, or furthest below; None where none has any noise."""
+        return min(drift.by_output, key=lambda name: drift.by_output[name] - self.limit_db(name), default=None)
+
+    def tolerance_of(self, output: str | None) -> Mapping[str, float | None]:
         """result.Tolerance: null where it does not apply."""
         if self.by_metric:
             return {"sqnr_db": None, "metric_loss": self.allowed_loss}
-        return {"sqnr_db": self.sqnr_db, "metric_loss": None}
+        return {"sqnr_db": self.limit_db(output), "metric_loss": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +81,7 @@ class Judgement:
     verdict: str
     reason: str | None
     tolerance: Mapping[str, float | None]  # result.Tolerance
+    derivation: str | None = None  # how the tolerance came about; None for one that holds for every model
 
 
 def judge(drift: Drift, rule: Rule, metric: Mapping[str, Any] | None = None) -> Judgement:
@@ -74,13 +91,14 @@ def judge(drift: Drift, rule: Rule, metric: Mapping[str, Any] | None = None) -> 
     (fail), or spans it (inconclusive). Without a metric there is a floor of signal to noise. In all cases the same
     elements are finite, and a reference that does not vary is no evidence."""
     rule = rule if metric is not None else replace(rule, allowed_loss=None)
-    tolerance = rule.tolerance
+    tightest = rule.tightest(drift)
+    judgement = partial(Judgement, tolerance=rule.tolerance_of(tightest), derivation=rule.derivation(tightest))
     if drift.non_finite:
-        return Judgement(FAIL, _non_finite(drift), tolerance)
+        return judgement(FAIL, _non_finite(drift), derivation=None)
     verdict, reason = _by_metric(rule, metric) if rule.by_metric and metric is not None else _by_numbers(drift, rule)
     if verdict == PASS and not drift.varies:
-        return Judgement(INCONCLUSIVE, f"{_ALIKE}; give samples to which they do: --data FILE.npz", tolerance)
-    return Judgement(verdict, reason, tolerance)
+        return judgement(INCONCLUSIVE, f"{_ALIKE}; give samples to which they do: --data FILE.npz")
+    return judgement(verdict, reason)
 
 
 def _non_finite(drift: Drift) -> str:
@@ -97,12 +115,26 @@ def _by_numbers(drift: Drift, rule: Rule) -> tuple[str, str | None]:
     if share > (0.0 if rule.precision is Precision.FP32 else MOST_MISMATCHES):
         return FAIL, f"{drift.mismatches} of {drift.exact_elements} integers differ"
     only_exact = drift.exact_elements == drift.elements
-    if drift.sqnr_db is not None and drift.sqnr_db < rule.sqnr_db and not only_exact:
-        return FAIL, f"output {drift.worst} agrees to {drift.sqnr_db:.1f} dB, below {rule.sqnr_db:g} dB"
-    least_db = rule.sqnr_db - SMALL_DB
+    tightest = rule.tightest(drift)
+    if tightest is not None and drift.by_output[tightest] < rule.limit_db(tightest) and not only_exact:
+        agreement = f"agrees to {drift.by_output[tightest]:.1f} dB, below {rule.limit_db(tightest):.3g} dB"
+        return FAIL, f"output {tightest} {agreement}"
+    least_db = min(rule.limit_db(drift.smallest), LEAST_SQNR_DB[Precision.FP32]) - SMALL_DB
     if rule.precision is Precision.FP32 and drift.small_db is not None and drift.small_db < least_db:
         small = f"agrees to {drift.small_db:.1f} dB in its small values, below {least_db:g} dB"
         return FAIL, f"output {drift.smallest} {small}: large ones beside them hide that"
+    return (PASS, None) if only_exact else _steady_enough(drift, rule)
+
+
+def _steady_enough(drift: Drift, rule: Rule) -> tuple[str, str | None]:
+    """Return inconclusive where the model multiplies its own rounding so much that a wrong copy could look like it."""
+    for output, noise_db in drift.by_output.items():
+        limit = rule.limits.get(output)
+        if limit is not None and limit.floor_db < UNSTEADY_DB and noise_db < LEAST_SQNR_DB[Precision.FP32]:
+            return INCONCLUSIVE, (
+                f"output {output} agrees to {noise_db:.1f} dB, and {limit.derivation}: it multiplies what is rounded, "
+                "so these numbers do not tell a right copy from a wrong one"
+            )
     return PASS, None
 
 

@@ -39,7 +39,7 @@ class VerificationInputs(ConversionInputs):
 
     reference: Stored
     verify_options: CheckOptions
-    sqnr_db: float  # the least agreement of an fp32 copy; other precisions have floors of their own (drift/rules.py)
+    sqnr_db: float | None  # the user's own limit for an fp32 copy; other precisions have floors (drift/rules.py)
 
 
 def verification_runtime(target: Target, flex: Sequence[str] = ()) -> Runtime:

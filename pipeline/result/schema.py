@@ -145,6 +145,7 @@ class DriftRow:
     verdict: Verdict
     metric: MetricRow | None
     log: str | None = None  # of the comparison, relative to the folder
+    derivation: str | None = None  # how the tolerance follows from the model's noise floor
 
 
 @dataclass(frozen=True)

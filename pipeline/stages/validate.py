@@ -16,6 +16,7 @@ from ...models.store import Stored
 from ...serving.runtimes.runtime_table import Runtime, runtimes_for
 from ..context import Context
 from ..drift.drift_records import CheckOptions, ValidateFacts
+from ..drift.rules import LEAST_SQNR_DB
 from ..intake.loaded_model import ModelDescription
 from ..intake.run_inputs import RunInputs, batch_sizes
 from ..plan.router import TargetResult
@@ -166,7 +167,7 @@ def _no_answer(context: Context, model: ModelDescription, artifact: str, runtime
         cosine=None,
         sqnr_db=None,
         non_finite=None,
-        tolerance=Tolerance(context.request.validate_.sqnr_db, None),
+        tolerance=Tolerance(context.request.validate_.sqnr_db or LEAST_SQNR_DB[Precision.FP32], None),
         verdict=Verdict.FAIL,
         metric=None,
     )

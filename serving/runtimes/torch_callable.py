@@ -11,7 +11,8 @@ import numpy as np
 
 from ...models.errors import ToolMissing
 from ...models.signature import Array, Signature, TensorSpec
-from ..checked_session import CheckedSession, SizeExcluded
+from ..checked_session import CheckedSession, SizeExcluded, answering
+from .float64_mode import in_float64, widen_module
 from .provider_check import numbered_device
 
 if TYPE_CHECKING:
@@ -57,20 +58,35 @@ class TorchSession(CheckedSession):
 
         parameters: Callable[[], Iterable[torch.Tensor]] = getattr(module, "parameters", tuple)
         super().__init__(runtime, signature, _device_of(parameters()) or str(device), (IndexError,))
-        self._module = module
+        self._module: Any = module
         self._at = device
         self._torch = torch
         self._named = name_outputs
         self._quiet: Callable[[], contextlib.AbstractContextManager[None]] = torch.inference_mode
+        self._wide = False
+
+    def widen(self) -> None:
+        """Answer in float64 from now on: floats that are fed are widened, and outputs are float64 where they were
+        float32. There is no way back, so that no second copy of the weights is held.
+        Raises SessionLost where the module cannot be widened."""
+        with answering(self._runtime):
+            widen_module(self._module)
+        self._wide = True
 
     def _answer(self, values: Sequence[Array]) -> list[Array]:
         torch = self._torch
         # A copy, always: a module may write into its input, and PyTorch takes neither read-only nor reversed arrays.
         # Made outside of inference mode, so that an answer which is a view of an input can be told (_owned).
         tensors = [torch.from_numpy(np.array(value, order="C")).to(self._at) for value in values]
-        answers = self._named(self._run_module(tensors), self._outputs).values()
+        returned = self._run_in_float64(tensors) if self._wide else self._run_module(tensors)
+        answers = self._named(returned, self._outputs).values()
         self.device = _device_of(answers) or self.device
         return [_owned(answer) for answer in answers]
+
+    def _run_in_float64(self, tensors: Sequence[torch.Tensor]) -> Any:
+        wide = [tensor.double() if tensor.is_floating_point() else tensor for tensor in tensors]
+        with self._torch.no_grad(), in_float64():
+            return self._called(wide)
 
     def _run_module(self, tensors: Sequence[torch.Tensor]) -> Any:
         no_grad = self._torch.no_grad

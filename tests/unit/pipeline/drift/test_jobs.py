@@ -142,16 +142,17 @@ def test_rows_are_rows_of_the_result(job: Callable[..., Job]) -> None:
 
 
 WRONG: list[tuple[Model, str]] = [
-    (lambda x: {"y": (x + np.float32(0.01)) @ WEIGHTS}, r"at batch 1: output y agrees to [\d.]+ dB, below 60 dB"),
+    (lambda x: {"y": (x + np.float32(0.01)) @ WEIGHTS}, r"at batch 1: output y agrees to [\d.]+ dB, below 100 dB; "
+     r"the model itself agrees to 130 dB where its inputs differ in their last bits"),
     (lambda x: {"y": -(x @ WEIGHTS)},
-     r"at batch 1: output y agrees to -6.0 dB, below 60 dB; output y is the reference with the opposite sign"),
+     r"at batch 1: output y agrees to -6.0 dB, below 100 dB; output y is the reference with the opposite sign"),
     (lambda x: {"z": x @ WEIGHTS}, "at batch 1: the outputs are called z, the reference's y; "
      "the outputs go by other names: z holds the reference's y"),
     (lambda x: {"y": (x @ WEIGHTS).astype(np.float64)}, "at batch 1: output y is float64, the reference's float32"),
     (lambda x: {"y": (x @ WEIGHTS)[:, :3]},
      r"at batch 1: output y has the shape \[1, 3\], the reference's \[1, 4\]"),
     (lambda x: {"y": np.repeat((x @ WEIGHTS)[:1], len(x), 0)},
-     r"at batch 2: output y agrees to [-\d.]+ dB, below 60 dB; "
+     r"at batch 2: output y agrees to [-\d.]+ dB, below 100 dB; "
      "output y gives every sample the answer to sample 0: the batch was lost"),
     (lambda x: {"y": np.where(x > 1.2, np.nan, x @ WEIGHTS).astype(np.float32)},
      r"at batch 1: \d+ of 40 elements are NaN or infinite on one side only, first in output y"),
@@ -290,7 +291,7 @@ def test_a_reference_that_does_not_repeat_itself_is_refused(
         answer(Job({"model": artifact(tmp_path), "data": data}, tmp_path, {"runtime": "onnxruntime"}))
 
 
-@pytest.mark.parametrize("gain", [3e3, 1.0])
+@pytest.mark.parametrize("gain", [3e4, 1.0])
 def test_a_model_that_multiplies_rounding_errors_is_told_from_a_wrong_copy(
     job: Callable[..., Job], runtimes: Callable[..., None], gain: float
 ) -> None:
@@ -303,7 +304,7 @@ def test_a_model_that_multiplies_rounding_errors_is_told_from_a_wrong_copy(
     answer(Job({**asked.inputs, "model": asked.inputs["artifact"]}, asked.inputs["reference"], asked.options))
     runtimes(lambda x: {"y": chaotic(x) + noise.normal(0, 0.002, (len(x), 4)).astype(np.float32)})
     facts = jobs.verify(asked)
-    assert facts["status"] == "wrong"
+    assert facts["status"] == ("unverified" if gain > 1 else "wrong")
     assert ("dB where its inputs differ in their last bits: it multiplies" in facts["reason"]) is (gain > 1)
 
 

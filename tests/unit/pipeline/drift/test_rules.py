@@ -11,7 +11,7 @@ from transload.pipeline.drift.numeric import Drift
 from transload.pipeline.drift.rules import Rule, judge, status_of
 from transload.pipeline.result.schema import DriftRow, MetricRow, Status, Tolerance, Verdict
 
-CLOSE = Drift(1e-6, 1e-7, 1.0, 120.0, 0, 0, 0, 100, True, (), "y")
+CLOSE = Drift(1e-6, 1e-7, 1.0, {"y": 120.0}, 0, 0, 0, 100, True, ())
 
 
 def metric(low: float, high: float) -> dict[str, Any]:
@@ -22,9 +22,9 @@ def metric(low: float, high: float) -> dict[str, Any]:
     ("change", "verdict", "reason"),
     [
         ({}, "pass", None),
-        ({"sqnr_db": 60.0}, "pass", None),
-        ({"sqnr_db": None}, "pass", None),
-        ({"sqnr_db": 59.9}, "fail", "output y agrees to 59.9 dB, below 60 dB"),
+        ({"by_output": {"y": 60.0}}, "pass", None),
+        ({"by_output": {}}, "pass", None),
+        ({"by_output": {"y": 59.9}}, "fail", "output y agrees to 59.9 dB, below 60 dB"),
         ({"small_db": 20.0, "smallest": "z"}, "pass", None),
         (
             {"small_db": 19.9, "smallest": "z"},
@@ -49,7 +49,7 @@ def metric(low: float, high: float) -> dict[str, Any]:
             "the reference's outputs do not vary over the samples: no evidence; "
             "give samples to which they do: --data FILE.npz",
         ),
-        ({"varies": False, "sqnr_db": 3.0}, "fail", "output y agrees to 3.0 dB, below 60 dB"),
+        ({"varies": False, "by_output": {"y": 3.0}}, "fail", "output y agrees to 3.0 dB, below 60 dB"),
     ],
 )
 def test_an_fp32_copy_is_held_to_its_numbers(change: dict[str, Any], verdict: str, reason: str | None) -> None:
@@ -71,7 +71,7 @@ def test_an_fp32_copy_is_held_to_its_numbers(change: dict[str, Any], verdict: st
     ],
 )
 def test_a_reduced_precision_is_held_to_the_metric(low: float, high: float, verdict: str) -> None:
-    found = judge(replace(CLOSE, sqnr_db=5.0), Rule.of("int8", allowed_loss=0.01), metric(low, high))
+    found = judge(replace(CLOSE, by_output={"y": 5.0}), Rule.of("int8", allowed_loss=0.01), metric(low, high))
     assert found.verdict == verdict
     assert found.tolerance == {"sqnr_db": None, "metric_loss": 0.01}
 
@@ -95,20 +95,20 @@ def test_a_reduced_precision_never_differs_in_its_finite_pattern() -> None:
     [("fp16", 40.0, "pass"), ("fp16", 39.9, "fail"), ("int8", 10.0, "pass"), ("int8-dynamic", 9.9, "fail")],
 )
 def test_without_a_metric_a_reduced_precision_has_a_floor(precision: str, sqnr_db: float, verdict: str) -> None:
-    found = judge(replace(CLOSE, sqnr_db=sqnr_db), Rule.of(precision, allowed_loss=0.01), None)
+    found = judge(replace(CLOSE, by_output={"y": sqnr_db}), Rule.of(precision, allowed_loss=0.01), None)
     assert found.verdict == verdict
     assert found.tolerance["metric_loss"] is None
     assert found.tolerance["sqnr_db"] in (40.0, 10.0)
 
 
 def test_a_given_tolerance_replaces_the_default() -> None:
-    assert judge(replace(CLOSE, sqnr_db=59.0), Rule.of("fp32", sqnr_db=50.0)).verdict == "pass"
+    assert judge(replace(CLOSE, by_output={"y": 59.0}), Rule.of("fp32", sqnr_db=50.0)).verdict == "pass"
     assert judge(CLOSE, Rule.of("fp32", sqnr_db=130.0)).verdict == "fail"
 
 
 @pytest.mark.parametrize(("wrong", "verdict"), [(10, "pass"), (11, "fail")])
 def test_without_a_metric_a_tenth_of_integers_may_change(wrong: int, verdict: str) -> None:
-    drift = replace(CLOSE, mismatches=wrong, exact_elements=100, sqnr_db=1.0)
+    drift = replace(CLOSE, mismatches=wrong, exact_elements=100, by_output={"y": 1.0})
     assert judge(drift, Rule.of("int8")).verdict == verdict
 
 

@@ -1,0 +1,129 @@
+"""The noise floor of a reference: how well it agrees with itself and with float64, and the limits that follow from it.
+
+A right copy of a float32 model rounds in another order, and so differs from the model about as much as the model's
+answers differ from their truth in float64. What differs by far more computes something else. docs/design/drift.md has
+the measurements behind each number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeAlias
+
+import numpy as np
+
+from ...models.probes.evidence import Answers, Series
+from ...models.signature import Array
+from .numeric import OutputDrift, compare
+
+MARGIN_DB = 30.0  # below the floor: 152 models of the zoo and their right copies in three formats needed 29
+LEAST_DB, MOST_DB = 30.0, 120.0  # a limit lies between them
+UNSTEADY_DB = LEAST_DB + MARGIN_DB  # a floor below it leaves no room for the margin
+EXACT_DB = MOST_DB + MARGIN_DB  # stands for no noise at all
+_UNSEEN_DB = 130.0  # without float64 the floor is no higher: rounding inside the model was not seen
+_ROUNDING_DB = 60.0  # two answers that agree less differ by more than rounding
+_TRUSTED_DB = 40.0  # that float64 may lie below the rest; a model that lies further below computes something else in it
+
+OutputNoise: TypeAlias = Mapping[str, float]  # dB by output of floats
+
+
+class Cause(StrEnum):
+    """What the reference's answers were compared with."""
+
+    FLOAT64 = "float64"
+    LAST_BITS = "last bits"  # of its inputs
+    BATCH_SPLIT = "batch split"  # the same samples one by one
+
+
+_PHRASES = {
+    Cause.FLOAT64: "beside float64",
+    Cause.LAST_BITS: "where its inputs differ in their last bits",
+    Cause.BATCH_SPLIT: "where a batch is asked sample by sample",
+}
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The least agreement of an output, in dB, and the floor that it was derived from."""
+
+    sqnr_db: float
+    floor_db: float
+    cause: Cause
+
+    def at_most(self, sqnr_db: float) -> Limit:
+        """Return the same limit, or `sqnr_db` where that is lower."""
+        return replace(self, sqnr_db=min(self.sqnr_db, sqnr_db))
+
+    @property
+    def derivation(self) -> str:
+        """How the limit came about, as a clause."""
+        floor = "exactly" if self.floor_db >= EXACT_DB else f"to {self.floor_db:.0f} dB"
+        return f"the model itself agrees {floor} {_PHRASES[self.cause]}"
+
+
+def measure_noise(answers: Answers, others: Answers) -> OutputNoise:
+    """Return how well two answers to the same inputs agree, by output of floats; EXACT_DB where they are equal."""
+    return noise_of({name: compare(answers[name], array) for name, array in others.items() if array.dtype.kind == "f"})
+
+
+def noise_of(drifts: Mapping[str, OutputDrift]) -> OutputNoise:
+    """Return the noise of drifts by output; an output that is finite on one side only has none that means something."""
+    return {
+        name: min(EXACT_DB, EXACT_DB if drift.sqnr_db is None else drift.sqnr_db)
+        for name, drift in drifts.items()
+        if not drift.non_finite
+    }
+
+
+def measure_batch_split(largest: Series, single: Series) -> OutputNoise:
+    """Return how well batched answers agree with those to the same samples one by one.
+
+    Empty for outputs without samples along axis 0, and where samples influence each other, which is no rounding.
+    """
+    batched, split = _join_samples(largest), _join_samples(single)
+    rows = {name: min(len(array), len(split[name])) for name, array in batched.items() if name in split}
+    shared = {name: count for name, count in rows.items() if batched[name].shape[1:] == split[name].shape[1:]}
+    noise = measure_noise(*({name: side[name][:count] for name, count in shared.items()} for side in (batched, split)))
+    return {name: noise_db for name, noise_db in noise.items() if noise_db >= _ROUNDING_DB}
+
+
+def _join_samples(series: Series) -> dict[str, Array]:
+    """Join the outputs that have samples along axis 0, of one shape in all calls."""
+    calls = {name: [call[name] for call in series] for name in series[0]}
+    return {
+        name: np.concatenate(arrays)
+        for name, arrays in calls.items()
+        if arrays[0].ndim and len({array.shape[1:] for array in arrays}) == 1
+    }
+
+
+def derive_limits(noise: Mapping[Cause, OutputNoise]) -> dict[str, Limit]:
+    """Derive the limit of each output: MARGIN_DB below its floor, within LEAST_DB and MOST_DB.
+
+    The floor is the lowest of the causes. Outputs of which nothing is known have no limit here.
+    """
+    outputs = dict.fromkeys(name for by_output in noise.values() for name in by_output)
+    floors = {name: _floor({cause: noise[cause][name] for cause in noise if name in noise[cause]}) for name in outputs}
+    return {
+        name: Limit(min(MOST_DB, max(LEAST_DB, floor_db - MARGIN_DB)), floor_db, cause)
+        for name, (floor_db, cause) in floors.items()
+        if floor_db < EXACT_DB or cause is Cause.FLOAT64  # answers that agree with themselves exactly tell nothing
+    }
+
+
+def _floor(by_cause: Mapping[Cause, float]) -> tuple[float, Cause]:
+    own: dict[Cause, float] = {cause: by_cause[cause] for cause in by_cause if cause is not Cause.FLOAT64}
+    own_db = min(own.values(), default=EXACT_DB)
+    truth_db = by_cause.get(Cause.FLOAT64)
+    if own_db == EXACT_DB:
+        return (EXACT_DB, Cause.LAST_BITS) if truth_db is None else (truth_db, Cause.FLOAT64)
+    if truth_db is not None and truth_db >= min(own_db, _UNSEEN_DB) - _TRUSTED_DB:
+        return _lowest(by_cause)
+    floor_db, cause = _lowest(own)
+    return min(floor_db, _UNSEEN_DB), cause
+
+
+def _lowest(by_cause: Mapping[Cause, float]) -> tuple[float, Cause]:
+    return min((noise_db, cause) for cause, noise_db in by_cause.items())

@@ -1,0 +1,49 @@
+"""PyTorch in float64, whatever dtype a model's code names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from transload.serving.runtimes.float64_mode import in_float64, widen_module
+
+
+class Mixed(torch.nn.Module):
+    """Names float32 where a module in float64 alone would narrow its numbers, or raise an error."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(8, 4)
+        self.scale = torch.linspace(0.1, 1, 4)  # no buffer: .double() does not reach it
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        start = torch.zeros(x.shape[0], 4, dtype=torch.float32)
+        y = torch.addmm(start, x.float(), self.inner.weight.t()) + self.inner.bias
+        return torch.fft.ifft(torch.fft.fft((y * self.scale).to(torch.float32))).real
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        Mixed,
+        lambda: torch.nn.Conv1d(8, 4, 1),
+        lambda: torch.nn.GRUCell(8, 4),
+        lambda: torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True),
+    ],
+    ids=["mixed", "convolution", "recurrent", "attention"],
+)
+@torch.no_grad()
+def test_answers_are_those_of_float64(make: Callable[[], torch.nn.Module]) -> None:
+    torch.manual_seed(0)
+    module = make().eval()
+    x = torch.randn(6, 8) if not isinstance(module, torch.nn.Conv1d) else torch.randn(6, 8, 3)
+    narrow = module(x)
+    widen_module(module)
+    with in_float64():
+        wide = module(x.double())
+    assert wide.dtype == torch.float64
+    assert 0 < (wide - narrow).abs().max() < 1e-5
+    torch.manual_seed(0)
+    assert not torch.equal(wide, wide.float().double())  # digits that float32 does not hold
