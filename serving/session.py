@@ -34,8 +34,4 @@ class WideningSession(Session, Protocol):
     """A session that can answer in float64: PyTorch's, whose answers are then the truth for every float32 copy."""
 
     def widen(self) -> None:
-        """Answer in float64 from now on. There is no way back.
-
-        Raises SessionLost where the model cannot be widened.
-        """
-        ...
+        """Answer in float64 from now on. There is no way back. Raises SessionLost where the model cannot be widened."""

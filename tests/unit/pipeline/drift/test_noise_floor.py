@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from transload.models.signature import Array
 from transload.pipeline.drift.noise_floor import (
     EXACT_DB,
     Cause,
@@ -63,7 +64,7 @@ def test_noise_is_measured_by_output_of_floats() -> None:
 
 
 def test_a_batch_is_compared_with_its_samples_one_by_one() -> None:
-    batched: list[dict[str, np.ndarray[Any, Any]]] = [{"y": ANSWERS[at : at + 5], "loss": np.ones(())} for at in range(0, 20, 5)]
+    batched: list[dict[str, Array]] = [{"y": ANSWERS[at : at + 5], "loss": np.ones(())} for at in range(0, 20, 5)]
     single = [{"y": np.multiply(ANSWERS[at : at + 1], np.float32(1 + 1e-6)), "loss": np.zeros(())} for at in range(10)]
     assert measure_batch_split(batched, single) == {"y": pytest.approx(120, abs=1)}
 
