@@ -70,4 +70,5 @@ class VerifyFacts(Facts):
     sqnr_db: float | None  # None where there is no noise, or no answer
     batches: tuple[int, ...]  # at which nothing failed
     sizes: Mapping[str, Sequence[int]]  # of the other axes
+    limit_db: float | None = None  # that a wrong copy is below, where numbers judged it
     ran: bool = True  # False where the runtime could not open the artifact

@@ -73,6 +73,7 @@ def verify(job: Job) -> Mapping[str, Any]:
         sqnr_db=least_db,
         batches=tuple(result.row["batch"] for result in _worst_by_batch(results) if result.verdict != FAIL),
         sizes=check.sizes(results),
+        limit_db=next((result.judgement.tolerance["sqnr_db"] for result in results if result.verdict == FAIL), None),
     ).to_json()
 
 

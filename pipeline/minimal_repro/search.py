@@ -184,9 +184,8 @@ def _chain(failure: FailedStep, entry: str) -> tuple[Step, ...]:
 
 def _action(context: Context, prepared: RunInputs, name: str, failure: FailedStep, entry: str) -> Action:
     step, chain = failure.route.steps[-1], _chain(failure, entry)
-    least_db = LEAST_SQNR_DB[step.target.precision]
-    if step.target.precision is Precision.FP32:
-        least_db = context.request.validate_.sqnr_db or least_db
+    own_db = context.request.validate_.sqnr_db if step.target.precision is Precision.FP32 else None
+    least_db = failure.limit_db or own_db or LEAST_SQNR_DB[step.target.precision]
     run_by = verification_runtime(step.target).requires
     requires = tuple(dict.fromkeys([*(name for chain_step in chain for name in chain_step.requires), *run_by]))
     is_source = entry == _TORCH_ENTRY

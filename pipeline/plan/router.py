@@ -36,6 +36,7 @@ class FailedStep:
     source: Stored  # the input of the step
     status: RouteStatus  # WRONG or FAILED
     reason: str
+    limit_db: float | None = None  # that its result is below, where numbers judged it
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class RouteOutcome:
     not_run: bool = False  # nothing has run it: good to build on, and no result
     failure: FailedStep | None = None
     log: str | None = None  # of the route's own last action
+    limit_db: float | None = None  # that a wrong result is below, where numbers judged it
 
     @property
     def counts(self) -> bool:
@@ -210,7 +212,7 @@ class Router:
             return None
         outcome = check if isinstance(check, RouteOutcome) else self._judge(route, base, *check)
         if outcome.shown_status in (RouteStatus.WRONG, RouteStatus.FAILED):
-            failure = FailedStep(route, base.stored, outcome.shown_status, outcome.reason)
+            failure = FailedStep(route, base.stored, outcome.shown_status, outcome.reason, outcome.limit_db)
             return replace(outcome, failure=failure)
         return outcome
 
@@ -258,7 +260,8 @@ class Router:
             reason = f"{reason}; what it is made from was not run ({unseen})"
         reason = "; ".join([reason, *self._notes(route, artifact)])
         usable = status is not RouteStatus.WRONG  # UNVERIFIED: nothing speaks against the copy, and nothing for it
-        return RouteOutcome(status, reason, artifact if usable else None, facts.batches, log=log)
+        limit_db = None if usable else facts.limit_db
+        return RouteOutcome(status, reason, artifact if usable else None, facts.batches, log=log, limit_db=limit_db)
 
     def _notes(self, route: Route, artifact: Stored) -> list[str]:
         """Return what the steps of a route say that a reader of its result must know."""
