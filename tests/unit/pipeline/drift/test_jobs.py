@@ -319,7 +319,6 @@ def test_a_payload_that_no_runtime_opens_is_wrong_and_a_missing_runtime_is_not(
         "sqnr_db": None,
         "batches": [],
         "sizes": {},
-        "limit_db": None,
         "ran": False,
     }
     runtimes(ToolMissing("onnxruntime is not there", fix="install it"))
