@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -50,5 +51,5 @@ def test_wrong_answers_of_every_exporter_are_each_told(here: Path) -> None:
     tried = {row.route[-1]: row for row in done.artifacts[0].tried}
     assert tried["torch.onnx-dynamo"].status == "wrong"
     assert tried["torch.onnx-dynamo@18"].status == "wrong", "the same exporter at another opset was asked"
-    assert "dB, below 60 dB" in tried["torch.onnx-dynamo"].reason
+    assert re.search(r"dB, below \d+ dB; the model itself agrees to \d+ dB", tried["torch.onnx-dynamo"].reason)
     assert tried["torch.onnx-torchscript"].status in {"wrong", "failed"}
