@@ -63,9 +63,11 @@ class Limit:
         return f"the model itself agrees {floor} {_PHRASES[self.cause]}"
 
 
-def measure_noise(answers: Answers, others: Answers) -> OutputNoise:
+def measure_noise(answers: Answers, reference: Answers) -> OutputNoise:
     """Return how well two answers to the same inputs agree, by output of floats; EXACT_DB where they are equal."""
-    return noise_of({name: compare(answers[name], array) for name, array in others.items() if array.dtype.kind == "f"})
+    return noise_of(
+        {name: compare(answers[name], array) for name, array in reference.items() if array.dtype.kind == "f"}
+    )
 
 
 def noise_of(drifts: Mapping[str, OutputDrift]) -> OutputNoise:
