@@ -3,7 +3,8 @@
 A table of ten rows raises an error for the tenth index, or answers to it from the end (`x[-1]`). Arithmetic takes
 everything. A length or a number of steps fills the memory, or takes all day. So integers are widened step by step, each
 input upwards and below zero by itself. That goes on while the model answers as it does to the samples, in the time and
-the memory that it takes for them. A model that makes floats of them first is not asked with larger ones than float32
+the memory that it takes for them. Where an error stopped it, the last integer that has an answer is searched for: a
+table of 100 rows is asked up to 99. A model that makes floats of them first is not asked with larger ones than float32
 holds: to it they are large floats, which no sample of floats holds either.
 """
 
@@ -26,9 +27,12 @@ from .stress_values import FLOAT_BITS, SAMPLED, IntegerRange, describe_ranges, d
 STEPS = (FIRST_BITS, 6, 10, 15, 20, 26, 31, 36, 44, 53, 62)  # bits; what has 32 and 64 bits ends beside one
 MOST_TRIES, _MOST_S = 60, 120.0  # one try more may begin while both last
 _SLOWER, _NOTICED_S = 4.0, 0.2  # times the usual, and beyond it, in seconds: the integers count steps
+_EXACT_BITS = 20  # the end of a table of more rows is left at a power of two
 _MORE_BYTES = 128 << 20  # that one call may need beyond all before it: the next integers are up to 64 times as large
 
+_SIDES = ("below", "above")
 Ranges: TypeAlias = Mapping[str, IntegerRange]
+_RangesKey: TypeAlias = tuple[tuple[str, IntegerRange], ...]
 _End: TypeAlias = tuple[str, str]  # an input, and "above" or "below"
 # Calls the model with a probe's integers, those of the named inputs rounded as float32 does. Each call is made when its
 # answer is wanted, and raises TransloadError where there is none.
@@ -46,7 +50,8 @@ def peak_bytes() -> int:
 
 class IntegerRangeSearch:
     """Search for the integers that one model answers to.
-    `usual` are its answers to the samples at the same batch. `levels` are then the probes on the way to the widest
+    `usual` are its answers to the samples at the same batch. `tables`: how many rows its weights have, which are tried
+    first where an index ends. `levels` are then the probes on the way to the widest
     range, with the model's answers."""
 
     def __init__(
@@ -57,6 +62,7 @@ class IntegerRangeSearch:
         ask: AskIntegers,
         *,
         tries: int = MOST_TRIES,
+        tables: Iterable[int] = (),
         clock: Callable[[], float] = time.monotonic,
         peak: Callable[[], int] = peak_bytes,
     ) -> None:
@@ -65,21 +71,24 @@ class IntegerRangeSearch:
         self._clock, self._until = clock, clock() + _MOST_S
         self._peak, self._held = peak, peak()
         self._call_s: float | None = None
-        self._answered: dict[tuple[tuple[str, IntegerRange], ...], Series | None] = {}
+        self._answered: dict[_RangesKey, Series | None] = {}
         self._stopped: dict[_End, int] = {}
+        self._errors: set[_RangesKey] = set()
+        self._ended_by_error: set[tuple[_End, int]] = set()
+        self._tables = sorted(set(tables))
         self.levels: list[tuple[Probe, Series]] = []
 
     def find_widest(self) -> dict[str, IntegerRange]:
         """Return how far each input goes, all of them at once, and fill `levels`."""
         own: Ranges = dict.fromkeys(self._limits, SAMPLED)
-        rising = [(name, side) for name in own for side in IntegerRange._fields]
+        rising = [(name, side) for name in own for side in _SIDES]
         for bits in STEPS:
             before = own
             own, rising = self._raise(own, rising, bits)
             if _most_bits(before) <= FLOAT_BITS < _most_bits(own):
                 own, rising = self._without_floats(before, own, rising)
             self._keep_level(before, own)
-        before, own = own, self._refine(own)
+        before, own = own, self._refine_values(self._refine(own))
         self._keep_level(before, own)
         return dict(own)
 
@@ -88,7 +97,9 @@ class IntegerRangeSearch:
         if self._has_answer(own, trial := self._widen(own, rising, bits)):
             return trial, rising
         alone = [end for end in rising if self._has_answer(own, self._widen(own, [end], bits))]
-        self._stopped |= {end: bits for end in rising if end not in alone}
+        stopped = [end for end in rising if end not in alone]
+        self._stopped |= dict.fromkeys(stopped, bits)
+        self._ended_by_error |= {(end, bits) for end in stopped if self._is_error(self._widen(own, [end], bits))}
         if len(alone) < len(rising) and self._has_answer(own, trial := self._widen(own, alone, bits)):
             return trial, alone
         return own, []
@@ -103,7 +114,42 @@ class IntegerRangeSearch:
                     own, low = trial, middle
                 else:
                     high = middle
+                    self._ended_by_error |= {(end, middle)} if self._is_error(trial) else set()
         return own
+
+    def _refine_values(self, own: Ranges) -> Ranges:
+        """Raise each end that an error stopped to the last integer that has an answer."""
+        for end in self._stopped:
+            bits = _bits(own, end)
+            if bits < _EXACT_BITS and (end, bits + 1) in self._ended_by_error:
+                last = self._last_answered(own, end, 2**bits - 1, 2 ** (bits + 1) - 1)
+                trial = _with_end(own, end, last)
+                own = trial if last > SAMPLED.ends[1] and self._has_answer(own, trial) else own
+        return own
+
+    def _last_answered(self, own: Ranges, end: _End, low: int, high: int) -> int:
+        """Return the last integer with an answer, of which `low` has one and `high` has none."""
+        for rows in self._tables:
+            for value in (rows - 1, rows):
+                if low < value < high:
+                    low, high = (value, high) if self._has_first_answer(_with_end(own, end, value)) else (low, value)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._has_first_answer(_with_end(own, end, middle)) else (low, middle)
+        return low
+
+    def _is_error(self, trial: Ranges) -> bool:
+        return tuple(trial.items()) in self._errors
+
+    def _has_first_answer(self, trial: Ranges) -> bool:
+        """Return whether the first call, which holds the ends, has an answer; False where no try is left."""
+        if not self._may_try():
+            return False
+        try:
+            next(iter(self._ask(Probe(self._batch, reach=trial), ())))
+        except TransloadError:
+            return False
+        return True
 
     def _widen(self, own: Ranges, ends: Sequence[_End], bits: int) -> Ranges:
         """Set each of `ends` to so many bits, or to the end of its dtype."""
@@ -159,6 +205,7 @@ class IntegerRangeSearch:
                 answers = self._affordable_answers(probe)  # the machine may have been busy
         except TransloadError as error:
             self._held = self._peak()
+            self._errors.add(tuple(probe.reach.items()))
             print(f"the model itself does not answer with {integers}: {error.what}")  # for the step's log
             return None
         if not answers:
@@ -190,6 +237,14 @@ class IntegerRangeSearch:
 
 def _most_bits(ranges: Ranges) -> int:
     return max((integer_range.bits for integer_range in ranges.values()), default=0)
+
+
+def _with_end(own: Ranges, end: _End, value: int) -> Ranges:
+    """Set one end to an integer, given without its sign."""
+    name, side = end
+    bits = {side: value.bit_length()}
+    exact = {"most": value} if side == "above" else {"least": -value}
+    return {**own, name: own[name]._replace(**bits, **exact)}
 
 
 def _bits(ranges: Ranges, end: _End) -> int:

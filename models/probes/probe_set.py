@@ -4,8 +4,10 @@
     batches         the first samples at batches 1, 2 and 5, within the bounds      sizes.batches_within
     sizes           every other dynamic axis at a second size and at its least;
                     a batch of 0 where the bounds allow it                          sizes.other_sizes
+    far sizes       large batches; bounds at both ends and between                  far_probes
     masks, blanks   masks that hide all or nothing, floats that are all zero        masks, fill_probes
-    integers        negative and large ones, as far as the model answers            stress_values, integer_range
+    integers        negative and large ones, as far as the model answers, and the
+                    last row of every table                                         stress_values, integer_range
     last bits       the next float, for the reference alone: is it steady?          stress_values.with_other_last_bits
 
 Masks, blanks and integers are asked where the samples are random. The reference is asked first (pipeline/drift/
@@ -88,21 +90,30 @@ class Probe:
 
     def rows(self, data: Dataset, samples: int | None = None) -> Iterator[Array]:
         """Yield the rows of each call: the first samples of `data`, from the start again where there are fewer.
+        There they begin one further, so that a copy which counts samples from the start again is told.
         `samples` is how many the probe sees at least; None leaves that to the probe."""
         wanted = self._samples_wanted(data) if samples is None else samples
         calls = max(1, min(-(-wanted // self.batch), len(data) // self.batch))
         for call in range(calls):
-            yield np.arange(call * self.batch, (call + 1) * self.batch) % len(data)
+            rows = np.arange(call * self.batch, (call + 1) * self.batch)
+            yield (rows + rows // len(data)) % len(data)
 
     def _samples_wanted(self, data: Dataset) -> int:
         if self.fills:
             return FILL_CALLS * self.batch
-        if self.bits > FIRST_BITS:
-            return LEVEL_SAMPLES
         if self.reach:
-            fewest = min(int(data.inputs[name][0].size) for name in self.reach)
-            return max(LEVEL_SAMPLES, -(-FIRST_NUMBERS // max(1, fewest)))
+            fewest = max(1, min(int(data.inputs[name][0].size) for name in self.reach))
+            samples = max(LEVEL_SAMPLES, -(-self._integers_wanted // fewest))
+            return samples if self.bits <= FIRST_BITS or samples <= PROBE_SAMPLES else LEVEL_SAMPLES
         return SIZE_SAMPLES if self.sizes else PROBE_SAMPLES
+
+    @property
+    def _integers_wanted(self) -> int:
+        """How many integers of an input show all that this probe can show: every row of a table, once."""
+        if self.bits <= FIRST_BITS:
+            return FIRST_NUMBERS
+        ends = [reach.ends for reach in self.reach.values() if reach.is_table]
+        return max((most - least + 1 for least, most in ends), default=1)
 
 
 def describe_values(probe: Probe, specs: Sequence[TensorSpec]) -> str:

@@ -6,6 +6,7 @@ the model itself answers: a division that rounds to zero, a number that no longe
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -18,33 +19,50 @@ from .random_inputs import has_telling_name
 
 _TOP, _BOTTOM = 0, 1  # of four integers, one is as large and one as far below zero as the range allows
 FLOAT_BITS = 24  # that float32 holds
+_TABLE_BITS = 21  # of the number of rows that a table has at most
+_GOLDEN = 0.618  # of a range: steps of about this size spread evenly over it
 _SHOWN = 4  # names in a sentence
 
 
 class IntegerRange(NamedTuple):
-    """How large the integers of an input get: from -(2^below - 1) to 2^above - 1, none negative where `below` is 0."""
+    """How large the integers of an input get, in bits: from -(2^below - 1) to 2^above - 1, none negative where `below`
+    is 0. `least` and `most` are the ends themselves where they are known to the last integer, as those of a table."""
 
     below: int
     above: int
+    least: int | None = None
+    most: int | None = None
 
     @property
     def bits(self) -> int:
         """Of the largest, whatever its sign."""
         return max(self.below, self.above)
 
+    @property
+    def is_table(self) -> bool:
+        """Whether it is so small that each integer can be asked, with an end that is known to the last one."""
+        return (self.least is not None or self.most is not None) and self.bits <= _TABLE_BITS
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The least and the largest integer."""
+        least = 1 - 2**self.below if self.least is None else self.least
+        return least, 2**self.above - 1 if self.most is None else self.most
+
     def __str__(self) -> str:
-        if not self.below:
-            return f"up to {_number(self.above)}"
-        if self.below == self.above:
-            return f"within ±{_number(self.above)}"
-        return f"from -{_number(self.below)} to {_number(self.above)}"
+        least, most = self.ends
+        if not least:
+            return f"up to {_number(most)}"
+        if least == -most:
+            return f"within ±{_number(most)}"
+        return f"from -{_number(-least)} to {_number(most)}"
 
 
 SAMPLED = IntegerRange(0, 2)  # of random samples
 
 
-def _number(bits: int) -> str:
-    return str(2**bits - 1) if bits <= 20 else f"2^{bits}"
+def _number(size: int) -> str:
+    return str(size) if size < 1 << 20 else f"2^{size.bit_length()}"
 
 
 def describe_ranges(ranges: Mapping[str, IntegerRange]) -> str:
@@ -123,6 +141,8 @@ def _work_out_integers(like: Array, integer_range: IntegerRange, name: str) -> A
     """Work out integers of the shape and dtype of `like`.
     They are not drawn: the reference and its copies run in several interpreters, and another numpy would draw others.
     """
+    if integer_range.is_table:
+        return _walk(like, *integer_range.ends)
     where = np.arange(like.size, dtype=np.uint64) + (zlib.crc32(name.encode()) << 32)
     kind, choice, low = (_mix(where * 3 + at) for at in range(3))
     kind = kind % 4
@@ -133,7 +153,18 @@ def _work_out_integers(like: Array, integer_range: IntegerRange, name: str) -> A
     top = np.where(bits > 0, 1 << (np.maximum(bits, 1) - 1), 0)
     sizes = (top | (low % np.maximum(top, 1))).astype(np.int64)
     sizes[:2] = (1 << most[:2]) - 1  # the ends themselves, for messages name them: a table of 60 rows has no "up to 63"
-    return np.asarray(np.where(negative, -sizes, sizes).astype(like.dtype).reshape(like.shape))
+    integers = np.clip(np.where(negative, -sizes, sizes), *integer_range.ends)
+    return np.asarray(integers.astype(like.dtype).reshape(like.shape))
+
+
+def _walk(like: Array, least: int, most: int) -> Array:
+    """Step through a range that is known to the last integer, so that each comes once before any comes again.
+    The two ends come first."""
+    between = max(1, most - least - 1)
+    step = next(step for step in range(int(_GOLDEN * between) + 1, 2 * between + 2) if math.gcd(step, between) == 1)
+    steps = (np.arange(like.size, dtype=np.int64) - 2) * step % between + least + 1
+    steps[:2] = (most, least)[: steps.size]
+    return np.asarray(steps.astype(like.dtype).reshape(like.shape))
 
 
 def _near_misses(other: Array, own: Array, integer_range: IntegerRange) -> Array:

@@ -167,7 +167,9 @@ class Check:
         """Return whether the copy owes the probe: a reduced precision is right within the range of its calibration."""
         if not probe.as_sampled:
             return (not probe.reach or self._precision == Precision.FP32) and probe.batch in self._batches
-        return bool(probe.sizes) and all(size in self._copy_bounds(axis) for axis, size in probe.sizes.items())
+        sizes = probe.sizes or {self._signature.batch or "": probe.batch}
+        fits = all(size in self._copy_bounds(axis) for axis, size in sizes.items())
+        return fits and probe not in map(Probe, self._batches)
 
     def _copy_bounds(self, axis: str | None) -> Bounds:
         """Return the sizes of an axis that the copy says it is for."""
@@ -210,8 +212,7 @@ class Check:
         try:
             for rows, reference in zip(calls.rows, calls.answers, strict=True):
                 candidate = session.run(make_feeds(calls.data, rows, self._signature, calls.probe.sizes))
-                differs = structure(candidate, reference)
-                if differs:
+                if differs := structure(candidate, reference):
                     hint = explain(candidate, reference, batched=self._batched)
                     return self.refuse(calls, _sentence(differs, hint))
                 tally.add(candidate, reference, len(rows))
@@ -259,8 +260,7 @@ class Check:
 
     def _pass_with_reason(self, result: CheckResult) -> CheckResult:
         """Turn a fail beyond 32 bits into a pass that tells the difference."""
-        judgement = replace(result.judgement, verdict=PASS)
-        return CheckResult(result.probe, {**result.row, "verdict": PASS}, judgement)
+        return replace(result, row={**result.row, "verdict": PASS}, judgement=replace(result.judgement, verdict=PASS))
 
     def _explain(self, calls: ProbeCalls, tally: _Tally) -> str | None:
         return tally.explain() or self._name_suspects(calls, tally)

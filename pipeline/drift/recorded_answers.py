@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class _ProbeRow(TypedDict):
 
     batch: int
     sizes: Mapping[str, int]
-    reach: Mapping[str, Sequence[int]]
+    reach: Mapping[str, Sequence[Any]]  # IntegerRange, field by field
     fills: Mapping[str, str]
 
 
@@ -97,8 +97,8 @@ def _probe(row: _ProbeRow) -> Probe:
     return Probe(row["batch"], row["sizes"], _ranges(row["reach"]), fills)
 
 
-def _ranges(rows: Mapping[str, Sequence[int]]) -> dict[str, IntegerRange]:
-    return {name: IntegerRange(*bits) for name, bits in rows.items()}
+def _ranges(rows: Mapping[str, Sequence[Any]]) -> dict[str, IntegerRange]:
+    return {name: IntegerRange(*fields) for name, fields in rows.items()}
 
 
 def write_calls(path: Path, series: Sequence[Series]) -> None:

@@ -9,6 +9,8 @@ answer    inputs {model, data}   -> answers.npz, probes.npz, record.json; {devic
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -20,6 +22,7 @@ from ...models.errors import BadRequest, TransloadError
 from ...models.job import Job
 from ...models.probes.accepted_sizes import suggest_sizes
 from ...models.probes.evidence import Answers, Series
+from ...models.probes.far_probes import FAR_SAMPLES, Room, far_batches, far_sizes_of
 from ...models.probes.feeds import make_feeds, sizes_in, split_into_calls
 from ...models.probes.fill_probes import find_blank_fills, find_mask_fills
 from ...models.probes.integer_range import IntegerRangeSearch
@@ -71,6 +74,7 @@ def answer(job: Job) -> Mapping[str, Any]:
         if options.random:
             probing.ask_fills()
         probing.ask_sizes()
+        probing.ask_far_sizes()
         reach = {} if options.tries is None else probing.ask_integers(options.tries)
         device = session.device
         float64 = probing.measure_float64()
@@ -92,17 +96,22 @@ class _ReferenceProbing:
     refused: dict[str, dict[int, str]] = field(default_factory=dict)
     constant: dict[str, list[int]] = field(default_factory=dict)
     noise: dict[Cause, OutputNoise] = field(default_factory=dict)
+    batches: tuple[int, ...] = ()  # the usual ones
+    call_s: float = math.inf  # of a call at the largest of them
 
     def ask_batches(self, batches: Sequence[int]) -> None:
         """Ask at each batch size, all other axes as the data has them."""
-        largest = max(batches)
+        self.batches = tuple(batches)
         for batch in batches:
             probe = Probe(batch)
+            samples = PROBE_SAMPLES if batch == self._largest else SIZE_SAMPLES
+            start = time.monotonic()
             try:
-                samples = PROBE_SAMPLES if batch == largest else SIZE_SAMPLES
                 self.series[probe.key] = self._ask(probe, probe.rows(self.data, samples))
             except TransloadError as error:
                 raise self._no_answer(probe, error) from error
+            if batch == self._largest:
+                self.call_s = (time.monotonic() - start) / len(self.series[probe.key])
 
     def _no_answer(self, probe: Probe, error: TransloadError) -> BadRequest:
         signature = self.session.signature
@@ -215,7 +224,44 @@ class _ReferenceProbing:
         if signature.batch in empty_axes(signature.inputs):
             self._ask_size(batch, signature.batch, 0, own)
 
-    def _ask_size(self, batch: int, axis: str, size: int, own: Mapping[str, int]) -> bool:
+    def ask_far_sizes(self) -> None:
+        """Ask large batches, and every other axis at the ends of its bounds and between, as far as there is room."""
+        signature = self.session.signature
+        own = sizes_in(self.data, signature)
+        batch = {} if signature.batch is None else {signature.batch: self._largest}
+        room = Room(signature.inputs, {**own, **batch}, self.call_s)
+        for alternatives in far_batches(signature.inputs, self.batches):
+            any(self._ask_far_batch(room, size) for size in alternatives)
+        for axis in (axis for axis, size in own.items() if size):
+            for alternatives in far_sizes_of(signature.inputs, axis, own[axis]):
+                any(self._ask_far_size(room, axis, size, own) for size in alternatives)
+
+    def _ask_far_batch(self, room: Room, size: int) -> bool:
+        """Ask one call of so many samples; return whether there is an answer."""
+        probe = Probe(size)
+        if probe.key in self.series:
+            return True
+        if not room.has({self.session.signature.batch or "": size}):
+            return False
+        try:
+            answers = self._ask(probe, [next(probe.rows(self.data))])
+        except TransloadError as error:
+            print(f"the model itself does not answer at batch {size}: {error.what}")  # for the step's log
+            return False
+        if self._varies(answers) and all(map(_is_filled, answers)):
+            self.series[probe.key] = answers
+        return True
+
+    def _ask_far_size(self, room: Room, axis: str, size: int, own: Mapping[str, int]) -> bool:
+        """Ask with `axis` at `size` where there is room; return whether that is done, or was before."""
+        if size == own[axis] or any(dict(sizes).get(axis) == size for _, sizes, *_ in self.series):
+            return True
+        if size in self.refused.get(axis, ()):
+            return False
+        few = {} if self.session.signature.batch is None else {self.session.signature.batch: self._few}
+        return room.has({**few, axis: size}) and self._ask_size(self._few, axis, size, own, FAR_SAMPLES)
+
+    def _ask_size(self, batch: int, axis: str, size: int, own: Mapping[str, int], samples: int | None = None) -> bool:
         """Ask with `axis` at `size`; return whether there is an answer that tells something."""
         outputs = self.session.signature.outputs
         reason = ""
@@ -224,7 +270,7 @@ class _ReferenceProbing:
             if probe.key in self.series:
                 return True
             try:
-                answers = self._ask(probe, probe.rows(self.data))
+                answers = self._ask(probe, probe.rows(self.data, samples))
             except TransloadError as error:
                 reason = reason or error.what
                 continue
@@ -237,15 +283,15 @@ class _ReferenceProbing:
                 return True
             self.constant.setdefault(axis, []).append(size)
             return False
-        self.refused.setdefault(axis, {})[size] = reason
+        if samples is None or bounds_within(self.session.signature.inputs, axis).high is not None:
+            self.refused.setdefault(axis, {})[size] = reason
         print(f"the model itself does not answer at {axis}={size}: {reason}")  # for the step's log
         return False
 
     def ask_fills(self) -> None:
         """Ask with masks that hide all or nothing, and with blank samples; few of them, for there are several fills."""
         inputs = self.session.signature.inputs
-        few = min((batch for batch, *_ in self.series if batch > 1), default=self._largest)
-        usual = self.series[Probe(few).key]
+        few, usual = self._few, self.series[Probe(self._few).key]
         answered = find_mask_fills(mask_inputs(inputs), few, usual, self._with_values)
         self.series |= {probe.key: answers for probe, answers in answered}
         answered = find_blank_fills(blank_inputs(inputs), few, usual, self._with_values)
@@ -255,7 +301,8 @@ class _ReferenceProbing:
         """Ask with other integers than random samples hold; return how large they may be, by input."""
         usual = self.series[Probe(self._largest).key]
         inputs = self.session.signature.inputs
-        search = IntegerRangeSearch(inputs, self._largest, usual, self._with_values, tries=tries)
+        tables: Sequence[int] = getattr(self.session, "table_rows", ())
+        search = IntegerRangeSearch(inputs, self._largest, usual, self._with_values, tries=tries, tables=tables)
         widest = search.find_widest()
         self.series |= {probe.key: answers for probe, answers in search.levels}
         return widest
@@ -265,9 +312,14 @@ class _ReferenceProbing:
         return self._answers(probe, probe.rows(data), data)
 
     @property
+    def _few(self) -> int:
+        """The smallest of the usual batches that holds several samples, where there is one."""
+        return min((batch for batch in self.batches if batch > 1), default=self._largest)
+
+    @property
     def _largest(self) -> int:
-        """The largest batch that was asked."""
-        return max(batch for batch, *_ in self.series)
+        """The largest of the usual batches."""
+        return max(self.batches)
 
     def _varies(self, calls: Iterable[Answers]) -> bool:
         """Return whether answers differ between samples: else any constant agrees with them."""

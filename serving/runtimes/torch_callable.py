@@ -73,6 +73,12 @@ class TorchSession(CheckedSession):
             widen_module(self._module)
         self._wide = True
 
+    @property
+    def table_rows(self) -> tuple[int, ...]:
+        """How many rows each of the module's matrices has: an embedding is one of them."""
+        parameters: Callable[[], Iterable[torch.Tensor]] = getattr(self._module, "parameters", tuple)
+        return tuple({len(weight) for weight in parameters() if weight.ndim == 2})
+
     def _answer(self, values: Sequence[Array]) -> list[Array]:
         torch = self._torch
         # A copy, always: a module may write into its input, and PyTorch takes neither read-only nor reversed arrays.

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from transload.models.dataset import Dataset
 from transload.models.errors import SessionLost
 from transload.models.probes.integer_range import IntegerRangeSearch, peak_bytes
 from transload.models.probes.probe_set import Probe
@@ -74,3 +76,39 @@ def test_a_search_in_a_slow_model_ends_after_two_minutes() -> None:
 
     search = IntegerRangeSearch((parse_input("x=int64[batch]"),), 5, [{"y": np.zeros(5)}], ask, clock=lambda: now[0])
     assert search.find_widest() == {"x": IntegerRange(10, 10)}
+
+
+def search_of_table(rows: int, tables: tuple[int, ...], *, from_the_end: bool) -> tuple[IntegerRangeSearch, list[int]]:
+    """Return a search in a model that looks up `rows` rows, and the largest integer of each call."""
+    data, calls = Dataset({"ids": np.random.default_rng(0).integers(0, 4, (20, 5))}), list[int]()
+
+    def ask(probe: Probe, _: Sequence[str] = ()) -> Iterator[dict[str, Array]]:
+        filled = probe.of(data)
+        for chosen in probe.rows(filled):
+            ids = filled.inputs["ids"][chosen]
+            calls.append(int(ids.max()))
+            if ids.max() >= rows or ids.min() < (-rows if from_the_end else 0):
+                raise SessionLost("index out of range in self", fix="")
+            yield {"y": np.zeros(5)}
+
+    inputs = (parse_input("ids=int64[batch,5]"),)
+    return IntegerRangeSearch(inputs, 5, [{"y": np.zeros(5)}], ask, tables=tables), calls
+
+
+@pytest.mark.parametrize("rows", [5, 6, 64, 65, 100, 1000, 30522])
+@pytest.mark.parametrize("known", [False, True])
+def test_a_table_is_asked_up_to_its_last_row(rows: int, known: bool) -> None:
+    search, calls = search_of_table(rows, (768, rows, 2) if known else (), from_the_end=False)
+    (ids,) = search.find_widest().values()
+    assert ids.ends == (0, rows - 1)
+    assert rows - 1 in calls
+    assert len(calls) < 30
+    probe, answers = search.levels[-1]
+    assert probe.reach == {"ids": ids}
+    assert len(answers) == {65: 3, 100: 4}.get(rows, len(answers)), "as many samples as hold every row, up to 20"
+
+
+def test_a_table_that_counts_from_the_end_is_asked_to_both_ends() -> None:
+    search, _ = search_of_table(100, (), from_the_end=True)
+    (ids,) = search.find_widest().values()
+    assert (ids.ends, str(ids)) == ((-100, 99), "from -100 to 99")

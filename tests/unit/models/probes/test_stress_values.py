@@ -43,3 +43,19 @@ def test_masks_and_bytes_hold_what_they_can_already() -> None:
         "x=float32[batch]",
     )
     assert [spec.name for spec in free_integers(tuple(map(parse_input, words)))] == ["ids"]
+
+
+def test_every_row_of_a_table_is_asked_before_one_comes_again() -> None:
+    data = Dataset({"ids": np.zeros((20, 5), np.int64)})
+    for most in (1, 2, 3, 63, 97, 99):
+        ids = with_integers(data, {"ids": IntegerRange(0, most.bit_length(), None, most)}).inputs["ids"].ravel()
+        assert ids[:2].tolist() == [most, 0]
+        assert sorted(ids[: most + 1]) == list(range(most + 1))
+    ids = with_integers(data, {"ids": IntegerRange(7, 7, -100, 99)}).inputs["ids"]
+    assert (ids.min(), ids.max(), len(np.unique(ids))) == (-100, 99, 100)
+
+
+def test_an_end_that_is_known_beside_one_that_is_not_is_kept() -> None:
+    data = Dataset({"x": np.zeros((200,), np.int64)})
+    wide = with_integers(data, {"x": IntegerRange(7, 40, least=-100)}).inputs["x"]
+    assert (wide.min(), wide.max()) == (-100, 2**40 - 1)

@@ -92,13 +92,15 @@ def test_a_right_copy_says_at_which_sizes_it_was_seen(held: Callable[..., Held])
     pair = held(SEQUENCE)
     asked = pair.recorded(mean)
     found = pair.copied(mean)
-    assert found["reason"] == "agrees to the last bit at batches 1, 2, 5 and tokens 5, 4, 1"
-    assert (found["status"], found["batches"], found["sizes"]) == ("verified", [1, 2, 5], {"tokens": [5, 4, 1]})
+    assert found["reason"] == "agrees to the last bit at batches 1, 2, 5, 65 and tokens 5, 4, 1, 65"
+    assert (found["status"], found["batches"]) == ("verified", [1, 2, 5, 65])
+    assert found["sizes"] == {"tokens": [5, 4, 1, 65]}
     assert read_record(pair.folder).probes == (
-        Probe(1), Probe(2), Probe(5), Probe(5, {"tokens": 4}), Probe(5, {"tokens": 1}),
+        Probe(1), Probe(2), Probe(5), Probe(5, {"tokens": 4}), Probe(5, {"tokens": 1}), Probe(65),
+        Probe(2, {"tokens": 65}),
     )  # fmt: skip
     sizes = {(call["batch"], call["tokens"]) for call in pair.copy.calls}
-    assert sizes == {(1, 5), (2, 5), (5, 5), (5, 4), (5, 1)}
+    assert sizes == {(1, 5), (2, 5), (5, 5), (5, 4), (5, 1), (65, 5), (2, 65)}
     samples = read_dataset(pair.folder / "test.npz").inputs["x"]
     rounded = [np.isin(feeds["x"].astype(np.float16), samples.astype(np.float16)) for feeds in asked.fed]
     assert all(each.all() for each in rounded), "no value was made up, but for last bits"
@@ -108,8 +110,8 @@ def test_what_may_be_empty_is_asked_empty(held: Callable[..., Held]) -> None:
     pair = held("x=float32[batch,tokens=0..,4]")
     pair.recorded(lambda feeds: feeds["x"].sum(1))
     found = pair.copied(lambda feeds: feeds["x"].sum(1))
-    assert (found["status"], found["sizes"]) == ("verified", {"tokens": [5, 4, 0]})
-    assert found["reason"] == "agrees to the last bit at batches 1, 2, 5 and tokens 5, 4, 0"
+    assert (found["status"], found["sizes"]) == ("verified", {"tokens": [5, 4, 0, 65]})
+    assert found["reason"] == "agrees to the last bit at batches 1, 2, 5, 65 and tokens 5, 4, 0, 65"
     wrong = pair.copied(lambda feeds: feeds["x"].sum(1) + (feeds["x"].shape[1] == 0))
     assert (wrong["status"], wrong["reason"].partition(":")[0]) == ("wrong", "at tokens=0")
     assert wrong["reason"].endswith("; where that size never comes, say so: tokens=1..")
@@ -118,7 +120,7 @@ def test_what_may_be_empty_is_asked_empty(held: Callable[..., Held]) -> None:
 def test_an_answer_that_holds_nothing_is_right_by_its_shape(held: Callable[..., Held]) -> None:
     pair = held("x=float32[batch,tokens=0..,4]")
     pair.recorded(lambda feeds: feeds["x"] * 2)
-    assert pair.copied(lambda feeds: feeds["x"] * 2)["sizes"] == {"tokens": [5, 4, 0]}
+    assert pair.copied(lambda feeds: feeds["x"] * 2)["sizes"] == {"tokens": [5, 4, 0, 65]}
     wrong = pair.copied(lambda feeds: feeds["x"] * 2 if feeds["x"].size else np.zeros((5, 1, 4)))
     assert wrong["reason"].startswith("at tokens=0: output y has the shape [5, 1, 4], the reference's [5, 0, 4]; ")
 
@@ -127,7 +129,7 @@ def test_a_batch_that_may_be_empty_is_asked_empty(held: Callable[..., Held]) -> 
     pair = held("boxes=float32[n=0..,4]")
     pair.recorded(lambda feeds: feeds["boxes"] * 2)
     found = pair.copied(lambda feeds: feeds["boxes"] * 2)
-    assert found["reason"] == "agrees to the last bit at batches 1, 2, 5, 0"
+    assert found["reason"] == "agrees to the last bit at batches 1, 2, 5, 0, 65"
     wrong = pair.copied(lambda feeds: feeds["boxes"] * 2 if len(feeds["boxes"]) else np.zeros((1, 4)))
     assert wrong["reason"].startswith("at n=0: output y has the shape [1, 4], the reference's [0, 4]; ")
 
@@ -163,7 +165,7 @@ def test_a_copy_is_not_asked_at_sizes_that_it_says_it_is_not_for(held: Callable[
     found = pair.copied(mean, signature=bounded)
     assert found["status"] == "verified"
     assert found["reason"] == (
-        "agrees to the last bit at batches 1, 2, 5 and tokens 5, 4 (this copy is for tokens=3.. alone)"
+        "agrees to the last bit at batches 1, 2, 5, 65 and tokens 5, 4, 65 (this copy is for tokens=3.. alone)"
     )
     assert min(call["tokens"] for call in pair.copy.calls) == 4
 
@@ -173,9 +175,9 @@ def test_a_copy_is_not_asked_in_batches_that_it_says_it_is_not_for(held: Callabl
     pair.recorded(mean)
     bounded = Signature((parse_input("x=float32[batch=2..,tokens,4]"),), pair.signature.outputs)
     found = pair.copied(mean, signature=bounded)
-    assert (found["status"], found["batches"]) == ("verified", [2, 5])
+    assert (found["status"], found["batches"]) == ("verified", [2, 5, 65])
     assert found["reason"] == (
-        "agrees to the last bit at batches 2, 5 (this copy is for batch=2.. alone) and tokens 5, 4, 1"
+        "agrees to the last bit at batches 2, 5, 65 (this copy is for batch=2.. alone) and tokens 5, 4, 1, 65"
     )
     assert min(call["batch"] for call in pair.copy.calls) == 2
 
@@ -210,7 +212,7 @@ def test_a_copy_that_dies_at_another_size_is_wrong_there(held: Callable[..., Hel
     pair.recorded(mean)
     found = pair.copied(dies)
     assert (found["reason"], found["sizes"]) == ("at tokens=4: tflite gave no answer", {"tokens": [5]})
-    assert found["batches"] == [1, 2]
+    assert found["batches"] == [1, 65]
 
 
 def test_of_one_batch_the_worst_size_is_the_row(held: Callable[..., Held]) -> None:
@@ -218,18 +220,18 @@ def test_of_one_batch_the_worst_size_is_the_row(held: Callable[..., Held]) -> No
     pair.recorded(mean)
     facts = pair.copied(lambda feeds: np.sum(feeds["x"], 1) / 5, jobs.validate)
     assert [(row["batch"], row["verdict"]) for row in facts["rows"]] == [
-        (12, "pass"), (1, "pass"), (2, "pass"), (5, "fail"),
+        (12, "pass"), (1, "pass"), (2, "fail"), (5, "fail"), (65, "pass"),
     ]  # fmt: skip
     assert facts["reason"].startswith("at tokens=4: ")
     good = pair.copied(mean, jobs.validate)
-    assert [(row["batch"], row["samples"]) for row in good["rows"]] == [(12, 12), (1, 10), (2, 10), (5, 10)]
+    assert [(row["batch"], row["samples"]) for row in good["rows"]] == [(12, 12), (1, 10), (2, 10), (5, 10), (65, 12)]
 
 
 def test_bounds_are_kept_in_every_call(held: Callable[..., Held]) -> None:
     pair = held("x=float32[batch=4..6,tokens=2..9,4]")
     assert {call["batch"] for call in pair.recorded(mean).calls} == {4, 5, 6}
     found = pair.copied(lambda feeds: mean(feeds) * (2 if feeds["x"].shape[1] == 1 else 1))
-    assert found["reason"] == "agrees to the last bit at batches 4, 5 and tokens 5, 4, 2"
+    assert found["reason"] == "agrees to the last bit at batches 4, 5, 6 and tokens 5, 4, 2, 9, 8, 6, 3"
     assert found["status"] == "verified"
 
 
@@ -247,18 +249,19 @@ def test_what_the_reference_refuses_is_its_own_limit_and_another_size_is_taken(h
     pair.recorded(refuses(1, 2, 3, 4))
     found = pair.copied(mean)
     assert found["reason"] == (
-        "agrees to the last bit at batches 1, 2, 5 and tokens 5, 6 (the model itself does not answer at 4, 2, 1)"
+        "agrees to the last bit at batches 1, 2, 5, 65 and tokens 5, 6, 65 "
+        "(the model itself does not answer at 4, 2, 1)"
     )
     assert pair.facts["refused"]["tokens"][4] == "torch gave no answer: a kernel of 7"
 
 
 def test_an_axis_that_was_seen_at_one_size_alone_is_not_verified(held: Callable[..., Held]) -> None:
     pair = held(SEQUENCE)
-    pair.recorded(refuses(*range(5), *range(6, 20)))
+    pair.recorded(refuses(*range(5), *range(6, 70)))
     found = pair.copied(mean)
     assert found["status"] == "unverified"
     assert found["reason"] == (
-        "agrees to the last bit at batches 1, 2, 5 and tokens 5 alone "
+        "agrees to the last bit at batches 1, 2, 5, 65 and tokens 5 alone "
         "(the model itself does not answer at 4, 2, 6, 8, 10, 1); one size of tokens is no evidence that it is dynamic"
         ": write 5 for tokens in --input, or give the bounds within which it answers"
     )
@@ -266,7 +269,7 @@ def test_an_axis_that_was_seen_at_one_size_alone_is_not_verified(held: Callable[
 
 def test_a_wrong_copy_is_wrong_where_an_axis_was_seen_at_one_size_alone_too(held: Callable[..., Held]) -> None:
     pair = held(SEQUENCE)
-    pair.recorded(refuses(*range(5), *range(6, 20)))
+    pair.recorded(refuses(*range(5), *range(6, 70)))
     assert pair.copied(lambda feeds: 2 * mean(feeds))["status"] == "wrong"
 
 
@@ -342,7 +345,7 @@ def test_a_size_at_which_all_answers_are_alike_is_no_evidence_against_the_others
     pair.recorded(softmax)
     found = pair.copied(softmax)
     assert found["status"] == "verified"
-    assert found["reason"].endswith("tokens 5, 4 (at 1 its answers are all alike)")
+    assert found["reason"].endswith("tokens 5, 4, 65 (at 1 its answers are all alike)")
 
 
 def test_a_size_at_which_the_reference_contradicts_its_own_signature_is_passed_over(held: Callable[..., Held]) -> None:
@@ -375,7 +378,7 @@ def test_one_axis_under_two_names_is_varied_under_both(held: Callable[..., Held]
     data = read_dataset(pair.folder / "test.npz").inputs
     write_dataset(pair.folder / "test.npz", Dataset({**data, "mask": data["mask"][:, :5]}))
     pair.recorded(both)
-    assert pair.copied(both)["sizes"] == {"time": [5, 4, 1], "steps": [5, 4, 1]}
+    assert pair.copied(both)["sizes"] == {"time": [5, 4, 1, 65], "steps": [5, 4, 1, 65]}
 
 
 GRAPH = ("nodes=float32[nodes,4]", "edges=int64[2,edges]", "scale=float32[]")
@@ -395,7 +398,7 @@ def test_a_graph_has_no_batch_and_is_asked_one_at_a_time(held: Callable[..., Hel
     assert all(feeds["scale"].shape == () for feeds in asked.fed)
     found = pair.copied(passes)
     assert found["reason"] == (
-        "agrees to the last bit at nodes 5, 4 (the model itself does not answer at 1) and edges 7, 5, 1"
+        "agrees to the last bit at nodes 5, 4, 65 (the model itself does not answer at 1) and edges 7, 5, 1, 65"
     )
     assert (found["status"], found["batches"]) == ("verified", [1])
     wrong = pair.copied(lambda feeds: passes({**feeds, "edges": feeds["edges"][:, :5]}))
@@ -423,7 +426,8 @@ def test_without_a_batch_answers_vary_between_calls_and_not_within_one(held: Cal
 def test_a_batch_that_is_not_the_first_axis_is_varied_too(held: Callable[..., Held]) -> None:
     pair = held("x=float32[time,batch,4]")
     asked = pair.recorded(lambda feeds: feeds["x"].mean(0))
-    assert {(call["time"], call["batch"]) for call in asked.calls} == {(5, 1), (5, 2), (5, 5), (5, 12), (4, 5), (1, 5)}
+    usual = {(5, 1), (5, 2), (5, 5), (5, 12), (4, 5), (1, 5)}
+    assert {(call["time"], call["batch"]) for call in asked.calls} == {*usual, (5, 65), (65, 2)}
 
 
 def test_a_real_copy_with_a_length_baked_in_is_wrong_at_another(tmp_path: Path) -> None:
@@ -460,6 +464,49 @@ def test_a_real_copy_with_a_length_baked_in_is_wrong_at_another(tmp_path: Path) 
         name: jobs.verify(Job({"artifact": tmp_path / name, "data": tmp_path, "reference": tmp_path}, tmp_path, {}))
         for name in nodes
     }
-    assert found["right"]["reason"] == "agrees to the last bit at batches 1, 2, 5 and tokens 5, 4, 2"
+    assert found["right"]["reason"] == "agrees to the last bit at batches 1, 2, 5, 65 and tokens 5, 4, 2, 9, 8, 6, 3"
     assert found["baked"]["status"] == "wrong"
     assert found["baked"]["reason"].startswith("at tokens=4: output y agrees to ")
+
+
+def test_a_copy_that_is_wrong_only_for_long_or_odd_or_many_is_wrong(held: Callable[..., Held]) -> None:
+    """Each passed while sizes were asked at 5, 4 and 1 and batches at 5 at most."""
+    pair = held("x=float32[batch=1..128,tokens=1..64,4]")
+    asked = pair.recorded(mean)
+    assert max(call["batch"] for call in asked.calls) == 128
+    assert {call["tokens"] for call in asked.calls} == {5, 4, 1, 64, 63, 33, 32, 2}
+
+    def wrong_where(batch: Callable[[int], bool], tokens: Callable[[int], bool]) -> str:
+        def copy(feeds: Feeds) -> Array:
+            samples, length = feeds["x"].shape[:2]
+            return mean(feeds) * (2 if batch(samples) and tokens(length) else 1)
+
+        found = pair.copied(copy)
+        assert found["status"] == "wrong"
+        return str(found["reason"]).partition(":")[0]
+
+    assert wrong_where(lambda _: True, lambda length: length > 60) == "at tokens=64"
+    assert wrong_where(lambda _: True, lambda length: length % 2 == 1 and length > 5) == "at tokens=63"
+    assert wrong_where(lambda _: True, lambda length: length % 8 == 0 and length < 64) == "at tokens=32"
+    assert wrong_where(lambda samples: samples > 64, lambda _: True) == "at batch 128"
+
+
+def test_a_copy_that_gives_the_65th_sample_the_answer_of_the_first_is_wrong(held: Callable[..., Held]) -> None:
+    pair = held(SEQUENCE)
+    pair.recorded(mean)
+    found = pair.copied(lambda feeds: mean(feeds)[np.arange(len(feeds["x"])) % 12])
+    assert (found["status"], found["reason"].partition(":")[0]) == ("wrong", "at batch 65")
+
+
+def test_a_large_batch_that_a_model_refuses_or_that_has_no_room_is_not_asked(held: Callable[..., Held]) -> None:
+    def few(feeds: Feeds) -> Array:
+        if len(feeds["x"]) > 20:
+            raise SessionLost("too many", fix="")
+        return mean(feeds)
+
+    pair = held(SEQUENCE)
+    pair.recorded(few)
+    assert pair.copied(few)["batches"] == [1, 2, 5, 17]
+    pair = held("x=float32[batch,tokens,4000]")
+    pair.recorded(mean)
+    assert pair.copied(mean)["batches"] == [1, 2, 5]

@@ -112,8 +112,8 @@ def test_the_reference_is_recorded_call_by_call(reference: Path, data: Path) -> 
     assert (record.chunk, len(calls), record.signature) == (16, 4, SIGNATURE)
     assert [len(call["y"]) for call in calls] == [16, 16, 16, 2]
     probes = read_calls(reference / "probes.npz")
-    assert [(len(calls), len(calls[0]["y"])) for calls in probes] == [(10, 1), (5, 2), (4, 5)]
-    assert record.probes == (Probe(1), Probe(2), Probe(5))
+    assert [(len(calls), len(calls[0]["y"])) for calls in probes] == [(10, 1), (5, 2), (4, 5), (1, 65)]
+    assert record.probes == (Probe(1), Probe(2), Probe(5), Probe(65))
 
 
 def test_a_right_copy_passes_everywhere(job: Callable[..., Job]) -> None:
@@ -123,13 +123,14 @@ def test_a_right_copy_passes_everywhere(job: Callable[..., Job]) -> None:
         (1, 10, "pass"),
         (2, 10, "pass"),
         (5, 20, "pass"),
+        (65, 50, "pass"),
     ]
     assert (facts["device"], facts["reason"], facts["note"]) == ("cpu", None, None)
     assert jobs.verify(job()) == {
         "status": "verified",
-        "reason": "agrees to the last bit at batches 1, 2, 5",
+        "reason": "agrees to the last bit at batches 1, 2, 5, 65",
         "sqnr_db": None,
-        "batches": [1, 2, 5],
+        "batches": [1, 2, 5, 65],
         "sizes": {},
     }
 
@@ -184,9 +185,9 @@ def test_what_breaks_at_one_batch_only_is_found_there(job: Callable[..., Job], r
     runtimes(dies_at_5)
     found = jobs.verify(asked)
     assert found["reason"] == "at batch 5: onnxruntime gave no answer"
-    assert (found["status"], found["batches"]) == ("wrong", [1, 2])
+    assert (found["status"], found["batches"]) == ("wrong", [1, 2, 65])
     rows = jobs.validate(asked)["rows"]
-    assert [row["verdict"] for row in rows] == ["pass", "pass", "pass", "fail"]
+    assert [row["verdict"] for row in rows] == ["pass", "pass", "pass", "fail", "pass"]
     assert rows[3]["max_abs"] is None
     assert rows[3]["tolerance"] == {"sqnr_db": 60.0, "metric_loss": None}
 
