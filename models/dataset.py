@@ -6,24 +6,24 @@ form is what `--data FILE.npz` takes.
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from .array_file import MADE_BY, map_arrays, release, write_arrays
 from .errors import BadRequest
 from .signature import Array, TensorSpec
 
 TEST, CALIBRATION = "test.npz", "calibration.npz"  # the files of a data folder
 CALIBRATION_SAMPLES = 256  # at most
-MADE_BY = "make it with numpy.savez(FILE, INPUT_NAME=array, labels=array)"
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Samples lie along axis 0 of every array."""
+    """Samples lie along axis 0 of every array.
+    Arrays that were read from a file are mapped: only the samples that are used are ever in memory."""
 
     inputs: Mapping[str, Array]
     labels: Array | None = None
@@ -32,15 +32,29 @@ class Dataset:
         for name, array in self.inputs.items():
             if array.ndim == 0:
                 raise ValueError(f"{name} is a single number: samples lie along the first axis of every array")
-        arrays = [*self.inputs.values(), *([] if self.labels is None else [self.labels])]
-        if len({len(array) for array in arrays}) != 1:
-            raise ValueError(f"arrays of unlike length: {[array.shape for array in arrays]}")
+        lengths = {name: len(array) for name, array in self.inputs.items()}
+        lengths |= {} if self.labels is None else {labels_key(self.inputs): len(self.labels)}
+        if len(set(lengths.values())) > 1:
+            counts = ", ".join(f"{name} {length}" for name, length in lengths.items())
+            raise ValueError(f"its arrays hold different numbers of samples: {counts}")
+        if not self.inputs:
+            raise ValueError("it holds no inputs")
 
     def __len__(self) -> int:
         return len(next(iter(self.inputs.values())))
 
-    def rows(self, start: int, stop: int) -> Dataset:
-        """Return the samples start..stop-1, without a copy."""
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """The inputs, and the labels where there are any, by the names that a file has them under."""
+        labels = {} if self.labels is None else {labels_key(self.inputs): self.labels}
+        return {**self.inputs, **labels}
+
+    def release(self) -> None:
+        """Let go of samples that were read from a file; they are read anew where they are used again."""
+        release(self.arrays.values())
+
+    def rows(self, start: int, stop: int | None) -> Dataset:
+        """Return the samples start..stop-1, without a copy; None is the end."""
         return take(self, slice(start, stop))
 
 
@@ -65,38 +79,18 @@ def labels_key(inputs: Collection[str]) -> str:
 
 def write_dataset(path: Path, data: Dataset) -> None:
     """Write `data` to an .npz file."""
-    labels = {} if data.labels is None else {labels_key(data.inputs): data.labels}
-    write_arrays(path, {**data.inputs, **labels})
+    write_arrays(path, data.arrays)
 
 
-def read_dataset(path: Path, inputs: Sequence[TensorSpec] = ()) -> Dataset:
-    """Read an .npz file. Nothing in it is ever unpickled.
+def read_dataset(path: Path, inputs: Sequence[TensorSpec] = (), scratch: Path | None = None) -> Dataset:
+    """Read an .npz file. Its arrays are mapped, and nothing in it is ever unpickled.
 
-    `inputs` are those of the model that it is for: an array with the name of one is that input, and no label.
+    `inputs` are those of the model that it is for: an array with the name of one is that input, and no label. `scratch`
+    is where a compressed file is unpacked.
     Raises BadRequest where it is no such file."""
-    arrays = read_arrays(path)
+    arrays = map_arrays(path, scratch)
     labels = arrays.pop(labels_key([spec.name for spec in inputs]), None)
     try:
         return Dataset(arrays, labels)
-    except (ValueError, StopIteration) as error:
-        raise BadRequest(f"{path}: {error or 'it is empty'}", fix=MADE_BY) from error
-
-
-def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write arrays by name, as numpy.savez does, which takes no array with the name "file"."""
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
-
-
-def read_arrays(path: Path) -> dict[str, Array]:
-    """Read the arrays of an .npz file by name. Raises BadRequest where it is no such file."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except FileNotFoundError as error:
-        raise BadRequest(f"no such file: {path}", fix="check the path") from error
-    except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        why = "it holds pickled objects" if "allow_pickle" in str(error) else str(error)
-        raise BadRequest(f"{path} is not an .npz file of plain arrays: {why}", fix=MADE_BY) from error
+    except (ValueError, TypeError) as error:
+        raise BadRequest(f"{path}: {error}", fix=MADE_BY) from error

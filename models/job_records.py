@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from .data_sources.source_options import ImageOptions, TableOptions
 from .job import Facts, JsonRecord
 from .signature import Signature, TensorSpec
 from .sources import CodeRef
@@ -97,11 +98,16 @@ class RandomSamplesOptions(JsonRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FileSamplesOptions(RandomSamplesOptions):
-    """A user's .npz file of samples for a model."""
+class SourceSamplesOptions(RandomSamplesOptions):
+    """A user's samples for a model (models/data_sources/data_argument.py)."""
 
-    path: str  # absolute
-    sha256: str
+    kind: str  # a DataKind
+    place: str  # an absolute path, or a reference to code
+    sha256: str = ""  # of the file; code has none
+    root: str | None = None  # the folder that code imports from
+    samples: int | None = None  # the first of them, at most
+    images: ImageOptions = field(default_factory=ImageOptions)
+    table: TableOptions = field(default_factory=TableOptions)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,7 +85,8 @@ def convert(
     `settings`: the arguments of a class or a function, {"depth": 50}; `weights_key`: the model's part of a file of
     weights. `inputs`: its inputs, as "image=float32[batch,3,224,224]". `trust`: it may do more than compute.
     `flex`: operators that TFLite lacks may be TensorFlow's, for a runtime with its Flex delegate.
-    `data`: an .npz file of inputs by name; without it a recipe's own data, else random samples.
+    `data`: FILE.npz, a folder of images, FILE.csv, FILE.parquet or FILE.py:NAME (docs/data.md); without it a recipe's
+    own data, else random samples.
 
     The first route that verifies is taken, and no other is tried beside it (`run` does that). A target that could not
     be made has a row with `path` None. The smallest piece at which it fails is searched for `search_seconds`.
@@ -143,7 +144,7 @@ def _convert_requests(
     # Without a cross-check: the other routes took three quarters of the time.
     section = {"targets": targets, "cross_check": False, "flex": flex, "search_seconds": search}
     request = read_request(None, {"model": model, "convert": section, "device": device})
-    return request, ModelRequest(model["recipe"], _specs(inputs), _path(data))
+    return request, ModelRequest(model["recipe"], _specs(inputs), _text(data))
 
 
 def validate(
@@ -174,7 +175,7 @@ def validate(
     section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
     checks = {"runtimes": runtimes, "batches": batches}
     request = read_request(None, {"model": section, "validate": checks, "device": device})
-    model = ModelRequest(against, _specs(inputs), _path(data))
+    model = ModelRequest(against, _specs(inputs), _text(data))
     return validate_command.validate(request, str(candidate), model, _local(store, jobs, runs), Progress(quiet=quiet))
 
 
@@ -217,7 +218,7 @@ def bench(
         Progress(quiet=quiet),
         against=ModelRequest(against, _specs(inputs)) if against else None,
         inputs=_specs(inputs),
-        data=_path(data),
+        data=_text(data),
     )
 
 
@@ -237,6 +238,10 @@ def _model_section(
 
 def _specs(inputs: Sequence[str | TensorSpec]) -> tuple[TensorSpec, ...]:
     return tuple(spec if isinstance(spec, TensorSpec) else parse_input(spec) for spec in inputs)
+
+
+def _text(data: _Path | None) -> str | None:
+    return None if data is None else str(data)
 
 
 def _path(path: _Path | None) -> Path | None:

@@ -41,6 +41,10 @@ class Context:
         """Return the limits of a user's code that makes a model and answers a few calls."""
         return replace(self.convert_limits(), seconds=self.request.model.seconds)
 
+    def data_limits(self) -> Limits:
+        """Return the limits of reading samples: an hour, as there may be very many."""
+        return replace(self.limits(), seconds=3600.0)
+
     def training_limits(self, *, loopback: bool) -> Limits:
         """Return the limits of a training: a week, and all cores."""
         return replace(self.limits(device=self.device, loopback=loopback), seconds=7 * 86400.0, threads=cores())

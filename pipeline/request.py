@@ -143,6 +143,7 @@ class RunRequest(_Section):
     bench: BenchSection = BenchSection()
     gate: GateSection = GateSection()
     device: Annotated[str, AfterValidator(_device)] = "auto"
+    data: str | None = None  # samples, as --data names them; None: the recipe's own, else random ones
     # A running TF Serving, HOST:GRPC_PORT[,REST_PORT].
     tfserving_url: Annotated[str, AfterValidator(_tfserving)] | None = None
     tfserving_model: str = "model"  # the name that the model has, or gets, on the server

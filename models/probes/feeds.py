@@ -101,6 +101,7 @@ def make_feeds(
             most = max_length(spec, signature.inputs, {**sizes_in(data, signature), **(sizes or {})})
             shortened = np.minimum(values[spec.name], np.asarray(most, spec.dtype))
             values[spec.name] = np.asarray(shortened)  # numpy.minimum of a 0-d array is no array
+    data.release()
     return values
 
 

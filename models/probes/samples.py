@@ -1,4 +1,4 @@
-"""The data of a model that brings none: samples of a user's file, or random ones.
+"""The data of a model that brings none, and for which the user gives none: random samples.
 
 A data folder holds what a recipe's data step writes (models/training/data.py): test.npz and calibration.npz.
 """
@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ..dataset import CALIBRATION, CALIBRATION_SAMPLES, MADE_BY, TEST, Dataset, read_dataset, shuffled, write_dataset
+from ..dataset import CALIBRATION, TEST, Dataset, write_dataset
 from ..errors import BadRequest
 from ..job import Job
-from ..job_records import DataFacts, FileSamplesOptions, RandomSamplesOptions
+from ..job_records import DataFacts, RandomSamplesOptions
 from ..signature import TensorSpec, batch_axis
 from ..store import digest_of
-from .feeds import SAMPLES, check_samples, group_into_calls, sample_specs
+from .feeds import SAMPLES, sample_specs
 from .random_inputs import sample_tensors
 from .sizes import example_sizes
 
@@ -26,29 +26,6 @@ RANDOM_SAMPLES = 64
 LEAST_SAMPLES = 8  # however large a sample is: probes at batches 1, 2 and 5 need several different ones
 MOST_BYTES = 256_000_000  # of the random samples of one split
 _TEST_SEED, _CALIBRATION_SEED = 11, 12
-
-
-def take_samples(job: Job) -> Mapping[str, Any]:
-    """Write a data folder from a user's .npz file: FileSamplesOptions -> DataFacts.
-
-    All samples are the test set; up to 256 of them, in shuffled order, calibrate int8. feeds.py says what a file holds
-    for each input.
-    Raises BadRequest where the file is missing, holds no samples, or does not fit the signature."""
-    options = FileSamplesOptions.from_json(job.options)
-    path, signature = Path(options.path), options.signature
-    check_file(path, options.sha256)
-    try:
-        data = read_dataset(path, signature.inputs)
-    except (MemoryError, OverflowError) as error:
-        raise BadRequest(f"{path} says that it holds more than this machine can", fix=MADE_BY) from error
-    if not len(data):
-        raise BadRequest(f"{path} holds no samples", fix="give at least one; more tell more")
-    data = group_into_calls(signature.inputs, data)
-    check_samples(signature.inputs, data)
-    write_dataset(job.out / TEST, data)
-    calibration = shuffled(data, _CALIBRATION_SEED).rows(0, CALIBRATION_SAMPLES)
-    write_dataset(job.out / CALIBRATION, calibration)
-    return DataFacts(test=len(data), calibration=len(calibration), labels=data.labels is not None).to_json()
 
 
 def make_samples(job: Job) -> Mapping[str, Any]:

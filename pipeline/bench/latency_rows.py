@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from ...models.dataset import read_arrays, write_arrays
+from ...models.array_file import read_arrays, write_arrays
 from ...models.errors import BadRequest
 from ...models.signature import Array
 from ...serving.runtimes.provider_check import runs_on

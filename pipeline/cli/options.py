@@ -67,7 +67,14 @@ Flex = Annotated[
     bool,
     typer.Option("--flex", help="Where TFLite has no kernel, TensorFlow's: what runs it then needs its Flex delegate."),
 ]
-Data = Annotated[Path | None, typer.Option("--data", metavar="FILE.npz", help="Inputs by name, and labels.")]
+Data = Annotated[
+    str | None,
+    typer.Option(
+        "--data",
+        metavar="DATA",
+        help="Samples: FILE.npz, a folder of images, FILE.csv, FILE.parquet or FILE.py:NAME (docs/data.md).",
+    ),
+]
 Batch = Annotated[Texts, typer.Option("--batch", metavar="SIZES", help="Batch sizes, as in 1,8.")]
 RuntimeNames = Annotated[
     Texts, typer.Option("--runtime", metavar="NAMES", help="Runtimes, as in onnxruntime,tflite ('transload formats').")

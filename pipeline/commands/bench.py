@@ -14,7 +14,7 @@ from ..bench.latency_rows import write_samples
 from ..context import LocalSettings
 from ..intake.loaded_model import LoadedModel
 from ..intake.model_argument import ModelRequest, candidate_request
-from ..intake.run_inputs import load_model, resolve_data
+from ..intake.run_inputs import data_argument, load_model, resolve_data
 from ..progress import Progress
 from ..request import RunRequest
 from ..result.gate import answered
@@ -53,7 +53,7 @@ def bench(
     *,
     against: ModelRequest | None = None,
     inputs: Sequence[TensorSpec] = (),
-    data: Path | None = None,
+    data: str | None = None,
 ) -> BenchResult:
     """Measure every candidate in every wanted runtime that takes it.
     Ratios are relative to the model `against`, else to the first candidate in its first runtime.
@@ -63,6 +63,7 @@ def bench(
         check_candidate(text, request.bench.runtimes)
     context = new_run_context(request, "bench", local, progress)
     with report_disk_full(context.folder), close_workers(context):
+        argument = data_argument(context, data)
         with progress.stage("model"):
             loaded = [load_model(context, candidate_request(text, inputs)) for text in candidates]
             reference = load_model(context, against) if against else None
@@ -70,7 +71,7 @@ def bench(
         for text, candidate in zip(candidates, loaded, strict=True):
             check_operators(text, candidate, request.bench.runtimes)
             check_same_inputs(text, candidate.model.signature, first.model.name, first.model.signature)
-        samples = resolve_data(context, first, data)
+        samples = resolve_data(context, first, argument)
         wanted = _wanted(reference, _by_label(candidates, loaded), request.bench.runtimes)
         with Servers(context) as servers, progress.stage("bench") as stage:
             measured = Bench(context, samples, servers, first.model).measure(wanted)

@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from ...models.dataset import read_arrays, write_arrays
+from ...models.array_file import read_arrays, write_arrays
 from ...models.errors import BadRequest
 from ...models.probes.evidence import Answers, Series
 from ...models.probes.masks import Fill

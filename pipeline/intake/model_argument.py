@@ -54,7 +54,7 @@ class ModelRequest:
 
     text: str
     inputs: tuple[TensorSpec, ...] = ()
-    data: Path | None = None
+    data: str | None = None  # what --data names
 
 
 def kind_of(text: str) -> ModelKind | Format:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+from ...models.data_sources.data_argument import DataArgument, parse_data
 from ...models.errors import BadRequest, OpenFailed, StepFailed
 from ...models.formats import PAYLOAD, Target
-from ...models.job_records import CodeOptions, DataFacts, FileSamplesOptions, RandomSamplesOptions, TrainFacts
+from ...models.job_records import CodeOptions, DataFacts, RandomSamplesOptions, TrainFacts
 from ...models.probes.integer_range import MOST_TRIES
 from ...models.probes.masks import blank_inputs, mask_inputs
 from ...models.probes.sizes import batches_within
 from ...models.probes.stress_values import free_integers
-from ...models.store import Stored, digest_of
+from ...models.store import Stored
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..context import Context
 from ..drift.drift_records import AnswerOptions
@@ -22,11 +22,12 @@ from ..workers.engine import Action, Executor
 from ..workers.fork_server import framework_of
 from ..workers.interpreters import interpreter_of
 from .code_model import describe_recipe, load_code, load_recipe
+from .data_step import require_reader, samples_action
 from .file_model import load_artifact, load_file
 from .loaded_model import LoadedModel, ModelDescription, require_runtime
 from .model_argument import ModelKind, ModelRequest, kind_of
 
-_SAMPLES = "transload.models.probes.samples"
+_RANDOM = "transload.models.probes.samples:make_samples"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,17 +60,17 @@ def resolve_inputs(
     answers the probes of a conversion only, not the full test set. `when_loaded` is called once the model is in the
     store; `during_reference` is entered while the reference answers.
     Raises TransloadError where one of the three cannot be had."""
+    argument = data_argument(context, request.data if request else None)
     loaded = _load_stage(context, request) if request else _train_stage(context)
     if when_loaded:
         when_loaded()
-    data_file = request.data if request else None
     with context.progress.stage("reference") as stage:
         require_runtime(loaded.runtime)
-        data = resolve_data(context, loaded, data_file)
+        data = resolve_data(context, loaded, argument)
         inputs = ModelWithData(model=loaded.model, source=loaded.stored, data=data, start=loaded.start)
         with during_reference(inputs), _file_named(context, loaded, request):
             reference = _answer_reference(context, inputs, loaded.runtime, probes_only=probes_only)
-        kind = "test " if request is None else "" if data_file or loaded.model.metric else "random "
+        kind = "" if argument else "test " if request is None else "" if loaded.model.metric else "random "
         samples = f"{DataFacts.from_json(data.facts).test} {kind}samples"
         stage.note = f"{samples} answered by {loaded.runtime if request else 'PyTorch'}"
     return RunInputs(**vars(inputs), reference=reference)
@@ -90,20 +91,26 @@ def load_model(context: Context, request: ModelRequest) -> LoadedModel:
     return load_file(context, request, kind)
 
 
-def resolve_data(context: Context, loaded: LoadedModel, file: Path | None) -> Stored:
-    """Return the samples of the file, else the recipe's own, else random ones.
-    Raises BadRequest where the file does not fit the model."""
-    signature = loaded.model.signature
-    if file is None and loaded.model.metric:
+def data_argument(context: Context, text: str | None) -> DataArgument | None:
+    """Return the data that a command names, else that of the pipeline file; None where neither names any.
+    Raises BadRequest where it has no form that is known, ToolMissing where what reads it is not installed."""
+    text = text or context.request.data
+    if text is None:
+        return None
+    argument = parse_data(text, context.request.root)
+    require_reader(argument)
+    return argument
+
+
+def resolve_data(context: Context, loaded: LoadedModel, argument: DataArgument | None) -> Stored:
+    """Return the samples of the argument, else the recipe's own, else random ones.
+    Raises BadRequest where the samples do not fit the model."""
+    if argument is not None:
+        return context.executor.perform(samples_action(context, argument, loaded.model.signature))
+    if loaded.model.metric:
         return _recipe_data(context, loaded.model)
-    if file is None:
-        work, options = "make_samples", RandomSamplesOptions(signature=signature).to_json()
-    elif file.is_file():
-        own = FileSamplesOptions(path=str(file.absolute()), sha256=digest_of(file), signature=signature)
-        work, options = "take_samples", own.to_json()
-    else:
-        raise BadRequest(f"no such file: {file}", fix="check --data; it names an .npz file of inputs by name")
-    return context.executor.perform(Action("data", f"{_SAMPLES}:{work}", options=options, limits=context.limits()))
+    options = RandomSamplesOptions(signature=loaded.model.signature).to_json()
+    return context.executor.perform(Action("data", _RANDOM, options=options, limits=context.limits()))
 
 
 def _recipe_data(context: Context, recipe: ModelDescription) -> Stored:

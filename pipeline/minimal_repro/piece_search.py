@@ -24,8 +24,9 @@ from ...converters.minimal_repro.pt2_pieces import ProgramCutter, ProgramPiece
 from ...converters.minimal_repro.saved_model_pieces import SavedModelCutter, SavedModelPiece
 from ...converters.minimal_repro.tflite_pieces import TfliteCutter, TflitePiece
 from ...converters.minimal_repro.torch_pieces import ModulePiece, ModuleRecorder
+from ...models.array_file import write_arrays
 from ...models.artifact import read_artifact
-from ...models.dataset import Dataset, write_arrays
+from ...models.dataset import Dataset
 from ...models.errors import Refused
 from ...models.exported_program import load_program
 from ...models.job import Job

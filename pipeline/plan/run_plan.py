@@ -149,7 +149,7 @@ class Plan:
     missing: Mapping[str, str]  # what keeps a step from running here, by its name
     targets: tuple[TargetPlan, ...]
     batches: tuple[int, ...] = ()  # of the probes
-    data: Path | None = None  # the file of the probes' samples; None: the recipe's own, else random ones
+    data: str | None = None  # the probes' samples, as --data names them; None: the recipe's own, else random ones
     cross_check: bool = False  # whether other last steps are tried beside the cheapest route that verifies
 
     def routes(self, target: Target) -> tuple[Route, ...]:
@@ -213,7 +213,7 @@ class Plan:
                 for planned in self.targets
             ],
             "cross_check": self.cross_check,
-            "probes": {"batches": self.batches, "data": str(self.data) if self.data else None},
+            "probes": {"batches": self.batches, "data": self.data},
             "dependencies": self.dependencies,
         }
 
@@ -255,9 +255,10 @@ def plan_routes(targets: Sequence[Target], start: Target | None, steps: tuple[St
     return Plan(start, steps, missing, planned)
 
 
-def plan_conversion(request: RunRequest, start: Target | None, data: Path | None = None) -> Plan:
+def plan_conversion(request: RunRequest, start: Target | None, data: str | None = None) -> Plan:
     """Plan what `convert` does: each target by the cheapest route that verifies."""
     plan = plan_routes(request.targets, start, steps_for(request.convert.requested))
+    data = data or request.data
     return replace(plan, batches=request.validate_.batches, data=data, cross_check=request.convert.cross_check)
 
 

@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 # Modules whose distribution has another name; the first that is installed counts.
 _DISTRIBUTIONS = {
+    "PIL": ("pillow",),
     "google.protobuf": ("protobuf",),
     "grpc": ("grpcio",),
     "onnxruntime": ("onnxruntime-gpu", "onnxruntime"),

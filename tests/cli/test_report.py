@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transload.models.dataset import write_arrays
+from transload.models.array_file import write_arrays
 from transload.pipeline.cli import main
 from transload.pipeline.report.html_page import render_html
 from transload.pipeline.report.markdown import render_markdown

@@ -30,7 +30,8 @@ WORDS: dict[tuple[str, ...], str] = {
     (*CONVERT, "--device", "gpu"): "the request: device: unknown device 'gpu'"
     "\n  fix: use auto, cpu, cuda or cuda:N",
     (*CONVERT, "--data", "none.npz"): "no such file: none.npz"
-    "\n  fix: check --data; it names an .npz file of inputs by name",
+    "\n  fix: check --data; it names FILE.npz, a folder of images, FILE.csv, FILE.parquet or FILE.py:NAME "
+    "(docs/data.md)",
     (*CONVERT, "--data", "name.npz"): "the model takes the inputs x, got y"
     "\n  fix: give each input of the model once, by its name",
     (*CONVERT, "--data", "dtype.npz"): "input x=float32[batch,4] got float64[3,4]\n  fix: send x as float32",

@@ -23,13 +23,14 @@ from transload.converters.intake.take_in import (
 )
 from transload.converters.onnx_graph.topological_order import sort_nodes
 from transload.models.artifact import read_artifact
+from transload.models.data_sources.take_samples import take_samples
 from transload.models.dataset import read_dataset
 from transload.models.errors import BadRequest, ToolMissing
 from transload.models.exported_program import operators, save_program
 from transload.models.formats import Format
 from transload.models.job import Job
 from transload.models.probes.random_inputs import sample_tensors
-from transload.models.probes.samples import make_samples, take_samples
+from transload.models.probes.samples import make_samples
 from transload.models.signature import Bounds, Signature, TensorSpec, bounds_of, parse_input
 from transload.models.store import digest_of
 
@@ -495,7 +496,9 @@ def test_samples_of_a_file_are_the_test_set_and_calibrate(tmp_path: Path) -> Non
     np.savez(path, x=np.arange(1200, dtype=np.float32).reshape(300, 4), labels=np.arange(300))
     signature = Signature((TensorSpec("x", "float32", ("n", 4)),), (TensorSpec("y", "float32", ("n",)),)).to_json()
     (tmp_path / "out").mkdir()
-    job = Job({}, tmp_path / "out", {"path": str(path), "sha256": digest_of(path), "signature": signature})
+    job = Job(
+        {}, tmp_path / "out", {"kind": "arrays", "place": str(path), "sha256": digest_of(path), "signature": signature}
+    )
     assert take_samples(job) == {"test": 300, "calibration": 256, "labels": True}
     test, calibration = (read_dataset(tmp_path / "out" / f"{name}.npz") for name in ("test", "calibration"))
     np.testing.assert_array_equal(test.labels, np.arange(300))
@@ -514,7 +517,9 @@ def test_an_input_may_be_called_labels(labelled: bool, tmp_path: Path) -> None:
     specs = tuple(parse_input(text) for text in ("coords=float32[n,4]", "labels=int64[n]"))
     signature = Signature(specs, (TensorSpec("y", "float32", ("n",)),)).to_json()
     (tmp_path / "out").mkdir()
-    job = Job({}, tmp_path / "out", {"path": str(path), "sha256": digest_of(path), "signature": signature})
+    job = Job(
+        {}, tmp_path / "out", {"kind": "arrays", "place": str(path), "sha256": digest_of(path), "signature": signature}
+    )
     assert take_samples(job)["labels"] is labelled
     for name in ("test", "calibration"):
         data = read_dataset(tmp_path / "out" / f"{name}.npz", specs)
@@ -526,4 +531,10 @@ def test_a_file_that_changed_after_the_command_began_is_not_read(tmp_path: Path)
     path = tmp_path / "d.npz"
     np.savez(path, x=np.ones(3))
     with pytest.raises(BadRequest, match="has changed since this command began"):
-        take_samples(Job({}, tmp_path, {"path": str(path), "sha256": "0" * 64, "signature": SIGNATURE.to_json()}))
+        take_samples(
+            Job(
+                {},
+                tmp_path,
+                {"kind": "arrays", "place": str(path), "sha256": "0" * 64, "signature": SIGNATURE.to_json()},
+            )
+        )

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from transload.models.data_sources.take_samples import take_samples
 from transload.models.dataset import Dataset, read_dataset
 from transload.models.errors import BadRequest
 from transload.models.job import Job
 from transload.models.probes.feeds import check_samples, group_into_calls, make_feeds, sizes_in, split_into_calls
-from transload.models.probes.samples import make_samples, take_samples
+from transload.models.probes.samples import make_samples
 from transload.models.signature import Signature, check_feeds, parse_input
 from transload.models.store import digest_of
 
@@ -158,6 +159,11 @@ def test_random_samples_fit_every_kind_of_model(
 def test_a_users_samples_are_kept_as_calls(tmp_path: Path) -> None:
     np.savez(tmp_path / "d.npz", x=counted(10, 3), labels=np.arange(10))
     path = tmp_path / "d.npz"
-    options = {"path": str(path), "sha256": digest_of(path), "signature": signature("x=float32[4,3]").to_json()}
+    options = {
+        "kind": "arrays",
+        "place": str(path),
+        "sha256": digest_of(path),
+        "signature": signature("x=float32[4,3]").to_json(),
+    }
     assert take_samples(Job({}, tmp_path, options)) == {"test": 2, "calibration": 2, "labels": True}
     assert read_dataset(tmp_path / "test.npz").inputs["x"].shape == (2, 4, 3)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transload.models.dataset import write_arrays
+from transload.models.array_file import write_arrays
 from transload.models.errors import BadRequest
 from transload.pipeline.bench.latency_rows import About, failed_row, latency_rows, read_samples, write_samples
 from transload.pipeline.bench.rounds import Series

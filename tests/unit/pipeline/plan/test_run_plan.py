@@ -61,7 +61,7 @@ def test_a_run_plans_its_runtimes_too_and_a_conversion_does_not(tmp_path: Path) 
     needs = plan.dependencies
     assert needs["validate.onnx.onnxruntime"] == ("onnx", "data", "reference")
     assert needs["bench.tflite-int8.tflite"][-2:] == ("validate.onnx.onnxruntime", "validate.tflite-int8.tflite")
-    plan = plan_conversion(read_request(None, sections), ONNX, Path("samples.npz"))
+    plan = plan_conversion(read_request(None, sections), ONNX, "samples.npz")
     assert not any(planned.validated_in or planned.measured_in for planned in plan.targets)
     plan.write(tmp_path)
     document = json.loads((tmp_path / "plan.json").read_text())

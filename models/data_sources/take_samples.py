@@ -1,0 +1,91 @@
+"""The step that makes a data folder of a user's samples. Runs in a worker.
+
+A data folder holds what a recipe's data step writes (models/training/data.py): test.npz and calibration.npz. However
+many samples there are, a few megabytes of them are in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..array_file import pieces
+from ..dataset import CALIBRATION, CALIBRATION_SAMPLES, TEST, Dataset, read_dataset, take, write_dataset
+from ..errors import BadRequest
+from ..job import Job
+from ..job_records import DataFacts, SourceSamplesOptions
+from ..probes.feeds import check_samples, group_into_calls
+from ..probes.samples import check_file
+from ..signature import Array, TensorSpec
+from ..sources import CodeRef
+from .code_samples import read_code
+from .data_argument import DataKind, source_digest
+from .image_folder import read_images
+from .sample_writer import Chunk, collect
+from .tables import read_table
+
+_CALIBRATION_SEED = 12
+
+
+def take_samples(job: Job) -> Mapping[str, Any]:
+    """Write a data folder from a user's samples: SourceSamplesOptions -> DataFacts.
+
+    All samples are the test set; up to 256 of them, drawn at random, calibrate int8. feeds.py says what a source holds
+    for each input.
+    Raises BadRequest where the source is missing, holds no samples, or does not fit the signature."""
+    options, scratch = SourceSamplesOptions.from_json(job.options), Path.cwd() / "samples"
+    inputs = options.signature.inputs
+    data = _read(options, inputs, scratch)
+    if not len(data):
+        raise BadRequest(f"{options.place} holds no samples", fix="give at least one; more tell more")
+    data = group_into_calls(inputs, data)
+    check_samples(inputs, data)
+    if data.labels is not None:
+        _check_labels(options.place, data.labels)
+    write_dataset(job.out / TEST, data)
+    calibration = _draw(data)
+    write_dataset(job.out / CALIBRATION, calibration)
+    return DataFacts(test=len(data), calibration=len(calibration), labels=data.labels is not None).to_json()
+
+
+def _read(options: SourceSamplesOptions, inputs: Sequence[TensorSpec], scratch: Path) -> Dataset:
+    kind, path = DataKind(options.kind), Path(options.place)
+    if kind is DataKind.IMAGES and source_digest(kind, options.place) != options.sha256:
+        raise BadRequest(f"{path} has changed since this command began", fix="run again when the folder is finished")
+    if kind in (DataKind.ARRAYS, DataKind.TABLE):
+        check_file(path, options.sha256)
+    if kind is DataKind.ARRAYS:
+        return read_dataset(path, inputs, scratch).rows(0, options.samples or None)
+    return collect(_chunks(kind, options, inputs), scratch, options.place, options.samples)
+
+
+def _chunks(kind: DataKind, options: SourceSamplesOptions, inputs: Sequence[TensorSpec]) -> Iterator[Chunk]:
+    if kind is DataKind.IMAGES:
+        return read_images(Path(options.place), inputs, options.images)
+    if kind is DataKind.TABLE:
+        return read_table(Path(options.place), inputs, options.table)
+    return read_code(CodeRef(options.place, options.root), inputs)
+
+
+def _check_labels(place: str, labels: Array) -> None:
+    """Raise BadRequest where a label is NaN or infinite, which no metric can count."""
+    if labels.dtype.kind != "f":
+        return
+    start = 0
+    for piece in pieces(labels):
+        finite = np.isfinite(piece).reshape(len(piece), -1).all(axis=1)
+        if not finite.all():
+            sample = start + int(np.argmin(finite)) + 1
+            raise BadRequest(
+                f"{place}: the label of sample {sample} is no finite number", fix="mend it, or leave it out"
+            )
+        start += len(piece)
+
+
+def _draw(data: Dataset) -> Dataset:
+    """Return up to 256 samples in an order that depends on the seed alone. Only they are read."""
+    count = min(len(data), CALIBRATION_SAMPLES)
+    return take(data, np.random.default_rng(_CALIBRATION_SEED).choice(len(data), count, replace=False))

@@ -1,0 +1,87 @@
+"""The data folder of a user's samples: whatever they come from, checked against the signature."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from transload.models.data_sources.data_argument import DataKind, source_digest
+from transload.models.data_sources.take_samples import take_samples
+from transload.models.dataset import Dataset, read_dataset
+from transload.models.errors import BadRequest
+from transload.models.job import Job
+from transload.models.signature import Signature, parse_input
+
+X = (parse_input("x=float32[batch,3]"),)
+ROWS = np.arange(900, dtype=np.float32).reshape(300, 3)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def take(path: Path, kind: DataKind = DataKind.ARRAYS, **options: Any) -> tuple[Dataset, Dataset]:
+    out = path.parent / "out"
+    out.mkdir()
+    options = {"signature": Signature(X, X).to_json(), **options}
+    place = {"kind": kind, "place": str(path), "sha256": source_digest(kind, str(path))}
+    facts = take_samples(Job({}, out, {**options, **place}))
+    test, calibration = (read_dataset(out / name, X) for name in ("test.npz", "calibration.npz"))
+    assert facts == {"test": len(test), "calibration": len(calibration), "labels": test.labels is not None}
+    return test, calibration
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_all_samples_are_the_test_set_and_some_calibrate(save: Any, tmp_path: Path) -> None:
+    save(tmp_path / "d.npz", x=ROWS, labels=np.arange(300))
+    test, calibration = take(tmp_path / "d.npz")
+    np.testing.assert_array_equal(test.inputs["x"], ROWS)
+    assert calibration.labels is not None
+    assert len(set(calibration.labels)) == 256
+    np.testing.assert_array_equal(calibration.inputs["x"][:, 0], calibration.labels * 3)
+
+
+def test_the_first_samples_may_be_all_that_is_taken(tmp_path: Path) -> None:
+    np.savez(tmp_path / "d.npz", x=ROWS)
+    assert len(take(tmp_path / "d.npz", samples=7)[0]) == 7
+
+
+def test_a_table_becomes_a_data_folder(tmp_path: Path) -> None:
+    np.savetxt(tmp_path / "d.csv", np.c_[ROWS, np.arange(300)], "%g", ",", header="a,b,c,label", comments="")
+    test, _ = take(tmp_path / "d.csv", DataKind.TABLE)
+    np.testing.assert_array_equal(test.inputs["x"], ROWS)
+    assert test.labels is not None
+    np.testing.assert_array_equal(test.labels, np.arange(300))
+
+
+MADE_BY = "\n  fix: make it with numpy.savez(FILE, INPUT_NAME=array, labels=array)"
+MESSAGES: dict[str, tuple[dict[str, Any], str]] = {
+    "labels": (
+        {"x": ROWS, "labels": np.zeros(299)},
+        "{path}: its arrays hold different numbers of samples: x 300, labels 299" + MADE_BY,
+    ),
+    "nan": (
+        {"x": ROWS, "labels": np.where(np.arange(300) == 41, np.nan, 1)},
+        "{path}: the label of sample 42 is no finite number\n  fix: mend it, or leave it out",
+    ),
+    "missing": (
+        {"y": ROWS},
+        "the model takes the inputs x, got y\n  fix: give each input of the model once, by its name",
+    ),
+    "dtype": ({"x": ROWS.astype("f8")}, "input x=float32[batch,3] got float64[300,3]\n  fix: send x as float32"),
+    "nothing": ({}, "{path}: it holds no inputs" + MADE_BY),
+    "no samples": ({"x": ROWS[:0]}, "{path} holds no samples\n  fix: give at least one; more tell more"),
+}
+
+
+@pytest.mark.parametrize("case", MESSAGES)
+def test_what_a_person_reads_of_arrays_that_do_not_fit(case: str, tmp_path: Path) -> None:
+    arrays, message = MESSAGES[case]
+    np.savez(tmp_path / "d.npz", **arrays)
+    with pytest.raises(BadRequest) as caught:
+        take(tmp_path / "d.npz")
+    assert str(caught.value) == message.format(path=tmp_path / "d.npz")
