@@ -33,5 +33,7 @@ class Session(Protocol):
 class WideningSession(Session, Protocol):
     """A session that can answer in float64: PyTorch's, whose answers are then the truth for every float32 copy."""
 
-    def widen(self) -> None:
-        """Answer in float64 from now on. There is no way back. Raises SessionLost where the model cannot be widened."""
+    def widen(self, noise: float = 0.0, seed: int = 0) -> None:
+        """Answer in float64 from now on. There is no way back. Raises SessionLost where the model cannot be widened.
+        `noise` is the relative standard deviation of a random error in the result of every operator, drawn from `seed`;
+        -noise makes the opposite errors."""

@@ -32,6 +32,7 @@ from .numeric import Drift, OutputDrift, combine, compare
 from .recorded_answers import ANSWERS, PROBES, read_calls, read_record, split_by_sample
 from .rules import FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
 from .sessions import batches_of, default_runtime, read_test_set
+from .unsettled import UNSETTLED, UNSETTLED_SET, Marks, settle
 from .wrong_integers import Call, lower_floor_db, name_culprits, name_suspects
 
 _MANY = 200  # integers: half of them of any size, from 2 to 62 bits
@@ -50,6 +51,7 @@ class ProbeCalls:
     answers: Series
     metric: Metric | None = None  # the task's metric, where it is taken
     lowered_db: float | None = None  # a floor below the usual one
+    unsettled: Sequence[Marks] = ()  # call by call: integers that rounding decides
 
     @property
     def samples(self) -> int:
@@ -86,6 +88,7 @@ class _Tally:
     reference_scores: list[Array] = field(default_factory=list)
     calls: list[tuple[Answers, Answers]] = field(default_factory=list)  # candidate and reference: some of the first
     kept: int = 0  # samples in `calls`
+    ties: int = 0  # integers that differ where rounding decides them
 
     def add(self, candidate: Answers, reference: Answers, samples: int) -> None:
         if self.kept < PROBE_SAMPLES:
@@ -142,7 +145,8 @@ class Check:
         rows = list(split_into_calls(len(self._data), chunk, self.record.least))
         if len(rows) != len(answers):
             raise BadRequest("the reference was recorded on other data", fix=_REFERENCE_FIX)
-        return self._calls_of(Probe(chunk), rows, answers, self._metric)
+        marks = self._unsettled(UNSETTLED_SET, 1)[0]
+        return replace(self._calls_of(Probe(chunk), rows, answers, self._metric), unsettled=marks)
 
     def probes(self) -> list[ProbeCalls]:
         """Return the probes that this copy is asked.
@@ -150,13 +154,20 @@ class Check:
         values that the samples do not hold."""
         keys = [probe.key for probe in self.record.probes]
         series = dict(zip(keys, read_calls(self._reference / PROBES), strict=True))
+        marks = dict(zip(keys, self._unsettled(UNSETTLED, len(keys)), strict=True))
         wanted = [Probe(batch) for batch in self._batches] + [
             probe for probe in self.record.probes if self._is_asked(probe)
         ]
         missing = [probe.batch for probe in wanted if probe.key not in series]
         if missing:
             raise BadRequest(f"the reference was not recorded at batch {missing[0]}", fix="record it at that batch")
-        return [self._probe_calls(probe, series[probe.key]) for probe in wanted]
+        calls = (self._probe_calls(probe, series[probe.key]) for probe in wanted)
+        return [replace(probe_calls, unsettled=marks[probe_calls.probe.key]) for probe_calls in calls]
+
+    def _unsettled(self, name: str, count: int) -> Sequence[Sequence[Marks]]:
+        """Return what rounding decides in the calls of `count` series; nothing where the reference does not tell."""
+        path = self._reference / name
+        return read_calls(path) if path.is_file() else [()] * count
 
     def _probe_calls(self, probe: Probe, answers: Series) -> ProbeCalls:
         data = probe.of(self._data)
@@ -210,13 +221,16 @@ class Check:
     def _ask(self, session: Session, calls: ProbeCalls) -> CheckResult:
         tally = _Tally(self._batched)
         try:
-            for rows, reference in zip(calls.rows, calls.answers, strict=True):
+            unsettled = calls.unsettled or [{}] * len(calls.rows)
+            for rows, reference, marks in zip(calls.rows, calls.answers, unsettled, strict=True):
                 candidate = session.run(make_feeds(calls.data, rows, self._signature, calls.probe.sizes))
                 if differs := structure(candidate, reference):
                     hint = explain(candidate, reference, batched=self._batched)
                     return self.refuse(calls, _sentence(differs, hint))
-                tally.add(candidate, reference, len(rows))
                 self._score(tally, calls, rows, candidate, reference)
+                settled, ties = settle(candidate, reference, marks)
+                tally.add(settled, reference, len(rows))
+                tally.ties += ties
         except TransloadError as error:
             return self.refuse(calls, error.what)
         return self._judge(calls, tally)
@@ -240,6 +254,8 @@ class Check:
             judgement = replace(judgement, verdict=PASS, reason=None)
         elif complaint and judgement.verdict == PASS and self._rule(calls).by_metric:
             judgement = replace(judgement, verdict=INCONCLUSIVE, reason=complaint)
+        if tally.ties and judgement.verdict == PASS and not calls.probe.reach:
+            judgement = replace(judgement, reason=f"{tally.ties} integers differ where rounding decides them")
         return self._result(calls, drift, judgement, metric)
 
     def _beside_usual(self, drifts: Mapping[str, OutputDrift]) -> dict[str, OutputDrift]:

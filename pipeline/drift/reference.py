@@ -44,6 +44,7 @@ from .noise_floor import Cause, OutputNoise, measure_batch_split, measure_noise
 from .numeric import combine, compare
 from .recorded_answers import ANSWERS, PROBES, ReferenceRecord, split_by_sample, write_calls, write_record
 from .sessions import batches_of, default_runtime, open_for, read_test_set
+from .unsettled import UNSETTLED, UNSETTLED_SET, find_unsettled, has_integers
 
 _VALUES_FIX = "give samples of yours that hold such as it takes: --data FILE.npz"
 
@@ -78,6 +79,11 @@ def answer(job: Job) -> Mapping[str, Any]:
         reach = {} if options.tries is None else probing.ask_integers(options.tries)
         device = session.device
         float64 = probing.measure_float64()
+        if float64 and has_integers(probing.usual[0]):
+            write_calls(job.out / UNSETTLED, probing.find_unsettled())
+            if chunk is not None:
+                marks = probing.unsettled_of(Probe(chunk), probing.rows_of_set(chunk), answers)
+                write_calls(job.out / UNSETTLED_SET, [marks])
     write_calls(job.out / PROBES, list(probing.series.values()))
     refused = {axis: [*sizes] for axis, sizes in probing.refused.items()}
     probes = tuple(map(Probe.of_key, probing.series))
@@ -151,9 +157,13 @@ class _ReferenceProbing:
     def ask_whole_set(self, chunk: int) -> tuple[int, list[Answers]]:
         """Ask the whole test set, `chunk` samples at a time, or as many as the model takes."""
         signature = self.session.signature
-        bounds = bounds_within(signature.inputs, signature.batch)
-        chunk = bounds.nearest(min(chunk, len(self.data)))
-        return chunk, self._ask(Probe(chunk), split_into_calls(len(self.data), chunk, bounds.low))
+        chunk = bounds_within(signature.inputs, signature.batch).nearest(min(chunk, len(self.data)))
+        return chunk, self._ask(Probe(chunk), self.rows_of_set(chunk))
+
+    def rows_of_set(self, chunk: int) -> Iterator[Array]:
+        """Return the rows of each call of the whole test set."""
+        signature = self.session.signature
+        return split_into_calls(len(self.data), chunk, bounds_within(signature.inputs, signature.batch).low)
 
     def check_repeats(self) -> None:
         """Compare the reference with itself, at the largest batch: a model that draws numbers draws most of them there.
@@ -203,6 +213,27 @@ class _ReferenceProbing:
         (truth,) = self._answers(probe, [next(probe.rows(data))], data)
         fits = all(truth[name].shape == array.shape for name, array in answers.items())
         return measure_noise(answers, truth) if fits else {}
+
+    @property
+    def usual(self) -> Series:
+        """The answers to the samples at the largest batch."""
+        return self.series[Probe(self._largest).key]
+
+    def find_unsettled(self) -> list[Series]:
+        """Mark what rounding decides in the answers to each probe."""
+        probes = ((Probe.of_key(key), series) for key, series in self.series.items())
+        return [
+            self.unsettled_of(probe, probe.rows(self.data, len(series) * probe.batch), series)
+            for probe, series in probes
+        ]
+
+    def unsettled_of(self, probe: Probe, rows: Iterable[Array], answers: Series) -> Series:
+        """Mark what rounding decides in the answers to calls, after `measure_float64`."""
+        if not isinstance(self.session, WideningSession):
+            raise TypeError("only a session that has answered in float64 tells what rounding decides")
+        data, signature = probe.of(self.data), self.session.signature
+        feeds = (make_feeds(data, chosen, signature, probe.sizes) for chosen in rows)
+        return [find_unsettled(self.session, fed, call) for fed, call in zip(feeds, answers, strict=True)]
 
     def ask_sizes(self) -> None:
         """Ask with each axis other than the batch at another size than the data has, and at its least.

@@ -92,7 +92,11 @@ def judge(drift: Drift, rule: Rule, metric: Mapping[str, Any] | None = None) -> 
     elements are finite, and a reference that does not vary is no evidence."""
     rule = rule if metric is not None else replace(rule, allowed_loss=None)
     tightest = rule.tightest(drift)
-    judgement = partial(Judgement, tolerance=rule.tolerance_of(tightest), derivation=rule.derivation(tightest))
+    judgement = partial(
+        Judgement,
+        tolerance=rule.tolerance_of(tightest),
+        derivation=None if drift.mismatches else rule.derivation(tightest),
+    )
     if drift.non_finite:
         return judgement(FAIL, _non_finite(drift), derivation=None)
     verdict, reason = _by_metric(rule, metric) if rule.by_metric and metric is not None else _by_numbers(drift, rule)

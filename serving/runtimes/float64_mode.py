@@ -15,14 +15,15 @@ def widen_module(module: torch.nn.Module) -> None:
     module.double()
 
 
-def in_float64() -> AbstractContextManager[object]:
+def in_float64(noise: float = 0.0, seed: int = 0) -> AbstractContextManager[object]:
     """Return a context in which every operator of PyTorch computes in float64 where its code says float32.
+    With `noise`, every new tensor of floats is multiplied by 1 + noise * N(0, 1), drawn from `seed`.
 
     A module in float64 alone is not enough: code makes tensors of float32 (`torch.zeros(n)`), and casts to it. So each
     call that reaches the dispatcher gets its float32 tensors and dtype arguments widened, complex ones alike. Operators
     that take functions (scan, cond) raise an error in it.
     """
-    mode: AbstractContextManager[object] = _mode_class()()
+    mode: AbstractContextManager[object] = _mode_class()(noise, seed)
     return mode
 
 
@@ -41,9 +42,23 @@ def _mode_class() -> Any:
         return type(value)(map(widen, value)) if type(value) in (list, tuple) else value
 
     class Float64Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch does not annotate its base
+        def __init__(self, noise: float, seed: int) -> None:
+            super().__init__()  # type: ignore[no-untyped-call]
+            self._noise = noise
+            self._draws = torch.Generator().manual_seed(seed)
+
         def __torch_dispatch__(
             self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
         ) -> Any:
-            return func(*widen(args), **{name: widen(value) for name, value in (kwargs or {}).items()})
+            results = func(*widen(args), **{name: widen(value) for name, value in (kwargs or {}).items()})
+            # A view, and a tensor that was written to, are known under another name too: noise would part the two.
+            owns = not func._schema.is_mutable and not any(result.alias_info for result in func._schema.returns)
+            return self._with_noise(results) if self._noise and owns else results
+
+        def _with_noise(self, value: Any) -> Any:
+            if isinstance(value, torch.Tensor) and value.dtype == torch.float64:
+                error = torch.randn(value.shape, dtype=torch.float64, generator=self._draws).to(value.device)
+                return value * (1 + self._noise * error)
+            return type(value)(map(self._with_noise, value)) if type(value) in (list, tuple) else value
 
     return Float64Mode

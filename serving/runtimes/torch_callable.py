@@ -64,14 +64,14 @@ class TorchSession(CheckedSession):
         self._named = name_outputs
         self._quiet: Callable[[], contextlib.AbstractContextManager[None]] = torch.inference_mode
         self._wide = False
+        self._noise, self._seed = 0.0, 0
 
-    def widen(self) -> None:
-        """Answer in float64 from now on: floats that are fed are widened, and outputs are float64 where they were
-        float32. There is no way back, so that no second copy of the weights is held.
-        Raises SessionLost where the module cannot be widened."""
-        with answering(self._runtime):
-            widen_module(self._module)
-        self._wide = True
+    def widen(self, noise: float = 0.0, seed: int = 0) -> None:
+        """See serving.session.WideningSession.widen. No second copy of the weights is held."""
+        if not self._wide:
+            with answering(self._runtime):
+                widen_module(self._module)
+        self._wide, self._noise, self._seed = True, noise, seed
 
     @property
     def table_rows(self) -> tuple[int, ...]:
@@ -91,7 +91,7 @@ class TorchSession(CheckedSession):
 
     def _run_in_float64(self, tensors: Sequence[torch.Tensor]) -> Any:
         wide = [tensor.double() if tensor.is_floating_point() else tensor for tensor in tensors]
-        with self._torch.no_grad(), in_float64():
+        with self._torch.no_grad(), in_float64(self._noise, self._seed):
             return self._called(wide)
 
     def _run_module(self, tensors: Sequence[torch.Tensor]) -> Any:
