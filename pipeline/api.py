@@ -15,9 +15,11 @@ from ..models.formats import Target, parse_target
 from ..models.signature import TensorSpec, parse_input
 from .commands import bench as bench_command
 from .commands import convert as convert_command
+from .commands import locate as locate_command
 from .commands import validate as validate_command
 from .commands.bench import BenchResult
 from .commands.convert import ConvertManyResult, ConvertResult, convert_models
+from .commands.locate import LocateResult
 from .commands.validate import ValidateResult
 from .context import LocalSettings
 from .intake.model_argument import ModelRequest
@@ -177,6 +179,36 @@ def validate(
     request = read_request(None, {"model": section, "validate": checks, "device": device})
     model = ModelRequest(against, _specs(inputs), _text(data))
     return validate_command.validate(request, str(candidate), model, _local(store, jobs, runs), Progress(quiet=quiet))
+
+
+def locate(
+    candidate: _Path,
+    *,
+    against: str,
+    data: _Path | None = None,
+    inputs: Sequence[str | TensorSpec] = (),
+    weights: _Path | None = None,
+    weights_key: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    model_seconds: float | None = None,
+    trust: bool = False,
+    seconds: float = 120.0,
+    runs: _Path = "runs",
+    store: _Path | None = None,
+    jobs: int | None = None,
+    quiet: bool = True,
+) -> LocateResult:
+    """Find the first operator of an artifact whose result its inputs do not explain, with its module and source line.
+
+    `against` is the model in PyTorch: code, or a .pt2 file. `seconds` limit the search.
+
+    The result has the call that departs, the places, the verdict and the folder.
+    """
+    section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
+    request = read_request(None, {"model": section})
+    model = ModelRequest(against, _specs(inputs), _text(data))
+    local = _local(store, jobs, runs)
+    return locate_command.locate(request, str(candidate), model, local, Progress(quiet=quiet), seconds=seconds)
 
 
 def bench(

@@ -83,6 +83,25 @@ class GraphCutter(Cutter):
         self._producers = {name: index for index, names in enumerate(writes) for name in names}
         self._values: dict[str, Array] = {}
 
+    @property
+    def reads(self) -> Sequence[Sequence[str]]:
+        """The tensors that each operator reads."""
+        return self._reads
+
+    @property
+    def writes(self) -> Sequence[Sequence[str]]:
+        """The tensors that each operator writes."""
+        return self._writes
+
+    @property
+    def values(self) -> Mapping[str, Array]:
+        """The recorded tensors."""
+        return self._values
+
+    def output_values(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the tensor of each output of the model."""
+        return {name: name for name in names}
+
     @abstractmethod
     def record(self, feeds: Mapping[str, Array]) -> None:
         """Run the full model once, and keep every tensor that an array can hold."""

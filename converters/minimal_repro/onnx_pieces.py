@@ -17,6 +17,7 @@ import numpy as np
 
 from ...models.formats import Format
 from ...models.signature import Array, Signature, TensorSpec
+from ...models.source_lines import line_in
 from ..onnx_graph.graph import outer_names
 from .graph_pieces import GraphCutter, GraphPiece, check_size, spec_of
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     TensorType: TypeAlias = onnx.TypeProto.Tensor
 
 _STACK, _SCOPES = "pkg.torch.onnx.stack_trace", "pkg.torch.onnx.name_scopes"  # metadata of torch's exporter at a node
-_TORCH_FILES = ("site-packages", "torch/fx/")
-_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s*\n?\s*(?P<text>[^\n]*)')
 
 
 @dataclass(frozen=True)
@@ -140,16 +139,6 @@ def _line_of(node: onnx.NodeProto) -> str | None:
         return line
     names = re.findall(r"'([^']*)'", notes.get(_SCOPES, ""))
     return next((f"the module {name}" for name in reversed(names[:-1]) if name), None)
-
-
-def line_in(trace: str) -> str | None:
-    """Return the innermost line of the user's code in a stack trace of torch: "net.py:14 (`x = x.flip(1)`)"."""
-    frames = [frame for frame in _FRAME.finditer(trace) if not any(folder in frame["file"] for folder in _TORCH_FILES)]
-    if not frames:
-        return None
-    last = frames[-1]
-    text = last["text"].strip()
-    return f"{Path(last['file']).name}:{last['line']}{f' (`{text}`)' if text else ''}"
 
 
 def _value_info(spec: TensorSpec) -> onnx.ValueInfoProto:

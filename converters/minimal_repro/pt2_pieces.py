@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...models.signature import Array, Signature
+from ...models.source_lines import line_in
 from .graph_pieces import Cutter, GraphPiece
-from .onnx_pieces import line_in
 from .torch_pieces import AxisNames, arrays_of, hold
 
 if TYPE_CHECKING:

@@ -22,8 +22,13 @@ def open_session(folder: Path, device: str, threads: int) -> Session:
     Raises BadRequest where it cannot be opened, ToolMissing where PyTorch or the device is not there."""
     with opening(NAME, folder):
         at = torch_device(device, threads)
-    signature, module = _from_source(folder, at) if is_source(folder) else _from_pt2(folder, at)
+    signature, module = open_module(folder, at)
     return TorchSession(NAME, signature, module, at)
+
+
+def open_module(folder: Path, at: Any) -> tuple[Signature, Callable[..., Any]]:
+    """Open the source or the `pt2` artifact in `folder` on a device, as a function of its inputs by position."""
+    return _from_source(folder, at) if is_source(folder) else _from_pt2(folder, at)
 
 
 def _from_source(folder: Path, at: Any) -> tuple[Signature, Callable[..., Any]]:

@@ -22,6 +22,8 @@ EXCEPTIONS = {
     "models/loading/library_models.py": {"torch.nn.modules.batchnorm._BatchNorm"},
     "serving/runtimes/float64_mode.py": {"torch.utils._python_dispatch.TorchDispatchMode"},
     "models/loading/module_checks.py": {"torch.utils._python_dispatch.TorchDispatchMode", "torch.utils._pytree"},
+    # serving/ may not import converters/
+    "serving/tracing/operator_trace.py": {"torch.utils._python_dispatch.TorchDispatchMode"},
     # their text stands in generated modules, which need torch alone
     "converters/onnx_to_torch/helpers/bounded_loops.py": {
         "torch._check", "torch._higher_order_ops", "torch._higher_order_ops.while_loop",

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ....models.errors import Refused
-from ...minimal_repro.onnx_pieces import line_in
+from ....models.source_lines import line_in
 from .. import private_onnxscript, private_torch, torch_messages
 from ..ledger import operator_named, translations
 from ..torch_shared.dynamo_graph import OnnxValue, op

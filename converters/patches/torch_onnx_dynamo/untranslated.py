@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ....models.errors import Refused
 from ....models.foreign_errors import first_line
-from ...minimal_repro.onnx_pieces import line_in
+from ....models.source_lines import line_in
 from .. import torch_messages
 
 if TYPE_CHECKING:

@@ -1,0 +1,57 @@
+"""`transload locate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import options
+from .render import finish
+
+if TYPE_CHECKING:
+    from ..commands.locate import LocateResult
+
+Against = Annotated[str, typer.Option("--against", metavar="MODEL", help="The model in PyTorch that it was made from.")]
+Seconds = Annotated[float, typer.Option("--seconds", min=1, metavar="S", help="How long to search.")]
+
+
+def command(
+    candidate: Annotated[str, typer.Argument(metavar="CANDIDATE", help="An artifact's folder, or a model in a file.")],
+    *,
+    against: Against,
+    data: options.Data = None,
+    input_: options.Input = None,
+    weights: options.Weights = None,
+    weights_key: options.WeightsKey = None,
+    set_: options.Set = None,
+    model_seconds: options.ModelSeconds = None,
+    trust: options.Trust = False,
+    seconds: Seconds = 120.0,
+    jobs: options.Jobs = None,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs go.")] = Path("runs"),
+    store: options.Store = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Find where an artifact departs from the model it was made from.
+
+    The operator, the module and the line of the model's code whose result the artifact's own inputs of it do not
+    explain. The exit status is 0 where nothing departs, 1 where something does.
+    """
+    from ..api import locate
+
+    done = locate(
+        candidate, against=against, inputs=options.parse_inputs(input_), data=data, weights=weights,
+        weights_key=weights_key, settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust,
+        seconds=seconds, runs=out, store=store, jobs=jobs, quiet=quiet,
+    )  # fmt: skip
+    finish(done.document, _lines(done), done.decided[1], json=json)
+
+
+def _lines(done: LocateResult) -> list[str]:
+    """Print the places, the first first, and how far they explain the outputs."""
+    from ..locate.describe import describe_places
+
+    return [*describe_places(done.capture, done.follow), "", f"{done.decided[0].upper()}  logs in {done.folder}"]

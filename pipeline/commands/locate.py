@@ -1,0 +1,151 @@
+"""The command `locate`: find the operator, the module and the source line at which a copy departs from its model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ...models.errors import BadRequest, Exit, StepFailed
+from ...models.formats import Format, Target
+from ...models.store import Stored
+from ...serving.runtimes.runtime_table import RUNTIMES
+from ..context import Context, LocalSettings
+from ..drift.sessions import runtime_for
+from ..intake.loaded_model import LoadedModel, require_runtime
+from ..intake.model_argument import ModelRequest, candidate_request, kind_of, start_of, without_inputs_of
+from ..intake.run_inputs import RunInputs, load_model, resolve_inputs
+from ..locate.locate_records import CaptureFacts, CaptureOptions, FollowFacts, FollowOptions, PlaceFacts
+from ..progress import Progress
+from ..request import RunRequest
+from ..result.schema import Verdict
+from ..workers.engine import Action
+from ..workers.fork_server import framework_of
+from ..workers.interpreters import interpreter_of
+from .candidates import check_candidate, check_same_inputs
+from .workspace import close_workers, document_of, new_run_context, report_disk_full, write_document
+
+_LEAST_DB = {"fp32": 100.0, "fp16": 50.0, "int8": 20.0, "int8-dynamic": 20.0}
+LOCATABLE = (Format.ONNX,)
+
+
+@dataclass(frozen=True)
+class LocateResult:
+    """Where a candidate departs from its model: the call that shows it, and the places."""
+
+    capture: CaptureFacts
+    follow: FollowFacts | None  # None where the answers agree, or the candidate gave none
+    folder: Path
+
+    @property
+    def decided(self) -> tuple[Verdict, Exit]:
+        """A candidate that departs fails, wherever that is."""
+        return (Verdict.FAIL, Exit.FAIL) if self.capture.departs else (Verdict.PASS, Exit.PASS)
+
+    @property
+    def places(self) -> tuple[PlaceFacts, ...]:
+        """The places, the first first."""
+        return self.follow.places if self.follow else ()
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """locate.json."""
+        call = {name: value for name, value in self.capture.to_json().items() if name != "peak_rss_bytes"}
+        rest = {} if self.follow is None else {"rest_follows": self.follow.rest_follows, "values": self.follow.values,
+                                               "matched": self.follow.matched, "note": self.follow.note}  # fmt: skip
+        return {**document_of(self.decided), "call": call, **rest, "places": [place.to_json() for place in self.places]}
+
+
+def locate(
+    request: RunRequest, candidate: str, against: ModelRequest, local: LocalSettings, progress: Progress,
+    *, seconds: float = 120.0,
+) -> LocateResult:  # fmt: skip
+    """Find the first operators of the candidate whose results their inputs do not explain.
+    Leaves a folder with logs, a script per step and locate.json.
+    Raises TransloadError where one of the two cannot be loaded, or the model is not in PyTorch."""
+    _check_kinds(candidate, against.text)
+    context = new_run_context(request, f"locate-{Path(candidate).stem}", local, progress)
+    with report_disk_full(context.folder), close_workers(context):
+        loaded = load_model(context, candidate_request(candidate, against.inputs))
+        inputs = resolve_inputs(context, without_inputs_of(candidate, against))
+        check_same_inputs(candidate, loaded.model.signature, against.text, inputs.model.signature)
+        least_db = _LEAST_DB[str(_start(loaded).precision)]
+        with progress.stage("capture") as stage:
+            captured = _capture(context, loaded, {"data": inputs.data, "reference": inputs.reference})
+            facts = CaptureFacts.from_json(captured.facts)
+            stage.note = _describe_capture(facts)
+        follow = None
+        if facts.departs and not facts.error and not facts.vanishes:
+            with progress.stage("follow") as stage:
+                output_db = min(least_db, facts.limit_db or least_db)
+                options = FollowOptions(least_db=least_db, output_db=output_db, seconds=seconds)
+                follow = _follow(context, inputs, captured, options)
+                stage.note = f"{follow.matched} of {follow.values} values of the model are in the candidate"
+        result = LocateResult(facts, follow, context.folder)
+        write_document(context.folder / "locate.json", result.document)
+    return result
+
+
+def _check_kinds(candidate: str, against: str) -> None:
+    check_candidate(candidate, tuple(RUNTIMES))
+    target, start = start_of(candidate), start_of(against)
+    if target is not None and target.format not in LOCATABLE:
+        raise BadRequest(
+            f"the values inside a model of {target.format} cannot be followed",
+            fix=f"name a copy in {', '.join(LOCATABLE)}",
+        )
+    if start is not None and start.format is not Format.PT2:
+        raise BadRequest(
+            f"{against} is no model in PyTorch: it is {start.format}, whose operators name no source line",
+            fix="name the model's code with --against, or its .pt2 file",
+        )
+    kind_of(against)
+
+
+def _start(loaded: LoadedModel) -> Target:
+    if loaded.start is None:
+        raise ValueError(f"{loaded.model.name} is a source")
+    return loaded.start
+
+
+def _capture(context: Context, loaded: LoadedModel, inputs: dict[str, Stored]) -> Stored:
+    runtime = runtime_for(_start(loaded).format, loaded.flex)
+    require_runtime(runtime)
+    interpreter = interpreter_of(RUNTIMES[runtime])
+    limits = context.limits()
+    options = CaptureOptions(runtime=runtime, threads=limits.threads)
+    return context.executor.perform(
+        Action(
+            name="capture", entry="transload.pipeline.locate.capture:capture",
+            inputs={"artifact": loaded.stored, **inputs}, options=options.to_json(),
+            requires=RUNTIMES[runtime].requires, python=interpreter.path, tools=interpreter.tools,
+            framework=framework_of(RUNTIMES[runtime].requires), limits=limits,
+        )
+    )  # fmt: skip
+
+
+def _follow(context: Context, inputs: RunInputs, captured: Stored, options: FollowOptions) -> FollowFacts:
+    limits, model = context.limits(), inputs.model
+    options = replace(options, threads=limits.threads)
+    action = Action(
+        name="follow", entry="transload.pipeline.locate.follow:follow",
+        inputs={"model": inputs.source, "capture": captured}, options=options.to_json(),
+        requires=("torch", *model.requires), framework="torch", code=model.code, root=model.root, limits=limits,
+    )  # fmt: skip
+    try:
+        stored = context.executor.perform(action)
+    except StepFailed as error:
+        if error.decided:
+            raise
+        # A kernel that gets wrong arguments on purpose may end its process; the place alone needs none.
+        stored = context.executor.perform(replace(action, options=replace(options, explain=False).to_json()))
+    return FollowFacts.from_json(stored.facts)
+
+
+def _describe_capture(facts: CaptureFacts) -> str:
+    if not facts.departs:
+        return f"agrees in {facts.calls} calls"
+    if facts.error:
+        return f"no answer at {facts.call}"
+    agreement = "no number" if facts.agreement_db is None else f"{facts.agreement_db:.0f} dB"
+    return f"departs at {facts.call}: {agreement}"

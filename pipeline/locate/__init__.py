@@ -1,0 +1,1 @@
+"""Find where a copy went wrong: the first operator whose result its inputs do not explain."""

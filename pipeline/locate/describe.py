@@ -1,0 +1,50 @@
+"""The places of `locate` in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .locate_records import CaptureFacts, FollowFacts, PlaceFacts
+
+_MOST_NODES = 4
+
+
+def describe_places(capture: CaptureFacts, follow: FollowFacts | None) -> list[str]:
+    """Say where a candidate departs, and whether that explains its outputs."""
+    if not capture.departs:
+        agreement = "exactly" if capture.agreement_db is None else f"to {capture.agreement_db:.0f} dB or better"
+        return [f"nothing departs: the outputs of {capture.calls} calls agree {agreement}"]
+    if capture.error:
+        return [f"the candidate gives no answer at {capture.call}: {capture.error}"]
+    agreement = "in shape or in what is finite" if capture.agreement_db is None else f"at {capture.agreement_db:.0f} dB"
+    head = f"the outputs depart {agreement} ({capture.call})"
+    if capture.vanishes:
+        cure = f"; with {capture.cure} they agree" if capture.cure else ""
+        return [head, f"the failure vanishes under observation: with every value kept, nothing departs{cure}"]
+    if follow is None:
+        return [head]
+    if not follow.places:
+        return [head, "", "no operator departs by itself: the copy rounds more than the model, all along"]
+    lines = [head]
+    for number, place in enumerate(follow.places, 1):
+        lines += ["", *_describe_place(place, number, len(follow.places))]
+    rest = "the rest follows from it" if len(follow.places) == 1 else "the rest follows from them"
+    return [
+        *lines,
+        "",
+        rest if follow.rest_follows else f"this does not explain all: {follow.note or 'the outputs still depart'}",
+    ]
+
+
+def _describe_place(place: PlaceFacts, number: int, count: int) -> Iterator[str]:
+    order = f"{number}. " if count > 1 else ""
+    where = f" in the module {place.module}" if place.module else ""
+    yield f"{order}{place.operator}{where}{f', {place.line}' if place.line else ''}"
+    if place.explanation:
+        how = "" if place.explained_db is None else f" (explains its values to {place.explained_db:.0f} dB)"
+        yield f"   {place.error_class}: {place.explanation}{how}"
+    if place.own_db is not None:
+        yield f"   for the same inputs its result agrees to {place.own_db:.0f} dB"
+    if place.nodes:
+        more = f" and {len(place.nodes) - _MOST_NODES} more" if len(place.nodes) > _MOST_NODES else ""
+        yield f"   in the candidate: {', '.join(place.nodes[:_MOST_NODES])}{more}"

@@ -1,0 +1,116 @@
+"""Follow a candidate through its reference, operator by operator, to those that compute something else.
+
+follow    inputs {model, capture}   -> FollowFacts
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...models.job import Job
+from ...serving.tracing.operator_trace import OperatorCall
+from ...serving.tracing.piece_replay import Explanation, PieceReplay
+from ...serving.tracing.traced_model import TracedModel
+from .departure import Departure, PairTrial, finite_or_none
+from .followed_answer import FollowedAnswer, FollowedReference, ValuePair
+from .locate_records import Capture, FollowFacts, FollowOptions, PlaceFacts
+from .value_match import agreement_db
+
+_EXPLAIN_S = 20.0  # in which errors of one place are tried
+
+
+def follow(job: Job) -> Mapping[str, Any]:
+    """Find the places at which a captured candidate departs from the model in inputs["model"].
+
+    FollowOptions -> FollowFacts.
+    """
+    options = FollowOptions.from_json(job.options)
+    model = TracedModel(job.inputs["model"], options.threads)
+    return Follower(model, Capture.read(job.inputs["capture"]), options).places().to_json()
+
+
+class Follower:
+    """The search for the places, in one process with the reference."""
+
+    def __init__(self, model: TracedModel, capture: Capture, options: FollowOptions) -> None:
+        self._capture, self._options = capture, options
+        self._reference = FollowedReference(model, capture, options.least_db)
+        self._deadline = time.monotonic() + options.seconds
+
+    def places(self) -> FollowFacts:
+        """Return the places, the first first, and whether the rest follows from them.
+
+        Each place's value is taken from the candidate, and what departs then is searched for the next one.
+        """
+        overrides: list[ValuePair] = []
+        places: list[PlaceFacts] = []
+        answer = self._reference.answer(overrides)
+        while wrong := [name for name, db in answer.outputs_db.items() if db < self._options.output_db]:
+            if len(places) == self._options.most or time.monotonic() > self._deadline:
+                break
+            pair, place = self._find_place(answer, wrong, overrides)
+            places.append(place)
+            if pair is None:
+                break
+            overrides.append(pair)
+            answer = self._reference.answer(overrides)
+        return FollowFacts(
+            places=tuple(places),
+            rest_follows=not wrong,
+            values=len(answer.arrays),
+            matched=len(answer.names),
+            outputs_db={name: finite_or_none(db) for name, db in answer.outputs_db.items()},
+            note="more places were not looked for" if wrong and len(places) == self._options.most else "",
+        )
+
+    def _find_place(
+        self, answer: FollowedAnswer, wrong: Sequence[str], overrides: Sequence[ValuePair]
+    ) -> tuple[ValuePair | None, PlaceFacts]:
+        """Find the first pair of values that explains wrong outputs, and describe its place."""
+        graph = self._capture.graph
+        departure = Departure.of(answer, graph, self._reference.values.arrays, wrong)
+        trial = PairTrial(self._reference, departure, overrides, self._deadline)
+        pair = trial.first_explaining(departure.pairs(self._reference))
+        pair = pair or departure.last_pair(wrong, graph, dict(self._capture.answers))
+        if pair is None:
+            return None, self._describe_start(departure)
+        return pair, self._describe(departure, pair)
+
+    def _describe(self, departure: Departure, pair: ValuePair) -> PlaceFacts:
+        """Describe a place by the call that explains it, else by its last call."""
+        piece = departure.reference_piece(pair)
+        explanation = self._explain(departure, pair, piece) if self._options.explain else None
+        likely = next((call for call in reversed(piece) if not call.is_view), piece[-1])
+        call = explanation.call if explanation else likely
+        place = self._place_of(call, departure.candidate_piece(pair.name))
+        place = replace(place, own_db=finite_or_none(pair.own_db), piece=tuple(call.operator for call in piece))
+        if explanation is None:
+            return place
+        db = finite_or_none(explanation.agreement_db)
+        return replace(place, error_class=explanation.error_class, explanation=explanation.words, explained_db=db)
+
+    def _explain(self, departure: Departure, pair: ValuePair, piece: Sequence[OperatorCall]) -> Explanation | None:
+        """Look for the error of one call that gives the candidate's value, also in what brings the piece its inputs."""
+        answer = departure.answer
+        calls = {call.index: call for call in piece}
+        pending = [number for call in piece for number in call.reads]
+        while pending:
+            at = answer.flow.producer(pending.pop())
+            if at is not None and at not in calls and answer.calls[at].is_view:
+                calls[at] = answer.calls[at]
+                pending += answer.calls[at].reads
+        replay = PieceReplay([calls[at] for at in sorted(calls)], answer.number_of)
+        number = answer.calls[pair.call].writes[pair.at]
+        return replay.explain(number, pair.array, pair.own_db, agreement_db, _EXPLAIN_S)
+
+    def _describe_start(self, departure: Departure) -> PlaceFacts:
+        """Describe the first operators of both that depart, where no pair of values explains the rest."""
+        calls = [departure.answer.calls[at] for at in departure.reference] or [departure.answer.calls[-1]]
+        return self._place_of(next((call for call in calls if not call.is_view), calls[0]), departure.candidate[:1])
+
+    def _place_of(self, call: OperatorCall, operators: Sequence[int]) -> PlaceFacts:
+        nodes = tuple(str(self._capture.graph.operators[at]) for at in operators)
+        return PlaceFacts(operator=call.operator, module=call.module, line=call.line, nodes=nodes)
