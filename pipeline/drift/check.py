@@ -211,6 +211,18 @@ class Check:
             results.append(self.run(session, calls, results))
         return results
 
+    def repeat(self, session: Session, calls: ProbeCalls, when: str) -> CheckResult | None:
+        """Ask the first call of a probe that passed once more; return the fail of a copy that answers otherwise now."""
+        first = replace(
+            calls, rows=calls.rows[:1], answers=calls.answers[:1], unsettled=calls.unsettled[:1], metric=None
+        )
+        result = self._ask(session, first)
+        if result.verdict != FAIL:
+            return None
+        return replace(
+            result, judgement=replace(result.judgement, reason=f"unstable: {when}, {result.judgement.reason}")
+        )
+
     def run(self, session: Session, calls: ProbeCalls, before: Sequence[CheckResult] = ()) -> CheckResult:
         """Ask, compare, judge. The results `before` tell how much larger integers may lose."""
         if calls.probe.reach:

@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 from ...models.artifact import read_artifact
 from ...models.errors import BadRequest, ToolMissing
 from ...models.job import Job
 from ...serving.runtimes.provider_check import check_device
+from ...serving.runtimes.runtime_table import RUNTIMES
 from .check import Check, CheckResult, ProbeCalls
 from .drift_records import ValidateFacts, VerifyFacts
 from .rules import FAIL, INCONCLUSIVE, PASS
@@ -33,7 +35,9 @@ def validate(job: Job) -> Mapping[str, Any]:
     Raises what the runtime raises where the artifact cannot be opened.
     """
     check = Check(job)
-    results, device = _run(job, check, [check.whole_set(), *check.probes()])
+    probes = [check.whole_set(), *check.probes()]
+    results, device = _run(job, check, probes)
+    results += _run_reopened(job, check, probes[0]) if results[0].verdict != FAIL else []
     note = _first_reason(results, INCONCLUSIVE) or check.doubt_single_size(results)
     return ValidateFacts(
         rows=(results[0].row, *(result.row for result in _worst_by_batch(results[1:]))),
@@ -81,8 +85,21 @@ def _run(job: Job, check: Check, probes: Sequence[ProbeCalls]) -> tuple[list[Che
     """Run all probes in one session over the artifact; return the results and the device."""
     with closing(open_for(job, "artifact", check.runtime, check.options)) as session:
         wrong = check_device(session, check.options.device)
-        results = [check.refuse(calls, wrong) for calls in probes] if wrong else check.run_all(session, probes)
-        return results, session.device
+        if wrong:
+            return [check.refuse(calls, wrong) for calls in probes], session.device
+        results = check.run_all(session, probes)
+        repeated = check.repeat(session, probes[0], "asked once more") if results[0].verdict != FAIL else None
+        return [*results, *([repeated] if repeated else [])], session.device
+
+
+def _run_reopened(job: Job, check: Check, calls: ProbeCalls) -> list[CheckResult]:
+    """Ask a second session, with another number of threads; return the fail of a copy that answers otherwise there."""
+    if RUNTIMES[check.runtime].served:
+        return []
+    threads = 2 if check.options.threads == 1 else 1
+    with closing(open_for(job, "artifact", check.runtime, replace(check.options, threads=threads))) as session:
+        repeated = check.repeat(session, calls, f"opened again with {threads} thread{'s' * (threads > 1)}")
+    return [repeated] if repeated else []
 
 
 def _worst_by_batch(results: Sequence[CheckResult]) -> list[CheckResult]:

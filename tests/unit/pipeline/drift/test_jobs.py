@@ -383,3 +383,36 @@ def test_a_real_runtime_end_to_end(tmp_path: Path, data: Path) -> None:
     answer(Job({"model": folder, "data": data}, out, {"runtime": "onnxruntime"}))
     facts = jobs.verify(Job({"artifact": folder, "data": data, "reference": out}, tmp_path, {}))
     assert facts["status"] == "verified"
+
+
+def test_a_copy_that_answers_otherwise_when_it_is_asked_again_is_unstable(
+    job: Callable[..., Job], runtimes: Callable[..., None]
+) -> None:
+    seen: set[bytes] = set()
+
+    def forgetful(x: Array) -> dict[str, Array]:
+        known = x.tobytes() in seen
+        seen.add(x.tobytes())
+        return {"y": right(x)["y"] + np.float32(known)}
+
+    runtimes(forgetful)
+    facts = jobs.verify(job())
+    assert facts["status"] == "wrong"
+    assert facts["reason"].startswith("unstable: asked once more, at batch 1: output y agrees to ")
+
+
+def test_a_copy_that_answers_otherwise_in_a_second_session_is_unstable(
+    job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = job()
+    opened: list[int] = []
+
+    def open_session(folder: Path, device: str, threads: int) -> FakeSession:
+        opened.append(threads)
+        offset = np.float32(threads - 1)
+        return FakeSession(lambda x: {"y": right(x)["y"] + offset}, device)
+
+    monkeypatch.setattr(sys.modules["made_up_runtime"], "open_session", open_session)
+    facts = jobs.validate(asked)
+    assert opened == [1, 2]
+    assert facts["reason"].startswith("unstable: opened again with 2 threads, at batch 16: output y agrees to ")
