@@ -7,6 +7,7 @@ holds one Recipe in the name RECIPE (docs/recipes.md, `transload new NAME`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -31,10 +32,13 @@ class Splits:
 @dataclass(frozen=True)
 class Metric:
     """The task's metric as one score a sample, so that two models can be compared in pairs.
-    `score(outputs, labels)` returns shape (samples,); the metric is its mean, and higher is better."""
+    `score(outputs, labels)` returns shape (samples,); the metric is its mean. `unit`: "share" of a part of 1, which is
+    read in per cent; "" or a word of its own; None: "share" where all scores are 0 or 1."""
 
     name: str
     score: Callable[[Mapping[str, Array], Array], Array]
+    unit: str | None = None
+    higher_is_better: bool = True
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,9 @@ class Recipe:
     requires: tuple[str, ...] = field(default=("torch",))  # modules that net and data import
 
     def __post_init__(self) -> None:
-        if not 0 <= self.allowed_loss <= 1:
-            raise ValueError(f"allowed_loss lies in 0..1, got {self.allowed_loss}")
+        most = 1 if self.metric.unit in (None, "share") else math.inf
+        if not 0 <= self.allowed_loss <= most:
+            raise ValueError(f"allowed_loss lies in 0..{most}, got {self.allowed_loss}")
 
     def describe(self) -> dict[str, Any]:
         """Return the facts that cross a process border, as JSON values."""

@@ -37,6 +37,8 @@ def run(
     weights: _Path | None = None,
     to: Sequence[str] | None = None,
     runtimes: Sequence[str] | None = None,
+    metric: str | None = None,
+    allowed_loss: float | None = None,
     device: str | None = None,
     bench: bool = True,
     runs: _Path = "runs",
@@ -53,7 +55,7 @@ def run(
     sections: dict[str, Any] = {
         "model": {"recipe": recipe, "weights": _absolute(weights)},
         "convert": {"targets": to},
-        "validate": {"runtimes": runtimes},
+        "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss},
         "bench": {"runtimes": runtimes, "enabled": None if bench else False},
         "device": device,
     }
@@ -160,6 +162,8 @@ def validate(
     settings: Mapping[str, Any] | None = None,
     model_seconds: float | None = None,
     trust: bool = False,
+    metric: str | None = None,
+    allowed_loss: float | None = None,
     runtimes: Sequence[str] | None = None,
     batches: Sequence[int] | None = None,
     device: str | None = None,
@@ -170,12 +174,13 @@ def validate(
 ) -> ValidateResult:
     """Compare the outputs of an artifact (its folder, an .onnx or a .pt2 file) with those of its model.
 
-    There is a row for each runtime and batch size, the full test set first.
+    There is a row for each runtime and batch size, the full test set first. `metric`: a name of docs/metrics.md, or
+    FILE.py:FUNCTION; the data then holds labels. `allowed_loss`: how much of it a reduced precision may lose.
 
     The result has the rows, the rules that were applied, the verdict and the folder.
     """
     section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
-    checks = {"runtimes": runtimes, "batches": batches}
+    checks = {"runtimes": runtimes, "batches": batches, "metric": metric, "allowed_loss": allowed_loss}
     request = read_request(None, {"model": section, "validate": checks, "device": device})
     model = ModelRequest(against, _specs(inputs), _text(data))
     return validate_command.validate(request, str(candidate), model, _local(store, jobs, runs), Progress(quiet=quiet))

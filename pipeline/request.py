@@ -17,6 +17,7 @@ from ..models.formats import Target, parse_target
 from ..models.sources import CodeRef, code_ref
 from ..serving.runtimes.runtime_table import RUNTIMES
 from ..serving.server.tfserving_launch import parse_url
+from .drift.metrics.metric_kinds import is_function, kind_of_metric
 
 ALL_TARGETS = (
     "pt2", "torchscript", "onnx", "onnx:int8", "onnx:fp16", "saved-model",
@@ -43,6 +44,14 @@ def _device(text: str) -> str:
     return text
 
 
+def _metric(text: str) -> str:
+    try:
+        return text if is_function(text) else kind_of_metric(text).name
+    except BadRequest as error:
+        raise ValueError(f"{error.what}; {error.fix}") from error
+
+
+FiniteLoss = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 TargetText = Annotated[str, AfterValidator(_target)]
 RuntimeText = Annotated[str, AfterValidator(_runtime)]
 Batches = Annotated[tuple[Annotated[int, Field(ge=1, le=65536)], ...], Field(min_length=1)]
@@ -107,7 +116,9 @@ class ValidateSection(_Section):
     runtimes: tuple[RuntimeText, ...] = tuple(RUNTIMES)
     batches: Batches = (1, 2, 5)
     sqnr_db: float | None = None  # the least agreement of an fp32 copy; None: derived from the model's noise floor
-    allowed_loss: float | None = Field(default=None, ge=0, le=1)  # None: as the recipe has it
+    # The task's metric; None: the recipe's, else the plain one for the labels' shape.
+    metric: Annotated[str, AfterValidator(_metric)] | None = None
+    allowed_loss: FiniteLoss | None = None  # of the metric, in its own unit; None: as the recipe has it
 
 
 class BenchSection(_Section):
@@ -126,7 +137,7 @@ class GateSection(_Section):
 
     require_verified: bool = False
     sqnr_db: float | None = None
-    metric_loss: float | None = Field(default=None, ge=0, le=1)
+    metric_loss: FiniteLoss | None = None  # in the metric's own unit
     latency_ratio: float | None = Field(default=None, gt=0)
     p99_s: float | None = Field(default=None, gt=0)
     size_bytes: float | None = Field(default=None, gt=0)

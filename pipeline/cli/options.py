@@ -75,6 +75,24 @@ Data = Annotated[
         help="Samples: FILE.npz, a folder of images, FILE.csv, FILE.parquet or FILE.py:NAME (docs/data.md).",
     ),
 ]
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        "--metric",
+        metavar="NAME",
+        help="The task's metric beside the labels: accuracy, top5, f1, auroc, ece, mae, rmse, r2, cosine, recall@K, "
+        "miou, map, perplexity or FILE.py:FUNCTION.",
+    ),
+]
+AllowedLoss = Annotated[
+    float | None,
+    typer.Option(
+        "--allowed-loss",
+        min=0,
+        metavar="LOSS",
+        help="How much of the metric a reduced precision may lose, in its own unit: 0.01 of a share is a point.",
+    ),
+]
 Batch = Annotated[Texts, typer.Option("--batch", metavar="SIZES", help="Batch sizes, as in 1,8.")]
 RuntimeNames = Annotated[
     Texts, typer.Option("--runtime", metavar="NAMES", help="Runtimes, as in onnxruntime,tflite ('transload formats').")

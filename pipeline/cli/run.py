@@ -20,6 +20,8 @@ def command(
         Path | None, typer.Option("--weights", metavar="FILE", help="Start from these weights; do not train.")
     ] = None,
     to: options.To = None,
+    metric: options.Metric = None,
+    allowed_loss: options.AllowedLoss = None,
     runtime: options.RuntimeNames = None,
     batch: options.Batch = None,
     device: options.Device = None,
@@ -46,12 +48,11 @@ def command(
     from .report import print_run
 
     pipeline, recipe = (Path(request), None) if request and request.endswith(".toml") else (None, request)
-    runtimes = options.split(runtime) or None
-    batches = options.parse_batches(batch) or None
+    runtimes, batches = options.split(runtime) or None, options.parse_batches(batch) or None
     changes = {
         "model": {"recipe": recipe, "weights": str(weights.absolute()) if weights else None},
         "convert": {"targets": options.split(to) or None},
-        "validate": {"runtimes": runtimes},
+        "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss},
         "bench": {"runtimes": runtimes, "batches": batches, "threads": threads, "enabled": False if no_bench else None},
         "device": device,
         "tfserving_url": tfserving_url,

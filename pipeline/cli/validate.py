@@ -29,6 +29,8 @@ def command(
     set_: options.Set = None,
     model_seconds: options.ModelSeconds = None,
     trust: options.Trust = False,
+    metric: options.Metric = None,
+    allowed_loss: options.AllowedLoss = None,
     runtime: options.RuntimeNames = None,
     batch: options.Batch = None,
     device: options.Device = None,
@@ -49,22 +51,23 @@ def command(
         candidate, against=against, runtimes=options.parse_runtimes(runtime) or None,
         batches=options.parse_batches(batch) or None, inputs=options.parse_inputs(input_), data=data, weights=weights,
         weights_key=weights_key, settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust,
-        device=device, runs=out, store=store, jobs=jobs, quiet=quiet,
+        metric=metric, allowed_loss=allowed_loss, device=device, runs=out, store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip
     finish(done.document, _lines(done), done.decided[1], json=json)
 
 
 def _lines(done: ValidateResult) -> list[str]:
     """Print a line per runtime and batch size, the rules that are not kept, the verdict last."""
-    from ..report.units import change, score, sqnr
+    from ..report.units import sentence, sqnr, task_metric
     from ..result.schema import Verdict
 
     rows = [("runtime", "batch", "samples", "agreement", "metric", "verdict")]
     for row in done.drift:
-        metric = f"{row.metric.name} {score(row.metric)} ({change(row.metric)})" if row.metric else ""
+        metric = task_metric(row.metric)
         rows.append((row.runtime, str(row.batch), str(row.samples), sqnr(row), metric, str(row.verdict)))
     wrong = [
-        f"{rule.artifact}{f' in {rule.runtime}' if rule.runtime else ''}: {rule.rule}: {rule.got}"
+        f"{rule.artifact}{f' in {rule.runtime}' if rule.runtime else ''}: "
+        + (sentence(rule) if isinstance(rule.got, float) else f"{rule.rule}: {rule.got}")
         for rule in done.gate
         if rule.verdict is not Verdict.PASS
     ]

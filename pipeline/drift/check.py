@@ -20,12 +20,12 @@ from ...models.probes.feeds import make_feeds, sizes_in, split_into_calls
 from ...models.probes.probe_set import FIRST_BITS, PROBE_SAMPLES, WORD_BITS, Probe, describe_values, suggest_fix
 from ...models.probes.sizes import batches_within
 from ...models.probes.stress_values import SAMPLED, describe_ranges
-from ...models.recipe import Metric
 from ...models.signature import ANY_SIZE, Array, Bounds
-from ...models.sources import CodeRef
 from ...serving.session import Session
 from .drift_records import CheckOptions
-from .metric import metric_row
+from .metrics.chosen_metric import metric_of
+from .metrics.metric_tally import MetricTally
+from .metrics.task_metric import TaskMetric
 from .mismatch_hints import explain, join, structure
 from .noise_floor import derive_limits
 from .numeric import Drift, OutputDrift, combine, compare
@@ -49,7 +49,7 @@ class ProbeCalls:
     data: Dataset
     rows: Sequence[Array]  # of `data`, call by call
     answers: Series
-    metric: Metric | None = None  # the task's metric, where it is taken
+    metric: TaskMetric | None = None  # the task's metric, where it is taken
     lowered_db: float | None = None  # a floor below the usual one
     unsettled: Sequence[Marks] = ()  # call by call: integers that rounding decides
 
@@ -84,8 +84,7 @@ class _Tally:
 
     batched: bool
     drifts: dict[str, OutputDrift] = field(default_factory=dict)
-    scores: list[Array] = field(default_factory=list)
-    reference_scores: list[Array] = field(default_factory=list)
+    metric: MetricTally = field(default_factory=MetricTally)
     calls: list[tuple[Answers, Answers]] = field(default_factory=list)  # candidate and reference: some of the first
     kept: int = 0  # samples in `calls`
     ties: int = 0  # integers that differ where rounding decides them
@@ -126,7 +125,7 @@ class Check:
         self._precision = options.precision or str(artifact.target.precision)
         self._floor_db = options.tolerance_sqnr_db
         self._allowed_loss = options.allowed_loss
-        self._metric = _metric_of(options) if self._data.labels is not None else None
+        self._metric = metric_of(options) if self._data.labels is not None else None
 
     @property
     def note(self) -> str | None:
@@ -134,7 +133,12 @@ class Check:
         rule = Rule.of(self._precision, self._floor_db, self._allowed_loss)
         if rule.precision == "fp32" or (rule.by_metric and self._metric is not None):
             return None
-        return f"no metric judges {rule.precision}: {rule.sqnr_db:g} dB is a floor that only something broken misses"
+        lacking = "no metric judges" if self._metric is None else "without --allowed-loss no metric judges"
+        return f"{lacking} {rule.precision}: {rule.sqnr_db:g} dB is a floor that only something broken misses"
+
+    @property
+    def _is_metric_requested(self) -> bool:
+        return self.options.metric is not None and self.options.metric.requested
 
     def whole_set(self) -> ProbeCalls:
         """Return all test samples, in the chunks that the reference was asked in."""
@@ -186,7 +190,9 @@ class Check:
         """Return the sizes of an axis that the copy says it is for."""
         return self._bounds.get(axis or "", ANY_SIZE)
 
-    def _calls_of(self, probe: Probe, rows: list[Array], answers: Series, metric: Metric | None = None) -> ProbeCalls:
+    def _calls_of(
+        self, probe: Probe, rows: list[Array], answers: Series, metric: TaskMetric | None = None
+    ) -> ProbeCalls:
         """Put calls together; sentences speak of the batch where only that is special, else of sizes."""
         sizes = probe.sizes or ({} if self._batched else self._sizes)
         where = f"at batch {probe.batch}" if self._batched and not probe.sizes else ""
@@ -231,7 +237,8 @@ class Check:
         return self._pass_with_reason(result) if calls.probe.bits > WORD_BITS and result.verdict == FAIL else result
 
     def _ask(self, session: Session, calls: ProbeCalls) -> CheckResult:
-        tally = _Tally(self._batched)
+        reference_calls = [split_by_sample(call, batched=self._batched) for call in calls.answers]
+        tally = _Tally(self._batched, metric=MetricTally.begin(calls.metric, self._data.labels, reference_calls))
         try:
             unsettled = calls.unsettled or [{}] * len(calls.rows)
             for rows, reference, marks in zip(calls.rows, calls.answers, unsettled, strict=True):
@@ -239,7 +246,8 @@ class Check:
                 if differs := structure(candidate, reference):
                     hint = explain(candidate, reference, batched=self._batched)
                     return self.refuse(calls, _sentence(differs, hint))
-                self._score(tally, calls, rows, candidate, reference)
+                sides = (split_by_sample(side, batched=self._batched) for side in (reference, candidate))
+                tally.metric.add(tuple(sides), rows)
                 settled, ties = settle(candidate, reference, marks)
                 tally.add(settled, reference, len(rows))
                 tally.ties += ties
@@ -247,15 +255,9 @@ class Check:
             return self.refuse(calls, error.what)
         return self._judge(calls, tally)
 
-    def _score(self, tally: _Tally, calls: ProbeCalls, rows: Array, candidate: Answers, reference: Answers) -> None:
-        if calls.metric is not None and self._data.labels is not None:
-            labels = self._data.labels[rows]
-            tally.scores.append(np.asarray(calls.metric.score(candidate, labels)))
-            tally.reference_scores.append(np.asarray(calls.metric.score(reference, labels)))
-
     def _judge(self, calls: ProbeCalls, tally: _Tally) -> CheckResult:
         drift = combine(self._beside_usual(tally.drifts) if calls.probe.is_blank else tally.drifts)
-        metric, complaint = _metric_facts(calls.metric, tally)
+        metric, complaint = tally.metric.row(self._allowed_loss)
         judgement = judge(drift, self._rule(calls), metric)
         if calls.probe.is_blank and not drift.non_finite and not self.record.has_truth(calls.probe):
             judgement = replace(judgement, verdict=PASS, reason=None)
@@ -264,7 +266,7 @@ class Check:
             judgement = replace(judgement, reason=_sentence(judgement.reason or "", hint or judgement.derivation))
         elif not calls.probe.as_sampled or calls.probe.is_empty:  # all may give one answer, or none; the samples vary
             judgement = replace(judgement, verdict=PASS, reason=None)
-        elif complaint and judgement.verdict == PASS and self._rule(calls).by_metric:
+        elif complaint and judgement.verdict == PASS and (self._rule(calls).by_metric or self._is_metric_requested):
             judgement = replace(judgement, verdict=INCONCLUSIVE, reason=complaint)
         if tally.ties and judgement.verdict == PASS and not calls.probe.reach:
             judgement = replace(judgement, reason=f"{tally.ties} integers differ where rounding decides them")
@@ -402,27 +404,5 @@ class Check:
         return limits if not constant else f"{limits} (at {', '.join(map(str, constant))} its answers are all alike)"
 
 
-def _metric_facts(metric: Metric | None, tally: _Tally) -> tuple[dict[str, Any] | None, str | None]:
-    """Return the metric of both sides, or the sentence that says why there is none."""
-    if metric is None:
-        return None, None
-    try:
-        reference, candidate = np.concatenate(tally.reference_scores), np.concatenate(tally.scores)
-        return metric_row(metric.name, reference, candidate), None
-    except BadRequest as error:
-        return None, error.what
-
-
 def _sentence(statement: str, hint: str | None) -> str:
     return f"{statement}; {hint}" if hint else statement
-
-
-def _metric_of(options: CheckOptions) -> Metric | None:
-    """Return the metric of the recipe that the options name; None where they name a model that is no recipe."""
-    from ...models.loading.code_refs import load_named
-    from ...models.recipe import Recipe
-
-    if not options.ref:
-        return None
-    loaded: object = load_named(CodeRef(options.ref, options.root))
-    return loaded.metric if isinstance(loaded, Recipe) else None

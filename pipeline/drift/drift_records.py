@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...models.job import Facts, JsonRecord
+from .metrics.metric_kinds import MetricChoice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,7 @@ class CheckOptions(SessionOptions):
     precision: str | None = None  # None: the artifact's own
     tolerance_sqnr_db: float | None = None
     allowed_loss: float | None = None
+    metric: MetricChoice | None = None  # before the recipe's own
     ref: str | None = None
     root: str | None = None
     server: str | None = None  # the kind of server; another kind makes it another action

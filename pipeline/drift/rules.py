@@ -6,11 +6,12 @@ docs/design/drift.md gives the reasons for each number.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...models.formats import Precision
+from .metrics.equivalence import judge_loss, loss_interval
 from .noise_floor import UNSTEADY_DB, Limit
 from .numeric import Drift
 
@@ -30,6 +31,7 @@ LEAST_SQNR_DB: Mapping[Precision, float] = {
 }
 SMALL_DB = 40.0  # that the small values of an fp32 copy may lie below its floor, where large ones hide them
 _ALIKE = "the reference's outputs do not vary over the samples: no evidence"
+_SIGNIFICANT = 0.05
 MOST_MISMATCHES = 0.1  # share of an integer output that a reduced precision may change where no metric judges it
 
 
@@ -87,7 +89,7 @@ class Judgement:
 def judge(drift: Drift, rule: Rule, metric: Mapping[str, Any] | None = None) -> Judgement:
     """Judge one comparison by its rule.
     An fp32 copy has a signal to noise of at least `sqnr_db`, of small values alone SMALL_DB less, and equal integers.
-    Of a reduced precision with a metric the 95 % interval of the difference lies above -allowed_loss (pass), below it
+    Of a reduced precision with a metric the 95 % interval of the loss lies within `allowed_loss` (pass), beyond it
     (fail), or spans it (inconclusive). Without a metric there is a floor of signal to noise. In all cases the same
     elements are finite, and a reference that does not vary is no evidence."""
     rule = rule if metric is not None else replace(rule, allowed_loss=None)
@@ -99,7 +101,10 @@ def judge(drift: Drift, rule: Rule, metric: Mapping[str, Any] | None = None) -> 
     )
     if drift.non_finite:
         return judgement(FAIL, _non_finite(drift), derivation=None)
-    verdict, reason = _by_metric(rule, metric) if rule.by_metric and metric is not None else _by_numbers(drift, rule)
+    if rule.by_metric and metric is not None:
+        verdict, reason = judge_loss(metric, rule.allowed_loss or 0.0)
+    else:
+        verdict, reason = _by_numbers(drift, rule)
     if verdict == PASS and not drift.varies:
         return judgement(INCONCLUSIVE, f"{_ALIKE}; give samples to which they do: --data FILE.npz")
     return judgement(verdict, reason)
@@ -142,24 +147,10 @@ def _steady_enough(drift: Drift, rule: Rule) -> tuple[str, str | None]:
     return PASS, None
 
 
-def _by_metric(rule: Rule, metric: Mapping[str, Any]) -> tuple[str, str | None]:
-    low, high = metric["ci95"]
-    limit = -(rule.allowed_loss or 0.0)
-    changed = f"{metric['name']} changed by {metric['delta']:+.4f} [{low:+.4f}, {high:+.4f}]"
-    if low >= limit:
-        return PASS, None
-    if high < limit:
-        return FAIL, f"{changed}, beyond the allowed loss of {-limit:g}"
-    return (
-        INCONCLUSIVE,
-        f"{changed}, which spans the allowed loss of {-limit:g}: more samples decide it",
-    )
-
-
 def status_of(rows: Sequence[DriftRow]) -> Status:
     """Return the status of an artifact by all its comparisons, of every runtime and batch.
     Failed: any failed. Unverified: there is none, or any was inconclusive. Degraded: all passed, and in one the
-    metric's interval lies wholly below 0. Verified: the rest."""
+    metric is measurably worse. Verified: the rest."""
     from ..result.schema import Status
 
     verdicts = {str(row.verdict) for row in rows}
@@ -167,5 +158,12 @@ def status_of(rows: Sequence[DriftRow]) -> Status:
         return Status.FAILED
     if not rows or INCONCLUSIVE in verdicts:
         return Status.UNVERIFIED
-    worse = any(row.metric is not None and row.metric.ci95[1] < 0 for row in rows)
-    return Status.DEGRADED if worse else Status.VERIFIED
+    return Status.DEGRADED if any(_is_worse(row) for row in rows) else Status.VERIFIED
+
+
+def _is_worse(row: DriftRow) -> bool:
+    """Return whether the interval of the loss lies wholly above 0, and McNemar's test agrees where it applies."""
+    if row.metric is None:
+        return False
+    low, _, _ = loss_interval(asdict(row.metric))
+    return low > 0 and (row.metric.p_value is None or row.metric.p_value < _SIGNIFICANT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ...models.data_sources.data_argument import DataArgument, parse_data
 from ...models.errors import BadRequest, OpenFailed, StepFailed
@@ -25,6 +25,7 @@ from .code_model import describe_recipe, load_code, load_recipe
 from .data_step import require_reader, samples_action
 from .file_model import load_artifact, load_file
 from .loaded_model import LoadedModel, ModelDescription, require_runtime
+from .metric_choice import TaskChoice, choose_metric
 from .model_argument import ModelKind, ModelRequest, kind_of
 
 _RANDOM = "transload.models.probes.samples:make_samples"
@@ -45,6 +46,7 @@ class RunInputs(ModelWithData):
     """The model, the data, and the outputs of the reference that every copy is compared with."""
 
     reference: Stored
+    metric: TaskChoice = field(default_factory=TaskChoice)
 
 
 def resolve_inputs(
@@ -67,13 +69,16 @@ def resolve_inputs(
     with context.progress.stage("reference") as stage:
         require_runtime(loaded.runtime)
         data = resolve_data(context, loaded, argument)
+        metric = TaskChoice() if probes_only else choose_metric(context, loaded.model, data)
         inputs = ModelWithData(model=loaded.model, source=loaded.stored, data=data, start=loaded.start)
         with during_reference(inputs), _file_named(context, loaded, request):
             reference = _answer_reference(context, inputs, loaded.runtime, probes_only=probes_only)
         kind = "" if argument else "test " if request is None else "" if loaded.model.metric else "random "
         samples = f"{DataFacts.from_json(data.facts).test} {kind}samples"
         stage.note = f"{samples} answered by {loaded.runtime if request else 'PyTorch'}"
-    return RunInputs(**vars(inputs), reference=reference)
+        if metric.note:
+            stage.note += f"; {metric.note}"
+    return RunInputs(**vars(inputs), reference=reference, metric=metric)
 
 
 def load_model(context: Context, request: ModelRequest) -> LoadedModel:

@@ -16,6 +16,7 @@ import numpy as np
 
 from ...models.signature import Array
 from ...serving.runtimes.runtime_table import RUNTIMES
+from ..drift.metrics.metric_kinds import SHARE
 from ..result.gate import answered
 from ..result.schema import DriftRow, LatencyRow, MetricRow, RunResult, Verdict
 from . import units, view
@@ -163,19 +164,21 @@ def _metric_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
     if not measured:
         return None
     rows = [row for row, _ in measured]
-    share = all(units.is_share(metric) for _, metric in measured)
+    unit = units.unit_of(measured[0][1])
+    share = unit == SHARE
     scale = 100.0 if share else 1.0
     traces = [_metric_mark(at, *pair, scale, formats.get(pair[0].artifact, "")) for at, pair in enumerate(measured)]
     name = measured[0][1].name
-    title = f"{name}, candidate \u2212 reference" + (", percentage points" if share else "")
+    title = f"{name}, candidate \u2212 reference" + (", percentage points" if share else f", {unit}" if unit else "")
     layout = _layout(len(rows), [_safe(f"{row.artifact} \u00b7 {row.runtime}") for row in rows], title)
     layout["shapes"] = [
-        _limit_line(-row.tolerance.metric_loss * scale, at)
-        for at, row in enumerate(rows)
+        _limit_line(row.tolerance.metric_loss * (-scale if metric.higher_is_better else scale), at)
+        for at, (row, metric) in enumerate(measured)
         if row.tolerance.metric_loss is not None
     ]
     layout["xaxis"]["zeroline"] = True
-    note = "Difference with its 95 % interval; the upright line is the most that may be lost."
+    better = "more" if measured[0][1].higher_is_better else "less"
+    note = f"Difference with its 95 % interval, {better} is better; the upright line is the most that may be lost."
     return Plot("metric", f"What it costs the task: {name}", note, tuple(traces), layout)
 
 

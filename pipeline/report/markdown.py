@@ -58,7 +58,7 @@ def _rows(line: view.Line, result: RunResult) -> list[list[str]]:
         line.status,
         units.size(line.row.bytes if line.row else None),
         units.sqnr(line.worst),
-        _task(line.metric) if line.row else view.reference_score(result),
+        _task(line.metric) if line.row else escaped(view.reference_score(result)),
     ]
     if not line.speeds:
         return [[*facts, units.NONE, *([units.NONE] * len(batches))]]
@@ -73,7 +73,7 @@ def _task(row: DriftRow | None) -> str:
     if row is None or row.metric is None:
         return units.NONE
     interval = f" {units.change_interval(row.metric)}" if any(row.metric.ci95) else ""
-    return f"{units.score(row.metric)} ({units.change(row.metric)}{interval})"
+    return escaped(f"{units.score(row.metric)} ({units.change(row.metric)}{interval})")
 
 
 def _speed(row: LatencyRow | None) -> str:

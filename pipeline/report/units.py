@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from ..drift.metrics.metric_kinds import SHARE
+from ..drift.metrics.metric_text import format_change, format_interval, format_loss, format_value
 from ..result.gate import answered
 from ..result.schema import ArtifactRow, DriftRow, GateRow, LatencyRow, MetricRow, Verdict
 
@@ -80,33 +82,33 @@ def sqnr(row: DriftRow | None) -> str:
     return "identical" if row.sqnr_db is None and row.max_abs == 0 else decibel(row.sqnr_db)
 
 
-def is_share(metric: MetricRow) -> bool:
-    """Whether a metric is a share of something, so that per cent and percentage points mean something."""
-    return 0 <= metric.reference <= 1 and 0 <= metric.candidate <= 1
+def unit_of(metric: MetricRow) -> str:
+    """Return a metric's unit. Files from before units had shares, as far as the values can be some."""
+    if metric.unit is not None:
+        return plain(metric.unit)
+    return SHARE if 0 <= metric.reference <= 1 and 0 <= metric.candidate <= 1 else ""
 
 
 def score(metric: MetricRow) -> str:
-    """Format the candidate's metric: "98.06 %", or "12.31" if it is no share."""
-    return f"{metric.candidate * 100:.2f} %" if is_share(metric) else signed(f"{metric.candidate:.4g}")
-
-
-def points(value: float, *, share: bool = True) -> str:
-    """Format a difference of two metrics, in percentage points if they are shares: "+0.28 pp", "±0"."""
-    text = f"{value * 100:+.2f}" if share else f"{value:+.3g}"
-    if float(text) == 0:
-        return "±0"
-    return signed(f"{text} pp" if share else text)
+    """Format the candidate's metric: "98.06 %" of a share, else "12.31", with its unit."""
+    return signed(format_value(metric.candidate, unit_of(metric)))
 
 
 def change(metric: MetricRow) -> str:
-    """Format the difference candidate - reference: "+0.28 pp"."""
-    return points(metric.delta, share=is_share(metric))
+    """Format the difference candidate - reference: "+0.28 pp", "±0"."""
+    return signed(format_change(metric.delta, unit_of(metric)))
 
 
 def change_interval(metric: MetricRow) -> str:
     """Its 95 % interval: "[-0.83, +0.28]"."""
-    low, high = (f"{end * 100:+.2f}" if is_share(metric) else f"{end:+.3g}" for end in metric.ci95)
-    return signed(f"[{low}, {high}]")
+    return signed(format_interval(*metric.ci95, unit_of(metric)))
+
+
+def task_metric(metric: MetricRow | None) -> str:
+    """Format a metric with its name and change: "f1 0.98 (+0.003 [-0.01, +0.02])"; empty if there is none."""
+    if metric is None:
+        return ""
+    return f"{plain(metric.name)} {score(metric)} ({change(metric)} {change_interval(metric)})"
 
 
 def ratio(value: float | None) -> str:
@@ -121,13 +123,13 @@ def ratio_interval(row: LatencyRow) -> str:
     return "" if row.ratio_ci95 is None else f"[{row.ratio_ci95[0]:.2f}, {row.ratio_ci95[1]:.2f}]"
 
 
-def quantity(rule: str, value: float | str | None) -> str:
-    """Format a gate row's `limit` or `got`, in the unit of its rule."""
+def quantity(rule: str, value: float | str | None, unit: str | None = None) -> str:
+    """Format a gate row's `limit` or `got`, in the unit of its rule; of a metric in the metric's."""
     if value is None or isinstance(value, str):
         return NONE if value is None else plain(value)
     name = rule.partition(" ")[0]
-    if name == "metric_loss" and abs(value) <= 1:
-        return signed(f"{value * 100:.2f} pp")
+    if name == "metric_loss":
+        return signed(format_loss(value, plain(unit or "")))
     return _FORMATS.get(name, digits)(value)
 
 
@@ -143,8 +145,11 @@ def sentence(row: GateRow) -> str:
     """Describe a gate row in words."""
     if row.rule == "answers":
         return quantity(row.rule, row.got)
-    said = f"{rule_words(row.rule)}: {quantity(row.rule, row.got)}, limit {quantity(row.rule, row.limit)}"
+    values = f"{quantity(row.rule, row.got, row.unit)}, limit {quantity(row.rule, row.limit, row.unit)}"
+    said = f"{rule_words(row.rule)}: {values}"
     why = _WHY_OPEN.get(row.rule.partition(" ")[0]) if row.verdict is Verdict.INCONCLUSIVE else None
+    if why and row.samples_needed is not None:
+        why = f"the 95 % interval reaches over the limit: about {row.samples_needed:,} samples would decide it"
     return f"{said}; {why}" if why and isinstance(row.got, float) else said
 
 

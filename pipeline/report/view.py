@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ..result.gate import answered, is_reference, no_route_left, worst_verdict
-from ..result.schema import ArtifactRow, DriftRow, GateRow, LatencyRow, RunResult, Status, Verdict
+from ..result.schema import ArtifactRow, DriftRow, GateRow, LatencyRow, MetricRow, RunResult, Status, Verdict
 from . import units
 
 Links: TypeAlias = Mapping[str, str]  # a name, and the path that belongs to it, relative to the run's folder
@@ -113,7 +113,7 @@ def _line(result: RunResult, name: str, row: ArtifactRow | None) -> Line:
     drift = [row for row in result.drift if row.artifact == name and answered(row)]
     noisy = [row for row in drift if row.non_finite] or [row for row in drift if row.sqnr_db is not None]
     worst = min(noisy, key=lambda row: -1e9 if row.sqnr_db is None else row.sqnr_db) if noisy else None
-    measured = [(row.metric.delta, at) for at, row in enumerate(drift) if row.metric is not None]
+    measured = [(-_loss(row.metric), at) for at, row in enumerate(drift) if row.metric is not None]
     return Line(
         name=name,
         format=row.format if row else "other",
@@ -123,6 +123,10 @@ def _line(result: RunResult, name: str, row: ArtifactRow | None) -> Line:
         metric=drift[min(measured)[1]] if measured else None,
         speeds=_speeds(result, name),
     )
+
+
+def _loss(metric: MetricRow) -> float:
+    return -metric.delta if metric.higher_is_better else metric.delta
 
 
 def _speeds(result: RunResult, name: str) -> tuple[Speed, ...]:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 
 from ...models.errors import Exit
 from ...models.formats import Format
 from ...serving.runtimes.provider_check import runs_on
 from ...serving.runtimes.runtime_table import RUNTIMES, runtimes_for
+from ..drift.metrics.equivalence import loss_interval, samples_needed
+from ..drift.metrics.metric_text import format_change, format_interval, format_loss
 from .schema import ArtifactRow, DriftRow, GateRow, LatencyRow, RouteStatus, Status, Verdict
 
 PerBatch = float | Mapping[int, float]  # one limit for every batch size, or one by batch size
@@ -199,12 +201,17 @@ def _telling(row: DriftRow) -> tuple[bool, float]:
     return lacks_metric, math.inf if row.sqnr_db is None else row.sqnr_db
 
 
+def _unit(row: DriftRow) -> str:
+    return (row.metric.unit or "") if row.metric is not None else ""
+
+
 def _tolerance(row: DriftRow) -> str:
     parts = []
     if row.tolerance.sqnr_db is not None:
         parts.append(f"SQNR at least {row.tolerance.sqnr_db:g} dB")
     if row.tolerance.metric_loss is not None:
-        parts.append(f"metric loss at most {row.tolerance.metric_loss:g}")
+        name = row.metric.name if row.metric else "metric"
+        parts.append(f"{name} loss at most {format_loss(row.tolerance.metric_loss, _unit(row))}")
     return ", ".join(parts) or "none"
 
 
@@ -217,8 +224,8 @@ def _drift_numbers(row: DriftRow) -> str:
         sqnr = "no SQNR" if row.sqnr_db is None else f"SQNR {row.sqnr_db:.4g} dB"
         parts.append("identical" if row.max_abs == 0 and not row.non_finite else sqnr)
     if row.tolerance.metric_loss is not None and row.metric is not None:
-        low, high = row.metric.ci95
-        parts.append(f"metric changed by {row.metric.delta:+.4g} [{low:+.4g}, {high:+.4g}]")
+        change = format_change(row.metric.delta, _unit(row))
+        parts.append(f"{row.metric.name} changed by {change} {format_interval(*row.metric.ci95, _unit(row))}")
     return f"{', '.join([*parts, *_unexplained(row)])} at batch {row.batch}"
 
 
@@ -255,17 +262,24 @@ def _sqnr_verdict(row: DriftRow, limit: float) -> Verdict:
 
 def _metric(evidence: _Evidence) -> Iterator[GateRow]:
     """Judge the interval of the paired difference, not the difference."""
-    for (artifact, runtime), rows in _by_pair(evidence.drift).items():
-        losses = []
-        for row in rows:
-            limit = row.tolerance.metric_loss if evidence.rules.metric_loss is None else evidence.rules.metric_loss
-            if row.metric is not None and limit is not None:
-                low, high = row.metric.ci95
-                losses.append((_upper_limit(-high, -low, limit), 0.0 - row.metric.delta, limit))
-        if losses:
-            worst = worst_verdict(verdict for verdict, _, _ in losses)
-            _, loss, limit = max((judged for judged in losses if judged[0] is worst), key=lambda judged: judged[1])
-            yield GateRow("metric_loss", float(limit), loss, worst, artifact, runtime)
+    for rows in _by_pair(evidence.drift).values():
+        judged = [pair for row in rows if (pair := _judge_metric(row, evidence.rules))]
+        if judged:
+            worst = worst_verdict(row.verdict for _, row in judged)
+            yield max(((loss, row) for loss, row in judged if row.verdict is worst), key=lambda pair: pair[0])[1]
+
+
+def _judge_metric(row: DriftRow, rules: GateRules) -> tuple[float, GateRow] | None:
+    """Judge the interval of one row's loss, in the metric's unit and direction; None where no limit holds."""
+    limit = row.tolerance.metric_loss if rules.metric_loss is None else rules.metric_loss
+    if row.metric is None or limit is None:
+        return None
+    metric = asdict(row.metric)
+    low, loss, high = loss_interval(metric)
+    needed = samples_needed(row.samples, metric, limit, alike=row.metric.reference == row.metric.candidate)
+    verdict = _upper_limit(low, high, limit)
+    unit = row.metric.unit
+    return loss, GateRow("metric_loss", float(limit), loss, verdict, row.artifact, row.runtime, unit, needed)
 
 
 def _at_most(value: float, limit: float) -> Verdict:

@@ -126,6 +126,10 @@ class MetricRow:
     candidate: FiniteFloat
     delta: FiniteFloat
     ci95: Interval
+    unit: str | None = None  # "share" is read in per cent; null: of a file from before units
+    higher_is_better: bool = True
+    p_value: NotNegative | None = None  # of McNemar's exact test, where every score is 0 or 1
+    samples_needed: Count | None = None  # that would decide, where the interval spans what may be lost
 
 
 @dataclass(frozen=True)
@@ -181,6 +185,8 @@ class GateRow:
     verdict: Verdict
     artifact: Name
     runtime: str | None
+    unit: str | None = None  # of limit and got, where they are a metric's
+    samples_needed: Count | None = None  # that would decide a metric's loss
 
 
 @dataclass(frozen=True)

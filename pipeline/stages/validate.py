@@ -127,6 +127,7 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
         inputs={"artifact": stored, "data": inputs.data, "reference": inputs.reference},
         options=CheckOptions(
             **inputs.model.recipe_options,
+            metric=inputs.metric.metric,
             server=servers.kind if runtime.served else None,
             model=servers.model if runtime.served else None,
             runtime=runtime.name,
@@ -134,13 +135,13 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
             batches=batch_sizes(context, inputs.model),
             precision=str(target.precision),
             tolerance_sqnr_db=request.sqnr_db if target.precision is Precision.FP32 else None,
-            allowed_loss=inputs.model.allowed_loss,
+            allowed_loss=inputs.metric.allowed_loss,
         ).to_json(),
         requires=runtime.requires,
         python=interpreter.path,
         framework=framework_of(runtime.requires),
         tools=interpreter.tools,
-        code=inputs.model.code + entry_digest(runtime.entry),
+        code=inputs.model.code + inputs.metric.code + entry_digest(runtime.entry),
         root=inputs.model.root,
         limits=context.limits(device=device, loopback=runtime.served),
     )

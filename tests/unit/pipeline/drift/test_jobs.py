@@ -20,6 +20,7 @@ from transload.models.job import Job
 from transload.models.probes.probe_set import Probe
 from transload.models.signature import Array, Signature, TensorSpec, check_feeds
 from transload.pipeline.drift import check, jobs, sessions
+from transload.pipeline.drift.metrics.chosen_metric import RecipeMetric
 from transload.pipeline.drift.recorded_answers import read_calls, read_record, write_calls
 from transload.pipeline.drift.reference import answer
 from transload.pipeline.result.schema import DriftRow, MetricRow, Tolerance, Verdict
@@ -229,7 +230,7 @@ def test_a_reduced_precision_is_judged_by_the_metric_on_the_whole_set_and_by_a_f
 ) -> None:
     from transload.models.training.objectives import accuracy
 
-    monkeypatch.setattr(check, "_metric_of", lambda options: accuracy("y"))
+    monkeypatch.setattr(check, "metric_of", lambda options: RecipeMetric(accuracy("y")))
     asked = job("int8", allowed_loss=0.2)
     runtimes(noisy(0.05))
     facts = jobs.validate(asked)
@@ -244,7 +245,7 @@ def test_a_reduced_precision_is_judged_by_the_metric_on_the_whole_set_and_by_a_f
     tight = jobs.validate(job("int8", allowed_loss=0.001))
     assert tight["rows"][0]["verdict"] == "inconclusive"
     assert tight["reason"] is None  # nothing failed; what is open is a note
-    assert "which spans the allowed loss of 0.001" in tight["note"]
+    assert "which spans the allowed loss of 0.10 pp: about " in tight["note"]
     runtimes(noisy(5.0))
     assert jobs.validate(asked)["rows"][0]["verdict"] == "fail"
 
@@ -255,7 +256,7 @@ def test_a_metric_that_gives_no_number_decides_nothing(
     from transload.models.recipe import Metric
 
     bad = Metric("odd", lambda outputs, labels: np.full(len(labels), np.nan))
-    monkeypatch.setattr(check, "_metric_of", lambda options: bad)
+    monkeypatch.setattr(check, "metric_of", lambda options: RecipeMetric(bad))
     facts = jobs.validate(job("int8", allowed_loss=0.1))
     assert facts["rows"][0]["verdict"] == "inconclusive"
     assert facts["note"] == "at batch 16: the metric odd gave no finite score for 50 of 50 samples"

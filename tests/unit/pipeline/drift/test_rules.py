@@ -15,7 +15,8 @@ CLOSE = Drift(1e-6, 1e-7, 1.0, {"y": 120.0}, 0, 0, 0, 100, True, ())
 
 
 def metric(low: float, high: float) -> dict[str, Any]:
-    return {"name": "accuracy", "reference": 0.99, "candidate": 0.98, "delta": (low + high) / 2, "ci95": [low, high]}
+    sides = {"name": "accuracy", "reference": 0.99, "candidate": 0.98, "delta": (low + high) / 2, "ci95": [low, high]}
+    return {**sides, "unit": "share", "higher_is_better": True}
 
 
 @pytest.mark.parametrize(
@@ -78,10 +79,11 @@ def test_a_reduced_precision_is_held_to_the_metric(low: float, high: float, verd
 
 def test_the_sentence_of_a_metric_holds_the_numbers() -> None:
     found = judge(CLOSE, Rule.of("int8", allowed_loss=0.01), metric(-0.04, -0.02))
-    assert found.reason == "accuracy changed by -0.0300 [-0.0400, -0.0200], beyond the allowed loss of 0.01"
-    spans = judge(CLOSE, Rule.of("int8", allowed_loss=0.03), metric(-0.04, -0.02))
+    assert found.reason == "accuracy changed by -3.00 pp [-4.00, -2.00], beyond the allowed loss of 1.00 pp"
+    spans = judge(CLOSE, Rule.of("int8", allowed_loss=0.025), {**metric(-0.04, -0.02), "samples_needed": 900})
     assert spans.reason == (
-        "accuracy changed by -0.0300 [-0.0400, -0.0200], which spans the allowed loss of 0.03: more samples decide it"
+        "accuracy changed by -3.00 pp [-4.00, -2.00], which spans the allowed loss of 2.50 pp: "
+        "about 900 samples would decide it"
     )
 
 
@@ -112,8 +114,8 @@ def test_without_a_metric_a_tenth_of_integers_may_change(wrong: int, verdict: st
     assert judge(drift, Rule.of("int8")).verdict == verdict
 
 
-def row(verdict: Verdict, ci95: tuple[float, float] | None = None) -> DriftRow:
-    held = MetricRow("accuracy", 0.99, 0.98, -0.01, ci95) if ci95 else None
+def row(verdict: Verdict, ci95: tuple[float, float] | None = None, **own: Any) -> DriftRow:
+    held = MetricRow("accuracy", 0.99, 0.98, -0.01, ci95, **own) if ci95 else None
     return DriftRow("onnx", "onnxruntime", 1, 20, 0.0, 0.0, 1.0, None, 0, Tolerance(60.0, None), verdict, held)
 
 
@@ -131,6 +133,9 @@ PASS, FAIL, OPEN = Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE
         ([row(PASS, (-0.02, 0.0))], Status.VERIFIED),
         ([row(PASS, (-0.02, -0.001)), row(OPEN)], Status.UNVERIFIED),
         ([row(PASS, (0.001, 0.002))], Status.VERIFIED),
+        ([row(PASS, (0.001, 0.002), higher_is_better=False)], Status.DEGRADED),
+        ([row(PASS, (-0.02, -0.001), p_value=0.04)], Status.DEGRADED),
+        ([row(PASS, (-0.02, -0.001), p_value=0.06)], Status.VERIFIED),
     ],
 )
 def test_the_status_of_an_artifact(rows: list[DriftRow], status: Status) -> None:

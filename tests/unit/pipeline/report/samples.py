@@ -69,7 +69,7 @@ def artifact(name: str, size: int | None = 100_000, status: Status = Status.VERI
 
 
 def metric(delta: float, low: float, high: float) -> MetricRow:
-    return MetricRow("accuracy", 0.9833, round(0.9833 + delta, 4), delta, (low, high))
+    return MetricRow("accuracy", 0.9833, round(0.9833 + delta, 4), delta, (low, high), "share")
 
 
 def drift(

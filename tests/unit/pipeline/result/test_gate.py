@@ -187,8 +187,8 @@ def test_drift_says_what_the_metric_did_where_that_is_what_counts() -> None:
     ]
     row = only(rows_of("drift", GateRules(), compared=compared))
     assert (row.limit, row.got) == (
-        "metric loss at most 0.01",
-        "metric changed by -0.004 [-0.008, +0] at batch 360",
+        "accuracy loss at most 1.00 pp",
+        "accuracy changed by -0.40 pp [-0.80, +0.00] at batch 360",
     )
 
 

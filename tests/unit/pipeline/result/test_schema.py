@@ -25,7 +25,7 @@ FIELDS = {
     "derivation",
     "latency": "artifact runtime server device threads batch rounds samples p50_s p90_s p99_s throughput_per_s "
     "ratio_to_reference ratio_ci95 peak_rss_bytes doubts log",
-    "gate": "rule limit got verdict artifact runtime",
+    "gate": "rule limit got verdict artifact runtime unit samples_needed",
 }
 
 

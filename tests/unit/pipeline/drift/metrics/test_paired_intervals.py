@@ -1,4 +1,4 @@
-"""The paired difference of a task's metric, and that its interval covers what it says."""
+"""The interval of a mean paired difference covers what it says."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from transload.models.errors import BadRequest
 from transload.models.signature import Array
-from transload.pipeline.drift.metric import metric_row, paired_interval, paired_proportions
+from transload.pipeline.drift.metrics.paired_intervals import paired_interval, paired_proportions
 
 BITS = arrays(np.float64, 40, elements=st.sampled_from([0.0, 1.0]))
 
@@ -108,24 +107,3 @@ def test_one_different_sample_among_equal_ones_has_an_interval() -> None:
     y[3] = 0.2
     low, high = paired_interval(x, y)
     assert low < -0.01 < high <= 0.0 + 1e-12
-
-
-def test_the_row_has_both_sides_and_the_difference() -> None:
-    row = metric_row("accuracy", np.array([1.0, 1.0, 0.0, 0.0]), np.array([1.0, 0.0, 0.0, 0.0]))
-    assert (row["name"], row["reference"], row["candidate"], row["delta"]) == ("accuracy", 0.5, 0.25, -0.25)
-    assert row["ci95"] == list(paired_proportions(0, 1, 4))
-
-
-BAD = [
-    (np.array([1.0, np.nan]), "the metric m gave no finite score for 1 of 2 samples"),
-    (np.array([[1.0, 2.0]]), "the metric m gave scores of the shape [1, 2]"),
-    (np.array([]), "the metric m gave scores of the shape [0]"),
-    (np.array([1.0]), "the metric m gave 2 and 1 scores for the same samples"),
-]
-
-
-@pytest.mark.parametrize(("scores", "words"), BAD)
-def test_scores_that_cannot_be_paired_are_refused(scores: Array, words: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        metric_row("m", np.array([0.0, 1.0]), scores)
-    assert caught.value.what == words

@@ -1,38 +1,17 @@
-"""The task's own metric of both sides on the same samples, and the paired difference with its 95 % interval."""
+"""95 % intervals of the mean paired difference of scores, one score a sample."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from ...models.errors import BadRequest
-from ...models.signature import Array
+from ....models.signature import Array
+from .equivalence import Z95
 
-_Z = 1.959963984540054  # two-sided 95 % of the normal distribution
-_RESAMPLES = 4999
+RESAMPLES = 4999
 _BLOCK = 1 << 21  # float64 elements that one batch of resamples may hold: 16 MB
 _LARGE = 4096  # from so many samples on the mean is normal, and a bootstrap only costs time
-
-
-def metric_row(name: str, reference: Array, candidate: Array, *, seed: int = 0) -> dict[str, Any]:
-    """Return {name, reference, candidate, delta, ci95} of two sides' scores, one a sample; higher is better.
-    Raises BadRequest where the scores cannot be paired, or hold something that is no number."""
-    expected, actual = (_scores(name, side) for side in (reference, candidate))
-    if expected.shape != actual.shape:
-        raise BadRequest(
-            f"the metric {name} gave {len(expected)} and {len(actual)} scores for the same samples",
-            fix="let the metric return one score a sample",
-        )
-    low, high = paired_interval(expected, actual, seed=seed)
-    return {
-        "name": name,
-        "reference": float(expected.mean()),
-        "candidate": float(actual.mean()),
-        "delta": float(np.mean(actual - expected)),
-        "ci95": [low, high],
-    }
 
 
 def paired_interval(reference: Array, candidate: Array, *, seed: int = 0) -> tuple[float, float]:
@@ -50,7 +29,7 @@ def paired_interval(reference: Array, candidate: Array, *, seed: int = 0) -> tup
     if np.ptp(gaps) <= rounding or len(gaps) < 3:
         return _constant_interval(gaps, reference, candidate)
     if len(gaps) >= _LARGE:
-        half = _Z * float(gaps.std(ddof=1)) / math.sqrt(len(gaps))
+        half = Z95 * float(gaps.std(ddof=1)) / math.sqrt(len(gaps))
         return float(gaps.mean()) - half, float(gaps.mean()) + half
     return _bootstrap(gaps, seed)
 
@@ -65,7 +44,7 @@ def paired_proportions(won: int, lost: int, samples: int) -> tuple[float, float]
     data", J. Educational and Behavioral Statistics 37 (2012) 479-488: one is added to each discordant count.
     """
     p, q = (won + 1) / (samples + 2), (lost + 1) / (samples + 2)
-    half = _Z * math.sqrt((p + q - (p - q) ** 2) / (samples + 2))
+    half = Z95 * math.sqrt((p + q - (p - q) ** 2) / (samples + 2))
     return max(-1.0, p - q - half), min(1.0, p - q + half)
 
 
@@ -89,7 +68,7 @@ def _bootstrap(gaps: Array, seed: int) -> tuple[float, float]:
                 (gaps / scale,),
                 np.mean,
                 vectorized=True,
-                n_resamples=_RESAMPLES,
+                n_resamples=RESAMPLES,
                 batch=max(1, _BLOCK // len(gaps)),
                 method=method,
                 rng=np.random.default_rng(seed),
@@ -98,18 +77,3 @@ def _bootstrap(gaps: Array, seed: int) -> tuple[float, float]:
         if np.isfinite(intervals[method]).all() and intervals[method][0] < intervals[method][1]:
             return intervals[method]
     return intervals["percentile"]
-
-
-def _scores(name: str, scores: Array) -> Array:
-    scores = np.asarray(scores, dtype=np.float64)
-    if scores.ndim != 1 or not len(scores):
-        raise BadRequest(
-            f"the metric {name} gave scores of the shape {list(scores.shape)}", fix="let it return one score a sample"
-        )
-    bad = int(np.count_nonzero(~np.isfinite(scores)))
-    if bad:
-        raise BadRequest(
-            f"the metric {name} gave no finite score for {bad} of {len(scores)} samples",
-            fix="let it return a finite number for every sample, whatever the outputs hold",
-        )
-    return scores

@@ -1,0 +1,154 @@
+"""Outputs and labels of a classifier in one form: (samples, elements) labels, scores with the classes along the end.
+
+An element is a sample, a pixel or a token. How an output is read is decided once, by the reference's answers, and then
+holds for both sides: a copy is never read in another way than its model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....models.errors import BadRequest
+from ....models.signature import Array
+
+_VOID = 255
+_NEAR_ONE = 1e-3  # that the probabilities of a row may miss in their sum
+NAME_ANOTHER = "name another metric, or write one: --metric FILE.py:FUNCTION"
+
+
+@dataclass(frozen=True)
+class ClassForm:
+    """How an output is read: its class axis, the number of classes, and whether it holds probabilities."""
+
+    classes: int
+    axis: int | None = None  # of the classes in the output; None: the output has the shape of the labels
+    ids: bool = False  # the output holds the classes themselves
+    bits: bool = False  # each column is a class of its own, which a sample has or not
+    probabilities: bool = False
+    columns: int = 1  # of `bits`
+
+    @property
+    def binary(self) -> bool:
+        """Whether there are two classes, of which 1 is the one that is looked for."""
+        return self.classes == 2 and not self.bits
+
+
+@dataclass(frozen=True)
+class ClassAnswers:
+    """One side's answers to some samples. Elements of a negative label do not count."""
+
+    labels: Array  # int64 (samples, elements)
+    predicted: Array  # int64 (samples, elements); -1 where a score is NaN
+    scores: Array  # float64 (samples, elements, classes): logits or probabilities; empty where the output holds ids
+
+    @property
+    def counted(self) -> Array:
+        """Whether an element counts, bool (samples, elements)."""
+        return self.labels >= 0
+
+
+def describe_sample(array: Array) -> str:
+    """Return the shape of a sample as text: "the shape [samples, 3, 3]"."""
+    return f"the shape [{', '.join(['samples', *map(str, array.shape[1:])])}]"
+
+
+def as_classes(labels: Array) -> Array | None:
+    """Return labels as int64, without a trailing axis of 1; None where they are no whole numbers.
+    In images 255 is a pixel without a label, as in Pascal VOC and Cityscapes; it becomes -1."""
+    if labels.dtype.kind not in "biuf" or (labels.dtype.kind == "f" and not np.array_equal(labels, np.round(labels))):
+        return None
+    classes = (labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels).astype(np.int64)
+    return np.where(classes == _VOID, -1, classes) if classes.ndim > 2 else classes
+
+
+def class_axis(output: Sequence[int | None], labels: Sequence[int | None]) -> int | None:
+    """Return the axis of the classes in an output whose other axes are those of the labels; None where none is.
+
+    A None stands for any size. Of several axes that fit, images have theirs at 1 and tokens at the end.
+    """
+    if len(output) != len(labels) + 1:
+        return None
+    last = len(output) - 1
+    for axis in (last, 1) if last == 2 else (1, last):
+        rest = [*output[:axis], *output[axis + 1 :]]
+        if all(None in pair or pair[0] == pair[1] for pair in zip(rest, labels, strict=True)):
+            return axis
+    return None
+
+
+def find_form(labels: Array, reference: Sequence[Array]) -> ClassForm:
+    """Find out how an output is to be read, from int64 labels of all samples and the reference's answers.
+    Raises BadRequest where labels and output do not go together."""
+    first = _like_labels(reference[0], labels.ndim)
+    axis = class_axis(first.shape[:1] + first.shape[1:], first.shape[:1] + labels.shape[1:])
+    if axis is None and first.shape[1:] != labels.shape[1:]:
+        raise BadRequest(
+            f"labels of {describe_sample(labels)} do not go with an output of {describe_sample(first)}",
+            fix=NAME_ANOTHER,
+        )
+    if axis is not None:
+        classes = first.shape[axis]
+        _check_range(labels, classes)
+        return ClassForm(classes, axis, probabilities=_are_probabilities(reference, axis))
+    if first.dtype.kind in "biu":
+        largest = max(int(labels.max(initial=0)), *(int(call.max(initial=0)) for call in reference))
+        return ClassForm(largest + 1, ids=True)
+    _check_range(labels, 2)
+    within = all(bool(((call >= 0) & (call <= 1)).all()) for call in reference)
+    bits = labels.ndim == 2
+    return ClassForm(2, bits=bits, probabilities=within, columns=labels.shape[1] if bits else 1)
+
+
+def _check_range(labels: Array, classes: int) -> None:
+    largest = int(labels.max(initial=0))
+    if largest >= classes:
+        raise BadRequest(
+            f"the label {largest} is none of {classes} classes, which count from 0",
+            fix="check the labels in the data; a negative label does not count",
+        )
+
+
+def _are_probabilities(reference: Sequence[Array], axis: int) -> bool:
+    """Return whether all answers are at least 0 and add up to 1."""
+    return all(
+        bool((call >= 0).all() and np.allclose(call.astype(np.float64).sum(axis=axis), 1, atol=_NEAR_ONE))
+        for call in reference
+    )
+
+
+def _like_labels(output: Array, axes: int) -> Array:
+    """Drop an axis of one channel, which labels of `axes` axes lack."""
+    return output[:, 0] if output.ndim == axes + 1 and output.shape[1] == 1 else output
+
+
+def read_answers(form: ClassForm, output: Array, labels: Array) -> ClassAnswers:
+    """Read one call: an output, and the int64 labels of its samples."""
+    samples = len(labels)
+    elements = math.prod(labels.shape[1:])
+    output = output if form.axis is not None else _like_labels(output, labels.ndim)
+    rows = labels.reshape(samples, elements)
+    if form.ids:
+        ids = output.reshape(samples, elements).astype(np.int64)
+        ids = np.where((ids >= 0) & (ids < form.classes), ids, -1)
+        return ClassAnswers(rows, ids, np.empty((samples, elements, 0)))
+    if form.axis is None:
+        ones = output.reshape(samples, elements).astype(np.float64)
+        scores = np.stack([1 - ones if form.probabilities else np.zeros_like(ones), ones], axis=-1)
+    else:
+        scores = np.moveaxis(output, form.axis, -1).reshape(samples, elements, form.classes).astype(np.float64)
+    broken = np.isnan(scores).any(axis=-1)
+    return ClassAnswers(rows, np.where(broken, -1, scores.argmax(axis=-1)), scores)
+
+
+def log_probabilities(form: ClassForm, answers: ClassAnswers) -> Array:
+    """Return the logarithms of the classes' probabilities, (samples, elements, classes)."""
+    scores = answers.scores
+    if form.probabilities:
+        return np.log(np.maximum(scores, np.finfo(np.float32).tiny))
+    largest = scores.max(axis=-1, keepdims=True)
+    shifted: Array = scores - np.where(np.isfinite(largest), largest, 0.0)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
