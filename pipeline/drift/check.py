@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
 
@@ -15,9 +15,9 @@ from ...models.dataset import Dataset
 from ...models.errors import BadRequest, TransloadError
 from ...models.formats import Precision
 from ...models.job import Job
-from ...models.probes.evidence import Answers, Series, is_level
+from ...models.probes.evidence import Series, is_level
 from ...models.probes.feeds import make_feeds, sizes_in, split_into_calls
-from ...models.probes.probe_set import FIRST_BITS, PROBE_SAMPLES, WORD_BITS, Probe, describe_values, suggest_fix
+from ...models.probes.probe_set import FIRST_BITS, WORD_BITS, Probe, describe_values, suggest_fix
 from ...models.probes.sizes import batches_within
 from ...models.probes.stress_values import SAMPLED, describe_ranges
 from ...models.signature import ANY_SIZE, Array, Bounds
@@ -26,9 +26,10 @@ from .drift_records import CheckOptions
 from .metrics.chosen_metric import metric_of
 from .metrics.metric_tally import MetricTally
 from .metrics.task_metric import TaskMetric
-from .mismatch_hints import explain, join, structure
+from .mismatch_hints import explain, structure
 from .noise_floor import derive_limits
-from .numeric import Drift, OutputDrift, combine, compare
+from .numeric import Drift, OutputDrift, combine
+from .probe_tally import ProbeTally
 from .recorded_answers import ANSWERS, PROBES, read_calls, read_record, split_by_sample
 from .rules import FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
 from .sessions import batches_of, default_runtime, read_test_set
@@ -77,33 +78,10 @@ class CheckResult:
         """Pass, fail or inconclusive, in small letters."""
         return self.judgement.verdict
 
-
-@dataclass
-class _Tally:
-    """Sums over the calls of one probe. `batched`: answers have samples along axis 0."""
-
-    batched: bool
-    drifts: dict[str, OutputDrift] = field(default_factory=dict)
-    metric: MetricTally = field(default_factory=MetricTally)
-    calls: list[tuple[Answers, Answers]] = field(default_factory=list)  # candidate and reference: some of the first
-    kept: int = 0  # samples in `calls`
-    ties: int = 0  # integers that differ where rounding decides them
-
-    def add(self, candidate: Answers, reference: Answers, samples: int) -> None:
-        if self.kept < PROBE_SAMPLES:
-            self.calls.append((candidate, reference))
-            self.kept += samples
-        candidate, reference = (split_by_sample(side, batched=self.batched) for side in (candidate, reference))
-        for name, array in reference.items():
-            self.drifts[name] = self.drifts.get(name, OutputDrift()).merge(compare(candidate[name], array))
-
-    def explain(self) -> str | None:
-        """Say what the wrong answers look like: in one call, else in several (one sample alone tells little)."""
-        candidate, reference = zip(*self.calls, strict=True)
-        of_first = explain(candidate[0], reference[0], batched=self.batched)
-        return of_first or explain(
-            *(join([split_by_sample(call, batched=self.batched) for call in side]) for side in (candidate, reference))
-        )
+    @property
+    def answered(self) -> bool:
+        """Whether every call had an answer, right or wrong."""
+        return self.row["max_abs"] is not None or self.row.get("mismatch") is not None
 
 
 class Check:
@@ -238,14 +216,14 @@ class Check:
 
     def _ask(self, session: Session, calls: ProbeCalls) -> CheckResult:
         reference_calls = [split_by_sample(call, batched=self._batched) for call in calls.answers]
-        tally = _Tally(self._batched, metric=MetricTally.begin(calls.metric, self._data.labels, reference_calls))
+        tally = ProbeTally(self._batched, metric=MetricTally.begin(calls.metric, self._data.labels, reference_calls))
         try:
             unsettled = calls.unsettled or [{}] * len(calls.rows)
             for rows, reference, marks in zip(calls.rows, calls.answers, unsettled, strict=True):
                 candidate = session.run(make_feeds(calls.data, rows, self._signature, calls.probe.sizes))
                 if differs := structure(candidate, reference):
                     hint = explain(candidate, reference, batched=self._batched)
-                    return self.refuse(calls, _sentence(differs, hint))
+                    return self.refuse(calls, _sentence(differs, hint), mismatch=differs)
                 sides = (split_by_sample(side, batched=self._batched) for side in (reference, candidate))
                 tally.metric.add(tuple(sides), rows)
                 settled, ties = settle(candidate, reference, marks)
@@ -255,7 +233,7 @@ class Check:
             return self.refuse(calls, error.what)
         return self._judge(calls, tally)
 
-    def _judge(self, calls: ProbeCalls, tally: _Tally) -> CheckResult:
+    def _judge(self, calls: ProbeCalls, tally: ProbeTally) -> CheckResult:
         drift = combine(self._beside_usual(tally.drifts) if calls.probe.is_blank else tally.drifts)
         metric, complaint = tally.metric.row(self._allowed_loss)
         judgement = judge(drift, self._rule(calls), metric)
@@ -292,18 +270,18 @@ class Check:
         """Turn a fail beyond 32 bits into a pass that tells the difference."""
         return replace(result, row={**result.row, "verdict": PASS}, judgement=replace(result.judgement, verdict=PASS))
 
-    def _explain(self, calls: ProbeCalls, tally: _Tally) -> str | None:
+    def _explain(self, calls: ProbeCalls, tally: ProbeTally) -> str | None:
         return tally.explain() or self._name_suspects(calls, tally)
 
-    def _explain_integers(self, calls: ProbeCalls, tally: _Tally) -> str | None:
+    def _explain_integers(self, calls: ProbeCalls, tally: ProbeTally) -> str | None:
         return name_culprits(self._compared(calls, tally), tuple(calls.probe.reach), batched=self._batched)
 
-    def _name_suspects(self, calls: ProbeCalls, tally: _Tally) -> str | None:
+    def _name_suspects(self, calls: ProbeCalls, tally: ProbeTally) -> str | None:
         """Name the integers of random samples that get wrong answers only, with a fix."""
         suspects = name_suspects(self._compared(calls, tally), tuple(self.record.reach), batched=self._batched)
         return f"{suspects}; {_OWN_SAMPLES}" if suspects else None
 
-    def _compared(self, calls: ProbeCalls, tally: _Tally) -> list[Call]:
+    def _compared(self, calls: ProbeCalls, tally: ProbeTally) -> list[Call]:
         feeds = [make_feeds(calls.data, rows, self._signature, calls.probe.sizes) for rows in calls.rows]
         return [(fed, *answers) for fed, answers in zip(feeds, tally.calls, strict=False)]  # a tally keeps the first
 
@@ -317,9 +295,10 @@ class Check:
         more = calls.probe.bits - max(last[-1].probe.bits, SAMPLED.bits)
         return lower_floor_db(floor_db, last[-1].row["sqnr_db"], more)
 
-    def refuse(self, calls: ProbeCalls, reason: str) -> CheckResult:
-        """Fail a probe that gave no numbers to judge."""
-        return self._result(calls, None, Judgement(FAIL, reason, self._rule(calls).tolerance_of(None)), None)
+    def refuse(self, calls: ProbeCalls, reason: str, *, mismatch: str | None = None) -> CheckResult:
+        """Fail a probe that gave no numbers to judge: no answer, or a `mismatch` of names, shapes or dtypes."""
+        result = self._result(calls, None, Judgement(FAIL, reason, self._rule(calls).tolerance_of(None)), None)
+        return replace(result, row={**result.row, "mismatch": mismatch})
 
     def _rule(self, calls: ProbeCalls) -> Rule:
         """Return the rule: the metric judges the whole set only, as the interval of 20 samples spans every limit."""

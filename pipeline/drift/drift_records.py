@@ -59,8 +59,9 @@ class ValidateFacts(Facts):
 
     rows: tuple[Mapping[str, Any], ...]  # result.DriftRow without `artifact`; the full test set first
     device: str
-    reason: str | None  # the first sentence of a row that failed
+    reason: str | None  # the first sentence of an answer that is wrong
     note: str | None  # what is still open, or what a pass does not tell
+    silence: str | None = None  # the first sentence of a call without an answer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,7 +42,8 @@ def validate(job: Job) -> Mapping[str, Any]:
     return ValidateFacts(
         rows=(results[0].row, *(result.row for result in _worst_by_batch(results[1:]))),
         device=device,
-        reason=_first_reason(results, FAIL),
+        reason=_first_reason([result for result in results if result.answered], FAIL),
+        silence=_first_reason([result for result in results if not result.answered], FAIL),
         note=note or _first_reason(results, PASS) or check.note,
     ).to_json()
 

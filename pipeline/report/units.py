@@ -72,11 +72,14 @@ def decibel(value: float | None) -> str:
 
 
 def sqnr(row: DriftRow | None) -> str:
-    """Format the SQNR of a drift row: "identical" if nothing differs, "no answer" if there was none."""
+    """Format the SQNR of a drift row: "identical" if nothing differs, "no answer" if there was none,
+    "other form" if names, shapes or dtypes differ."""
     if row is None:
         return NONE
     if not answered(row):
         return "no answer"
+    if row.mismatch is not None:
+        return "other form"
     if row.non_finite:
         return "NaN or inf"
     return "identical" if row.sqnr_db is None and row.max_abs == 0 else decibel(row.sqnr_db)

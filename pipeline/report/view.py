@@ -111,7 +111,8 @@ def lines(result: RunResult) -> tuple[Line, ...]:
 def _line(result: RunResult, name: str, row: ArtifactRow | None) -> Line:
     judged = [row.verdict for row in result.gate if row.artifact == name]
     drift = [row for row in result.drift if row.artifact == name and answered(row)]
-    noisy = [row for row in drift if row.non_finite] or [row for row in drift if row.sqnr_db is not None]
+    broken = [row for row in drift if row.mismatch is not None] or [row for row in drift if row.non_finite]
+    noisy = broken or [row for row in drift if row.sqnr_db is not None]
     worst = min(noisy, key=lambda row: -1e9 if row.sqnr_db is None else row.sqnr_db) if noisy else None
     measured = [(-_loss(row.metric), at) for at, row in enumerate(drift) if row.metric is not None]
     return Line(

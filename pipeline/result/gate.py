@@ -119,8 +119,10 @@ def is_reference(row: LatencyRow) -> bool:
 
 
 def answered(row: DriftRow | LatencyRow) -> bool:
-    """Return whether the runtime gave answers; the numbers are null where it did not."""
-    return (row.p50_s if isinstance(row, LatencyRow) else row.max_abs) is not None
+    """Return whether the runtime gave answers, right or wrong."""
+    if isinstance(row, LatencyRow):
+        return row.p50_s is not None
+    return row.max_abs is not None or row.mismatch is not None
 
 
 def _answers(evidence: _Evidence) -> Iterator[GateRow]:
@@ -195,10 +197,10 @@ def _verdict_of_status(status: Status) -> Verdict:
     return {Status.FAILED: Verdict.FAIL, Status.UNVERIFIED: Verdict.INCONCLUSIVE}.get(status, Verdict.PASS)
 
 
-def _telling(row: DriftRow) -> tuple[bool, float]:
-    """Sort by what a row says: one with the metric first, where that is what counts, then the loudest."""
+def _telling(row: DriftRow) -> tuple[bool, bool, float]:
+    """Sort by what a row says: another form first, then the metric, where that is what counts, then the loudest."""
     lacks_metric = row.tolerance.metric_loss is not None and row.metric is None
-    return lacks_metric, math.inf if row.sqnr_db is None else row.sqnr_db
+    return row.mismatch is None, lacks_metric, math.inf if row.sqnr_db is None else row.sqnr_db
 
 
 def _unit(row: DriftRow) -> str:
@@ -219,6 +221,8 @@ def _drift_numbers(row: DriftRow) -> str:
     """Return the numbers that `_tolerance` names, in its order."""
     if not answered(row):
         return f"no answer at batch {row.batch}"
+    if row.mismatch is not None:
+        return f"{row.mismatch} at batch {row.batch}"
     parts = [f"{row.non_finite} elements differ in being finite"] if row.non_finite else []
     if row.tolerance.sqnr_db is not None or row.metric is None:
         sqnr = "no SQNR" if row.sqnr_db is None else f"SQNR {row.sqnr_db:.4g} dB"
@@ -253,7 +257,7 @@ def _sqnr(evidence: _Evidence) -> Iterator[GateRow]:
 
 
 def _sqnr_verdict(row: DriftRow, limit: float) -> Verdict:
-    if row.non_finite:
+    if row.non_finite or row.mismatch is not None:
         return Verdict.FAIL
     if row.sqnr_db is not None:
         return Verdict.PASS if row.sqnr_db >= limit else Verdict.FAIL

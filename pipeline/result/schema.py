@@ -149,6 +149,7 @@ class DriftRow:
     verdict: Verdict
     metric: MetricRow | None
     log: str | None = None  # of the comparison, relative to the folder
+    mismatch: str | None = None  # how names, shapes or dtypes of the answers differ, so that no numbers compare
     derivation: str | None = None  # how the tolerance follows from the model's noise floor
 
 

@@ -21,7 +21,6 @@ from ..intake.loaded_model import ModelDescription
 from ..intake.run_inputs import RunInputs, batch_sizes
 from ..plan.router import TargetResult
 from ..plan.run_plan import log_of
-from ..result.gate import answered
 from ..result.schema import DriftRow, MetricRow, Tolerance, Verdict
 from ..workers.engine import Action, stopped_on_error
 from ..workers.fork_server import framework_of
@@ -71,11 +70,10 @@ def validate_all(
             for checked in pairs(results, context.request.validate_.runtimes)
         ]
         for (target, _, runtime), check in checks:
-            pair_rows, sentence = _rows(context, inputs.model, target, runtime.name, check)
+            pair_rows, reason, silence = _rows(context, inputs.model, target, runtime.name, check)
             rows += pair_rows
-            if sentence:
-                sentences = reasons if all(answered(row) for row in pair_rows) else failures
-                sentences[str(target), runtime.name] = sentence
+            reasons |= {(str(target), runtime.name): reason} if reason else {}
+            failures |= {(str(target), runtime.name): silence} if silence else {}
     return ValidationRows(tuple(rows), failures, reasons)
 
 
@@ -96,20 +94,21 @@ def _begin(context: Context, inputs: RunInputs, checked: CheckedArtifact, server
 
 def _rows(
     context: Context, model: ModelDescription, target: Target, runtime: str, check: Future[Stored] | str
-) -> tuple[list[DriftRow], str | None]:
-    """Wait for a check; return its rows and the sentence on it."""
+) -> tuple[list[DriftRow], str | None, str | None]:
+    """Wait for a check; return its rows, the sentence on its answers, and that on calls without an answer."""
     silent = _no_answer(context, model, str(target), runtime)
     if isinstance(check, str):
-        return [silent], check
+        return [silent], None, check
     log = log_of(_check_name(target, runtime))
     try:
         stored = check.result()
     except DiskFull:
         raise
     except TransloadError as error:
-        return [replace(silent, log=log)], error.what
+        return [replace(silent, log=log)], None, error.what
     facts = ValidateFacts.from_json(stored.facts)
-    return [_drift_row(row, artifact=str(target), log=log) for row in facts.rows], facts.reason or facts.note
+    rows = [_drift_row(row, artifact=str(target), log=log) for row in facts.rows]
+    return rows, facts.reason or facts.note, facts.silence
 
 
 def _check_name(target: Target, runtime: str) -> str:

@@ -174,6 +174,9 @@ def test_a_wrong_copy_is_wrong_with_a_sentence(
     facts = jobs.validate(asked)
     assert facts["rows"][0]["verdict"] == "fail"
     assert facts["reason"].startswith("at batch 16: ")
+    assert facts.get("silence") is None  # it has answered, if wrongly
+    row = facts["rows"][0]
+    assert (row["max_abs"] is None) == (row.get("mismatch") is not None)
 
 
 def test_what_breaks_at_one_batch_only_is_found_there(job: Callable[..., Job], runtimes: Callable[..., None]) -> None:
@@ -187,7 +190,9 @@ def test_what_breaks_at_one_batch_only_is_found_there(job: Callable[..., Job], r
     found = jobs.verify(asked)
     assert found["reason"] == "at batch 5: onnxruntime gave no answer"
     assert (found["status"], found["batches"]) == ("wrong", [1, 2, 65])
-    rows = jobs.validate(asked)["rows"]
+    facts = jobs.validate(asked)
+    assert (facts["reason"], facts["silence"]) == (None, "at batch 5: onnxruntime gave no answer")
+    rows = facts["rows"]
     assert [row["verdict"] for row in rows] == ["pass", "pass", "pass", "fail", "pass"]
     assert rows[3]["max_abs"] is None
     assert rows[3]["tolerance"] == {"sqnr_db": 60.0, "metric_loss": None}
@@ -210,7 +215,7 @@ def test_running_elsewhere_fails_every_row(job: Callable[..., Job], runtimes: Ca
     asked = job(device="cuda")
     facts = jobs.validate(asked)
     assert {row["verdict"] for row in facts["rows"]} == {"fail"}
-    assert facts["reason"] == "at batch 16: asked to run on cuda:0, it runs on cpu"
+    assert facts["silence"] == "at batch 16: asked to run on cuda:0, it runs on cpu"
     assert facts["device"] == "cpu"
     assert jobs.verify(asked)["status"] == "wrong"
     runtimes(right, "cuda:0")

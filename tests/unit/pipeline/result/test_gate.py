@@ -84,6 +84,35 @@ def test_the_metric_is_judged_by_its_interval(low: float, high: float, verdict: 
     assert row.got == pytest.approx(-(low + high) / 2)
 
 
+def test_a_metric_that_is_better_lower_loses_by_rising_in_its_own_unit() -> None:
+    rising = replace(metric(0.3, 0.2, 0.4), name="mae", unit="mm", higher_is_better=False)
+    compared = [drift("onnx", "onnxruntime", 30.0, tolerance=Tolerance(None, 0.1), task=rising)]
+    row = only(rows_of("metric_loss", GateRules(), compared=compared))
+    assert (row.verdict, row.got, row.unit, row.samples_needed) == (FAIL, 0.3, "mm", None)
+    drifted = only(rows_of("drift", GateRules(), compared=compared))
+    assert drifted.limit == "mae loss at most 0.1 mm"
+    assert drifted.got == "mae changed by +0.3 mm [+0.2, +0.4] at batch 360"
+    falling = [replace(compared[0], metric=replace(rising, delta=-0.3, ci95=(-0.4, -0.2)))]
+    assert only(rows_of("metric_loss", GateRules(), compared=falling)).verdict is PASS
+
+
+def test_an_open_metric_says_how_many_samples_would_decide_it() -> None:
+    compared = [drift("onnx", "onnxruntime", 30.0, tolerance=REDUCED, task=metric(-0.005, -0.015, 0.005))]
+    row = only(rows_of("metric_loss", GateRules(), compared=compared))
+    assert (row.verdict, row.unit) == (OPEN, "share")
+    assert row.samples_needed == 3000  # 360 (2.80 / 1.96 * 0.01 / 0.005)^2, rounded up
+
+
+def test_answers_of_another_shape_are_drift_and_no_lack_of_an_answer() -> None:
+    words = "output y has the shape [1, 3], the reference's [1, 4]"
+    other = replace(silent(drift("onnx", "onnxruntime", None)), mismatch=words)
+    compared = [other, drift("onnx", "onnxruntime", 90.0)]
+    assert [row.verdict for row in rows_of("answers", GateRules(), compared=compared)] == [PASS]
+    row = only(rows_of("drift", GateRules(), compared=compared))
+    assert (row.verdict, row.got) == (FAIL, f"{words} at batch 360")
+    assert only(rows_of("sqnr_db", GateRules(sqnr_db=60.0), compared=compared)).verdict is FAIL
+
+
 def test_the_metric_may_lose_what_the_recipe_allows_unless_a_limit_is_given() -> None:
     compared = [drift("onnx", "onnxruntime", 30.0, tolerance=REDUCED, task=metric(-0.02, -0.03, -0.015))]
     assert only(rows_of("metric_loss", GateRules(), compared=compared)).verdict is FAIL

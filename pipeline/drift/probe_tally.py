@@ -1,0 +1,41 @@
+"""What is kept of the calls of one probe: sums of the differences, some calls for a hint, and the metric's part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...models.probes.evidence import Answers
+from ...models.probes.probe_set import PROBE_SAMPLES
+from .metrics.metric_tally import MetricTally
+from .mismatch_hints import explain, join
+from .numeric import OutputDrift, compare
+from .recorded_answers import split_by_sample
+
+
+@dataclass
+class ProbeTally:
+    """Sums over the calls of one probe. `batched`: answers have samples along axis 0."""
+
+    batched: bool
+    drifts: dict[str, OutputDrift] = field(default_factory=dict)
+    metric: MetricTally = field(default_factory=MetricTally)
+    calls: list[tuple[Answers, Answers]] = field(default_factory=list)  # candidate and reference: some of the first
+    kept: int = 0  # samples in `calls`
+    ties: int = 0  # integers that differ where rounding decides them
+
+    def add(self, candidate: Answers, reference: Answers, samples: int) -> None:
+        """Add one call."""
+        if self.kept < PROBE_SAMPLES:
+            self.calls.append((candidate, reference))
+            self.kept += samples
+        candidate, reference = (split_by_sample(side, batched=self.batched) for side in (candidate, reference))
+        for name, array in reference.items():
+            self.drifts[name] = self.drifts.get(name, OutputDrift()).merge(compare(candidate[name], array))
+
+    def explain(self) -> str | None:
+        """Say what the wrong answers look like: in one call, else in several (one sample alone tells little)."""
+        candidate, reference = zip(*self.calls, strict=True)
+        of_first = explain(candidate[0], reference[0], batched=self.batched)
+        return of_first or explain(
+            *(join([split_by_sample(call, batched=self.batched) for call in side]) for side in (candidate, reference))
+        )
