@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 from ..errors import TransloadError
 from ..signature import TensorSpec
-from .evidence import Answers, Series, unlike
-from .masks import Fill
+from .evidence import Answers, Series, nothing_finite, unlike
+from .masks import STRESS, Fill
 from .probe_set import Probe, describe_values
 
 AskProbe: TypeAlias = Callable[[Probe], Iterable[Answers]]  # raises TransloadError where the model has no answer
@@ -47,6 +47,13 @@ def find_blank_fills(
     return [] if answers is None else [(probe, answers)]
 
 
+def find_stress(floats: Sequence[TensorSpec], batch: int, usual: Series, ask: AskProbe) -> list[tuple[Probe, Series]]:
+    """Ask with all inputs of floats at once, one call for each kind of stress, and return as find_mask_fills does."""
+    probes = [Probe(batch, fills={spec.name: fill for spec in floats}) for fill in STRESS if floats]
+    answered = ((probe, _telling_answers(probe, floats, usual, ask)) for probe in probes)
+    return [(probe, answers) for probe, answers in answered if answers is not None]
+
+
 def _telling_answers(probe: Probe, specs: Sequence[TensorSpec], usual: Series, ask: AskProbe) -> Series | None:
     values = describe_values(probe, specs)
     try:
@@ -54,6 +61,6 @@ def _telling_answers(probe: Probe, specs: Sequence[TensorSpec], usual: Series, a
     except TransloadError as error:
         print(f"the model itself does not answer {values}: {error.what}")  # for the step's log
         return None
-    if reason := unlike(usual, answers):
+    if reason := (nothing_finite(answers) if probe.is_undefined else unlike(usual, answers)):
         print(f"not asked {values}: {reason}")
     return None if reason else answers

@@ -25,11 +25,28 @@ class Fill(StrEnum):
     SOME_NONE = "some none"
     SOME_ALL = "some all"
     BLANK = "blank"  # zeros in an input of floats: in one call all, in the next some rows
+    LARGE = "large"  # these and the next in an input of floats: stress_floats.py
+    TINY = "tiny"
+    TAILS = "tails"
+    ONES = "ones"
+    TIES = "ties"
+    NAN = "nan"
+    INFINITE = "infinite"
 
     @property
     def in_rows(self) -> bool:
         """Whether it fills single rows along the last axis."""
         return self in (Fill.SOME_NONE, Fill.SOME_ALL)
+
+    @property
+    def is_stress(self) -> bool:
+        """Whether it is one of the values of stress_floats.py."""
+        return self in STRESS
+
+    @property
+    def is_undefined(self) -> bool:
+        """Whether it holds NaN or infinities."""
+        return self in (Fill.NAN, Fill.INFINITE)
 
     @property
     def content(self) -> bool:
@@ -38,9 +55,22 @@ class Fill(StrEnum):
 
     def describe(self, *, boolean: bool) -> str:
         """Name it in a sentence, as in "all false in single rows"."""
-        if self is Fill.BLANK:
-            return "all 0, or 0 in single rows"
+        if words := _FLOAT_WORDS.get(self):
+            return words
         return f"all {str(self.content).lower() if boolean else int(self.content)}{' in single rows' * self.in_rows}"
+
+
+STRESS = (Fill.LARGE, Fill.TINY, Fill.TAILS, Fill.ONES, Fill.TIES, Fill.NAN, Fill.INFINITE)
+_FLOAT_WORDS = {
+    Fill.BLANK: "all 0, or 0 in single rows",
+    Fill.LARGE: "1000 times as large",
+    Fill.TINY: "10000 times as small",
+    Fill.TAILS: "from -100 to 100",
+    Fill.ONES: "all 1",
+    Fill.TIES: "rounded to whole numbers",
+    Fill.NAN: "NaN in one place",
+    Fill.INFINITE: "infinite in two places",
+}
 
 
 def mask_inputs(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:

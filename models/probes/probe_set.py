@@ -6,13 +6,15 @@
                     a batch of 0 where the bounds allow it                          sizes.other_sizes
     far sizes       large batches; bounds at both ends and between                  far_probes
     masks, blanks   masks that hide all or nothing, floats that are all zero        masks, fill_probes
+    stress          floats: large, tiny, tails, ones, ties, NaN, infinities         stress_floats, fill_probes
     integers        negative and large ones, as far as the model answers, and the
                     last row of every table                                         stress_values, integer_range
     last bits       the next float, for the reference alone: is it steady?          stress_values.with_other_last_bits
 
-Masks, blanks and integers are asked where the samples are random. The reference is asked first (pipeline/drift/
-reference.py): what it refuses, or what tells nothing (evidence), no copy is asked. feeds makes the arrays of a call.
-Converters try a program before that at two_sizes and at far_sizes; accepted_sizes finds sizes for a hint.
+Masks, blanks and integers are asked where the samples are random, stress is asked of every fp32 copy. The reference is
+asked first (pipeline/drift/reference.py): what it refuses, or what tells nothing (evidence), no copy is asked. feeds
+makes the arrays of a call. Converters try a program before that at two_sizes and at far_sizes; accepted_sizes finds
+sizes for a hint.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import numpy as np
 from ..dataset import Dataset
 from ..signature import Array, TensorSpec
 from .masks import Fill, apply_fills
+from .stress_floats import apply_stress
 from .stress_values import IntegerRange, describe_ranges, with_integers
 
 PROBE_SAMPLES = 20  # least number of samples in the probe of the largest batch, where there are so many
@@ -34,6 +37,7 @@ FIRST_BITS = 3  # of the smallest integers that replace the samples': a sign or 
 FIRST_NUMBERS = 40  # least number of integers of each input in such a probe
 LEVEL_SAMPLES = 5  # least number of samples in a probe of integers
 FILL_CALLS = 2  # in a probe of filled masks: every second call keeps its values (masks.py)
+STRESS_SAMPLES = 2  # in a probe of stress values, of which one call holds all
 WORD_BITS = 31  # of an int32: with larger ones the runtimes themselves are wrong (docs/design/drift.md)
 
 ProbeKey: TypeAlias = tuple[
@@ -78,6 +82,16 @@ class Probe:
         return Fill.BLANK in self.fills.values()
 
     @property
+    def is_stress(self) -> bool:
+        """Whether floats in it are stress values."""
+        return any(fill.is_stress for fill in self.fills.values())
+
+    @property
+    def is_undefined(self) -> bool:
+        """Whether floats in it are NaN or infinite."""
+        return any(fill.is_undefined for fill in self.fills.values())
+
+    @property
     def bits(self) -> int:
         """Of the largest integer that replaces the samples'; 0 where none does."""
         return max((reach.bits for reach in self.reach.values()), default=0)
@@ -86,7 +100,8 @@ class Probe:
         """Return the samples with this probe's integers and fills."""
         if self.as_sampled:
             return data
-        return apply_fills(with_integers(data.rows(0, PROBE_SAMPLES), self.reach), self.fills, self.batch)
+        samples = with_integers(data.rows(0, PROBE_SAMPLES), self.reach)
+        return apply_stress(samples, self.fills) if self.is_stress else apply_fills(samples, self.fills, self.batch)
 
     def rows(self, data: Dataset, samples: int | None = None) -> Iterator[Array]:
         """Yield the rows of each call: the first samples of `data`, from the start again where there are fewer.
@@ -99,6 +114,8 @@ class Probe:
             yield (rows + rows // len(data)) % len(data)
 
     def _samples_wanted(self, data: Dataset) -> int:
+        if self.is_stress:
+            return STRESS_SAMPLES
         if self.fills:
             return FILL_CALLS * self.batch
         if self.reach:
@@ -130,7 +147,7 @@ def suggest_fix(probe: Probe) -> str:
     least = min(probe.sizes.values(), default=None)
     if least in (0, 1):
         return f"where that size never comes, say so: {next(iter(probe.sizes))}={least + 1}.."
-    if not probe.fills and not 0 < probe.bits <= WORD_BITS:
+    if probe.is_stress or (not probe.fills and not 0 < probe.bits <= WORD_BITS):
         return ""
     when = "such a mask never comes" if probe.fills else "such integers never come"
     return f"where {'no sample is so' if probe.is_blank else when}, give samples of yours: --data FILE.npz"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
@@ -28,11 +29,12 @@ from .metrics.metric_tally import MetricTally
 from .metrics.task_metric import TaskMetric
 from .mismatch_hints import explain, structure
 from .noise_floor import derive_limits
-from .numeric import Drift, OutputDrift, combine
+from .numeric import Drift, combine
 from .probe_tally import ProbeTally
 from .recorded_answers import ANSWERS, PROBES, read_calls, read_record, split_by_sample
 from .rules import FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
 from .sessions import batches_of, default_runtime, read_test_set
+from .stress_drift import describe_lost, drifts_to_judge
 from .unsettled import UNSETTLED, UNSETTLED_SET, Marks, settle
 from .wrong_integers import Call, lower_floor_db, name_culprits, name_suspects
 
@@ -159,7 +161,8 @@ class Check:
     def _is_asked(self, probe: Probe) -> bool:
         """Return whether the copy owes the probe: a reduced precision is right within the range of its calibration."""
         if not probe.as_sampled:
-            return (not probe.reach or self._precision == Precision.FP32) and probe.batch in self._batches
+            is_owed = self._precision == Precision.FP32 or not (probe.reach or probe.is_stress)
+            return is_owed and probe.batch in self._batches
         sizes = probe.sizes or {self._signature.batch or "": probe.batch}
         fits = all(size in self._copy_bounds(axis) for axis, size in sizes.items())
         return fits and probe not in map(Probe, self._batches)
@@ -212,7 +215,14 @@ class Check:
         if calls.probe.reach:
             calls = replace(calls, lowered_db=self._lowered_db(calls, before))
         result = self._ask(session, calls)
-        return self._pass_with_reason(result) if calls.probe.bits > WORD_BITS and result.verdict == FAIL else result
+        if result.verdict != FAIL:
+            return result
+        if calls.probe.is_undefined:  # runtimes are known to lose NaN: it says less of the copy than of them
+            lost = describe_lost(calls.where, result.row["non_finite"]) or result.judgement.reason
+            result = replace(result, row={**result.row, "lost": lost}, judgement=replace(result.judgement, reason=lost))
+        elif calls.probe.bits <= WORD_BITS:
+            return result
+        return self._pass_with_reason(result)
 
     def _ask(self, session: Session, calls: ProbeCalls) -> CheckResult:
         reference_calls = [split_by_sample(call, batched=self._batched) for call in calls.answers]
@@ -234,7 +244,8 @@ class Check:
         return self._judge(calls, tally)
 
     def _judge(self, calls: ProbeCalls, tally: ProbeTally) -> CheckResult:
-        drift = combine(self._beside_usual(tally.drifts) if calls.probe.is_blank else tally.drifts)
+        usual, steadiness = self._usual if calls.probe.fills else (), self.record.steadiness_of(calls.probe)
+        drift = combine(drifts_to_judge(calls.probe, tally.drifts, usual, steadiness))
         metric, complaint = tally.metric.row(self._allowed_loss)
         judgement = judge(drift, self._rule(calls), metric)
         if calls.probe.is_blank and not drift.non_finite and not self.record.has_truth(calls.probe):
@@ -246,28 +257,17 @@ class Check:
             judgement = replace(judgement, verdict=PASS, reason=None)
         elif complaint and judgement.verdict == PASS and (self._rule(calls).by_metric or self._is_metric_requested):
             judgement = replace(judgement, verdict=INCONCLUSIVE, reason=complaint)
-        if tally.ties and judgement.verdict == PASS and not calls.probe.reach:
+        if tally.ties and judgement.verdict == PASS and not (calls.probe.reach or calls.probe.is_stress):
             judgement = replace(judgement, reason=f"{tally.ties} integers differ where rounding decides them")
         return self._result(calls, drift, judgement, metric)
 
-    def _beside_usual(self, drifts: Mapping[str, OutputDrift]) -> dict[str, OutputDrift]:
-        """Hold the noise of blank samples against the usual size of an output: theirs may be 0.
-
-        Rounding says which of equal scores is the largest, so integers are not compared.
-        """
-        usual = self._usual_power()
-        return {name: drift.beside(usual[name]) for name, drift in drifts.items()}
-
-    def _usual_power(self) -> dict[str, float]:
-        """Return the mean square of each output of the first recorded probe."""
-        calls = read_calls(self._reference / PROBES)[0]
-        squares = {name: [np.square(call[name].astype(np.float64)).ravel() for call in calls] for name in calls[0]}
-        with np.errstate(invalid="ignore", over="ignore"):
-            means = {name: float(np.nanmean(np.concatenate(arrays))) for name, arrays in squares.items()}
-        return {name: mean if math.isfinite(mean) else 0.0 for name, mean in means.items()}
+    @cached_property
+    def _usual(self) -> Series:
+        """The reference's answers to the first recorded probe."""
+        return read_calls(self._reference / PROBES)[0]
 
     def _pass_with_reason(self, result: CheckResult) -> CheckResult:
-        """Turn a fail beyond 32 bits into a pass that tells the difference."""
+        """Turn a fail beyond 32 bits, or of NaN, into a pass that tells the difference."""
         return replace(result, row={**result.row, "verdict": PASS}, judgement=replace(result.judgement, verdict=PASS))
 
     def _explain(self, calls: ProbeCalls, tally: ProbeTally) -> str | None:

@@ -110,7 +110,11 @@ def _worst_by_batch(results: Sequence[CheckResult]) -> list[CheckResult]:
         before = worst.setdefault(result.probe.batch, result)
         if _noisiness(result) > _noisiness(before):
             worst[result.probe.batch] = result
-    return list(worst.values())
+    lost = {result.probe.batch: result.row["lost"] for result in reversed(results) if "lost" in result.row}
+    return [
+        replace(result, row={**result.row, "lost": lost[batch]}) if batch in lost else result
+        for batch, result in worst.items()
+    ]
 
 
 def _noisiness(result: CheckResult) -> tuple[int, float]:

@@ -70,6 +70,17 @@ def measure_noise(answers: Answers, reference: Answers) -> OutputNoise:
     )
 
 
+def measure_steadiness(nudged: Series, answers: Series) -> OutputNoise:
+    """Return how well answers agree with those to inputs of other last bits; an output of integers that changed: 0."""
+    worst: dict[str, float] = {}
+    for call, wanted in zip(nudged, answers, strict=True):
+        exact = {name: array for name, array in wanted.items() if array.dtype.kind != "f"}
+        changed = {name: 0.0 for name, array in exact.items() if not np.array_equal(call[name], array)}
+        for name, noise_db in {**measure_noise(call, wanted), **changed}.items():
+            worst[name] = min(noise_db, worst.get(name, noise_db))
+    return worst
+
+
 def noise_of(drifts: Mapping[str, OutputDrift]) -> OutputNoise:
     """Return the noise of drifts by output; an output that is finite on one side only has none that means something."""
     return {

@@ -51,6 +51,7 @@ class ReferenceRecord:
     reach: Mapping[str, IntegerRange] = field(default_factory=dict)  # of the inputs tried with integers not of the data
     noise: Mapping[Cause, OutputNoise] = field(default_factory=dict)  # of all probes
     float64: tuple[OutputNoise, ...] = ()  # of each probe, beside float64; empty where that cannot be had
+    steadiness: tuple[OutputNoise, ...] = ()  # of each probe of stress, where last bits differ; empty ones of others
 
     def has_truth(self, probe: Probe) -> bool:
         """Return whether the reference was asked this probe in float64, too."""
@@ -61,11 +62,19 @@ class ReferenceRecord:
 
         Those of a probe count beside float64; those of all probes where it has none of its own.
         """
-        own = self._truth_of(probe)
-        return {**self.noise, Cause.FLOAT64: own} if own else dict(self.noise)
+        own, steadiness = self._truth_of(probe), self.steadiness_of(probe)
+        truth = {Cause.FLOAT64: own} if own else {}
+        return {**self.noise, **truth, **({Cause.LAST_BITS: steadiness} if steadiness else {})}
+
+    def steadiness_of(self, probe: Probe) -> OutputNoise:
+        """Return how well answers to a probe of stress agree where last bits differ; 0 of integers that changed."""
+        return self._of_probe(self.steadiness, probe) or {}
 
     def _truth_of(self, probe: Probe) -> OutputNoise | None:
-        return dict(zip((known.key for known in self.probes), self.float64, strict=False)).get(probe.key)
+        return self._of_probe(self.float64, probe)
+
+    def _of_probe(self, noise: Sequence[OutputNoise], probe: Probe) -> OutputNoise | None:
+        return dict(zip((known.key for known in self.probes), noise, strict=False)).get(probe.key)
 
     @property
     def least(self) -> int:
@@ -87,7 +96,8 @@ def read_record(folder: Path) -> ReferenceRecord:
         signature, probes = Signature.from_json(document["signature"]), map(_probe, document["probes"])
         limits = document["refused"], document["constant"], _ranges(document["reach"])
         noise = {Cause(cause): by_output for cause, by_output in document["noise"].items()}
-        return ReferenceRecord(signature, tuple(probes), document["chunk"], *limits, noise, tuple(document["float64"]))
+        by_probe = tuple(document["float64"]), tuple(document["steadiness"])
+        return ReferenceRecord(signature, tuple(probes), document["chunk"], *limits, noise, *by_probe)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadRequest(f"{folder} holds no recorded answers: {error}", fix=_AGAIN) from error
 

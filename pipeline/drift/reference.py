@@ -24,7 +24,7 @@ from ...models.probes.accepted_sizes import suggest_sizes
 from ...models.probes.evidence import Answers, Series
 from ...models.probes.far_probes import FAR_SAMPLES, Room, far_batches, far_sizes_of
 from ...models.probes.feeds import make_feeds, sizes_in, split_into_calls
-from ...models.probes.fill_probes import find_blank_fills, find_mask_fills
+from ...models.probes.fill_probes import find_blank_fills, find_mask_fills, find_stress
 from ...models.probes.integer_range import IntegerRangeSearch
 from ...models.probes.masks import blank_inputs, mask_inputs
 from ...models.probes.probe_set import PROBE_SAMPLES, SIZE_SAMPLES, Probe, ProbeKey
@@ -40,7 +40,7 @@ from ...models.signature import Array, TensorSpec
 from ...serving.runtimes.provider_check import check_device
 from ...serving.session import Session, WideningSession
 from .drift_records import AnswerFacts, AnswerOptions
-from .noise_floor import Cause, OutputNoise, measure_batch_split, measure_noise
+from .noise_floor import Cause, OutputNoise, measure_batch_split, measure_noise, measure_steadiness
 from .numeric import combine, compare
 from .recorded_answers import ANSWERS, PROBES, ReferenceRecord, split_by_sample, write_calls, write_record
 from .sessions import batches_of, default_runtime, open_for, read_test_set
@@ -74,6 +74,8 @@ def answer(job: Job) -> Mapping[str, Any]:
             write_calls(job.out / ANSWERS, [answers])
         if options.random:
             probing.ask_fills()
+        if options.stress:
+            probing.ask_stress()
         probing.ask_sizes()
         probing.ask_far_sizes()
         reach = {} if options.tries is None else probing.ask_integers(options.tries)
@@ -87,7 +89,9 @@ def answer(job: Job) -> Mapping[str, Any]:
     write_calls(job.out / PROBES, list(probing.series.values()))
     refused = {axis: [*sizes] for axis, sizes in probing.refused.items()}
     probes = tuple(map(Probe.of_key, probing.series))
-    record = ReferenceRecord(session.signature, probes, chunk, refused, probing.constant, reach, probing.noise, float64)
+    steadiness = tuple(probing.steadiness.get(key, {}) for key in probing.series)
+    noise = probing.noise, float64, steadiness
+    record = ReferenceRecord(session.signature, probes, chunk, refused, probing.constant, reach, *noise)
     write_record(job.out, record)
     return AnswerFacts(device=device, samples=len(data), refused=probing.refused).to_json()
 
@@ -102,6 +106,7 @@ class _ReferenceProbing:
     refused: dict[str, dict[int, str]] = field(default_factory=dict)
     constant: dict[str, list[int]] = field(default_factory=dict)
     noise: dict[Cause, OutputNoise] = field(default_factory=dict)
+    steadiness: dict[ProbeKey, OutputNoise] = field(default_factory=dict)  # of answers to stress, in their last bits
     batches: tuple[int, ...] = ()  # the usual ones
     call_s: float = math.inf  # of a call at the largest of them
 
@@ -209,6 +214,8 @@ class _ReferenceProbing:
 
     def _float64_noise(self, key: ProbeKey, answers: Answers) -> OutputNoise:
         probe = Probe.of_key(key)
+        if probe.is_undefined:
+            return {}
         data = probe.of(self.data)
         (truth,) = self._answers(probe, [next(probe.rows(data))], data)
         fits = all(truth[name].shape == array.shape for name, array in answers.items())
@@ -327,6 +334,18 @@ class _ReferenceProbing:
         self.series |= {probe.key: answers for probe, answers in answered}
         answered = find_blank_fills(blank_inputs(inputs), few, usual, self._with_values)
         self.series |= {probe.key: answers for probe, answers in answered}
+
+    def ask_stress(self) -> None:
+        """Ask with floats that no sample holds, one call of each kind, and with their last bits changed."""
+        floats, usual = blank_inputs(self.session.signature.inputs), self.series[Probe(self._few).key]
+        for probe, answers in find_stress(floats, self._few, usual, self._with_values):
+            self.series[probe.key] = answers
+            if probe.is_undefined:  # no number judges it
+                continue
+            data = probe.of(self.data)
+            with suppress(TransloadError):
+                nudged = [*self._answers(probe, probe.rows(data), with_other_last_bits(data))]
+                self.steadiness[probe.key] = measure_steadiness(nudged, answers)
 
     def ask_integers(self, tries: int) -> dict[str, IntegerRange]:
         """Ask with other integers than random samples hold; return how large they may be, by input."""

@@ -178,6 +178,7 @@ def _answer_reference(context: Context, inputs: ModelWithData, runtime: str, *, 
         batches=batch_sizes(context, model),
         probes_only=probes_only,
         random=random and bool(mask_inputs(specs) or blank_inputs(specs)),
+        stress=bool(blank_inputs(specs)),
     )
     action = Action(
         name="reference",

@@ -151,6 +151,7 @@ class DriftRow:
     log: str | None = None  # of the comparison, relative to the folder
     mismatch: str | None = None  # how names, shapes or dtypes of the answers differ, so that no numbers compare
     derivation: str | None = None  # how the tolerance follows from the model's noise floor
+    lost: str | None = None  # what becomes of NaN or infinities, which a copy may lose and pass
 
 
 @dataclass(frozen=True)

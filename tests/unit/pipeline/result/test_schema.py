@@ -22,7 +22,7 @@ FIELDS = {
     "": "schema id transload_version verdict exit_code started_at seconds environment artifacts drift latency gate",
     "artifacts": "name format precision path sha256 bytes status route tried seconds signature batches_verified flex",
     "drift": "artifact runtime batch samples max_abs rms cosine sqnr_db non_finite tolerance verdict metric log "
-    "mismatch derivation",
+    "mismatch derivation lost",
     "latency": "artifact runtime server device threads batch rounds samples p50_s p90_s p99_s throughput_per_s "
     "ratio_to_reference ratio_ci95 peak_rss_bytes doubts log",
     "gate": "rule limit got verdict artifact runtime unit samples_needed",
