@@ -11,7 +11,10 @@ from . import options
 from .render import finish, page
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..commands.validate import ValidateResult
+    from ..result.schema import GateRow
 
 Against = Annotated[
     str, typer.Option("--against", metavar="MODEL", help="The model that it was made from, as 'convert' takes it.")
@@ -69,6 +72,17 @@ def _lines(done: ValidateResult) -> list[str]:
         f"{rule.artifact}{f' in {rule.runtime}' if rule.runtime else ''}: "
         + (sentence(rule) if isinstance(rule.got, float) else f"{rule.rule}: {rule.got}")
         for rule in done.gate
-        if rule.verdict is not Verdict.PASS
+        if rule.verdict is not Verdict.PASS and not _is_told_by_drift(rule, done.gate)
     ]
-    return page(rows, wrong, f"{done.decided[0].upper()}  logs in {done.folder}")
+    notes = [*wrong, *([done.note] if done.note else [])]
+    return page(rows, notes, f"{done.decided[0].upper()}  logs in {done.folder}")
+
+
+def _is_told_by_drift(rule: GateRow, rows: Sequence[GateRow]) -> bool:
+    """Return whether a metric's rule repeats the sentence of the rule `drift`, which holds copies to the same loss."""
+
+    def says_the_same(other: GateRow) -> bool:
+        same_pair = (other.artifact, other.runtime, other.verdict) == (rule.artifact, rule.runtime, rule.verdict)
+        return other.rule == "drift" and same_pair and " loss at most " in str(other.limit)
+
+    return rule.rule == "metric_loss" and any(says_the_same(other) for other in rows)

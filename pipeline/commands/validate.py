@@ -32,6 +32,7 @@ class ValidateResult:
     gate: tuple[GateRow, ...]
     decided: tuple[Verdict, Exit]
     folder: Path
+    note: str | None = None  # on the metric
 
     @property
     def document(self) -> dict[str, Any]:
@@ -60,7 +61,7 @@ def validate(
         row = artifact_row(target, validated.rows)
         rules = GateRules(device=context.device, runtimes=tuple(sorted(set(runtimes))))
         rows = gate(rules, [row], validated.rows, (), failures=validated.failures, reasons=validated.reasons)
-        result = ValidateResult(validated.rows, rows, verdict_of(rows, [row]), context.folder)
+        result = ValidateResult(validated.rows, rows, verdict_of(rows, [row]), context.folder, inputs.metric.note)
         write_document(context.folder / "validate.json", result.document)
     return result
 

@@ -32,6 +32,7 @@ LEAST_SQNR_DB: Mapping[Precision, float] = {
 SMALL_DB = 40.0  # that the small values of an fp32 copy may lie below its floor, where large ones hide them
 _ALIKE = "the reference's outputs do not vary over the samples: no evidence"
 _SIGNIFICANT = 0.05
+_ROUNDING = 1e-6  # of a metric: what float32 leaves of it
 MOST_MISMATCHES = 0.1  # share of an integer output that a reduced precision may change where no metric judges it
 
 
@@ -162,8 +163,9 @@ def status_of(rows: Sequence[DriftRow]) -> Status:
 
 
 def _is_worse(row: DriftRow) -> bool:
-    """Return whether the interval of the loss lies wholly above 0, and McNemar's test agrees where it applies."""
+    """Return whether the interval of the loss lies above rounding, and McNemar's test agrees where it applies."""
     if row.metric is None:
         return False
     low, _, _ = loss_interval(asdict(row.metric))
-    return low > 0 and (row.metric.p_value is None or row.metric.p_value < _SIGNIFICANT)
+    p_value = row.metric.p_value
+    return low > _ROUNDING * abs(row.metric.reference) and (p_value is None or p_value < _SIGNIFICANT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,10 +18,12 @@ from ..context import Context
 from ..drift.metrics.class_answers import NAME_ANOTHER, as_classes, class_axis, describe_sample
 from ..drift.metrics.function_metric import FunctionFacts
 from ..drift.metrics.metric_kinds import SHARE, MetricChoice, is_function, kind_of_metric
+from ..drift.metrics.named_metric import named_metric
+from ..drift.recorded_answers import ANSWERS, read_calls, split_by_sample
 from ..workers.engine import Action
 from .loaded_model import ModelDescription
 
-_DESCRIBE = "transload.pipeline.drift.metrics.function_metric:describe_function"
+_FUNCTIONS = "transload.pipeline.drift.metrics.function_metric"
 _OF_VALUES = ("mae", "rmse", "r2", "cosine")
 _BY_HAND = "name one with --metric"
 Dims = tuple[int | None, ...]  # None: any size
@@ -63,6 +65,31 @@ def choose_metric(context: Context, model: ModelDescription, data: Stored) -> Ta
     return TaskChoice(choice, allowed_loss)
 
 
+def check_answers(
+    context: Context, choice: TaskChoice, model: ModelDescription, data: Stored, reference: Stored
+) -> TaskChoice:
+    """Hold a metric against the labels and the reference's answers, before any copy is asked.
+    Raises BadRequest where it cannot be taken and was asked for; one that was chosen by shapes is given up with a note.
+    """
+    if choice.metric is None:
+        return choice
+    if choice.metric.ref is not None:
+        context.executor.perform(_check_of(context, choice.metric, choice.code, {"data": data, "reference": reference}))
+        return choice
+    labels = read_dataset(data.folder / TEST, model.signature.inputs).labels
+    (calls,) = read_calls(reference.folder / ANSWERS)
+    answers = [split_by_sample(call, batched=model.signature.batch is not None) for call in calls]
+    first = len(next(iter(answers[0].values())))
+    try:
+        if labels is not None:
+            named_metric(choice.metric).open(labels, answers).add(answers[0], answers[0], labels[:first])
+    except BadRequest as error:
+        if choice.metric.requested or choice.allowed_loss is not None:
+            raise
+        return TaskChoice(note=f"the labels are not used: {error.what}; {_BY_HAND}")
+    return choice
+
+
 def _function_choice(context: Context, text: str, allowed_loss: float | None) -> TaskChoice:
     """Let a worker load the user's function, which says its unit and direction."""
     ref = code_ref(text, context.request.root)
@@ -70,13 +97,27 @@ def _function_choice(context: Context, text: str, allowed_loss: float | None) ->
         raise BadRequest(f"the metric {text} names no function", fix=f"write it as {text}:FUNCTION")
     code = ref_digest(ref)
     options = CodeOptions.of(ref).to_json()
-    action = Action("metric", _DESCRIBE, options=options, code=code, root=ref.root, limits=context.model_limits())
+    entry = f"{_FUNCTIONS}:describe_function"
+    action = Action("metric", entry, options=options, code=code, root=ref.root, limits=context.model_limits())
     facts = FunctionFacts.from_json(context.executor.perform(action).facts)
     choice = MetricChoice(
         name=facts.name, unit=facts.unit, higher_is_better=facts.higher_is_better, ref=ref.text, root=ref.root
     )
     _check_allowed_loss(choice, allowed_loss)
     return TaskChoice(choice, allowed_loss, code)
+
+
+def _check_of(context: Context, metric: MetricChoice, code: str, inputs: Mapping[str, Stored]) -> Action:
+    """Return the action that calls a user's function once, with the reference's answers."""
+    return Action(
+        "metric",
+        f"{_FUNCTIONS}:check_function",
+        inputs=inputs,
+        options=CodeOptions(ref=metric.ref or "", root=metric.root).to_json(),
+        code=code,
+        root=metric.root,
+        limits=context.model_limits(),
+    )
 
 
 def _check_allowed_loss(choice: MetricChoice, allowed_loss: float | None) -> None:

@@ -25,7 +25,7 @@ from .code_model import describe_recipe, load_code, load_recipe
 from .data_step import require_reader, samples_action
 from .file_model import load_artifact, load_file
 from .loaded_model import LoadedModel, ModelDescription, require_runtime
-from .metric_choice import TaskChoice, choose_metric
+from .metric_choice import TaskChoice, check_answers, choose_metric
 from .model_argument import ModelKind, ModelRequest, kind_of
 
 _RANDOM = "transload.models.probes.samples:make_samples"
@@ -76,6 +76,7 @@ def resolve_inputs(
         kind = "" if argument else "test " if request is None else "" if loaded.model.metric else "random "
         samples = f"{DataFacts.from_json(data.facts).test} {kind}samples"
         stage.note = f"{samples} answered by {loaded.runtime if request else 'PyTorch'}"
+        metric = check_answers(context, metric, loaded.model, data, reference)
         if metric.note:
             stage.note += f"; {metric.note}"
     return RunInputs(**vars(inputs), reference=reference, metric=metric)

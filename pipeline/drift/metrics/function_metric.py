@@ -14,6 +14,8 @@ from ....models.job_records import CodeOptions
 from ....models.probes.evidence import Answers, Series
 from ....models.signature import Array
 from ....models.sources import CodeRef
+from ..recorded_answers import ANSWERS, read_calls, read_record, split_by_sample
+from ..sessions import read_test_set
 from .corpus_intervals import bootstrap_interval, unseen_interval
 from .metric_kinds import MetricChoice, MetricKind
 from .task_metric import PairedAnswers, PairedScores, metric_row
@@ -46,6 +48,20 @@ def describe_function(job: Job) -> Mapping[str, Any]:
     return FunctionFacts(name=ref.name, unit=unit, higher_is_better=higher).to_json()
 
 
+def check_function(job: Job) -> Mapping[str, Any]:
+    """Call a user's metric once with the reference's answers: CodeOptions, inputs {data, reference} -> Facts.
+    Raises BadRequest where it raises, or does not return what a metric returns."""
+    record = read_record(job.inputs["reference"])
+    labels = read_test_set(job, record.signature.inputs).labels
+    (calls,) = read_calls(job.inputs["reference"] / ANSWERS)
+    ref = CodeOptions.from_json(job.options).code_ref
+    pairs = PairedFunction(MetricKind(ref.name), load_function(ref))
+    if labels is not None:
+        answers = _joined([split_by_sample(call, batched=record.signature.batch is not None) for call in calls])
+        pairs.call(answers, np.asarray(labels))
+    return Facts().to_json()
+
+
 def load_function(ref: CodeRef) -> Function:
     """Load the function that `ref` names. Raises BadRequest where it is none."""
     from ....models.loading.user_code import load_object
@@ -76,7 +92,7 @@ class PairedFunction:
         """Return what the function says of both sides, with the interval of the difference."""
         labels = np.concatenate(self.labels)
         sides = [_joined(calls) for calls in self.sides]
-        values = [self._call(side, labels) for side in sides]
+        values = [self.call(side, labels) for side in sides]
         if all(value.ndim for value in values):
             scores = PairedScores(self.kind, lambda answers, _: answers["score"])
             scores.add({"score": values[0]}, {"score": values[1]}, labels)
@@ -99,9 +115,9 @@ class PairedFunction:
         return unseen_interval(delta, lambda weights: of_side(sides[0], weights), len(labels))
 
     def _value(self, side: Answers, labels: Array, rows: Array) -> float:
-        return float(self._call({name: array[rows] for name, array in side.items()}, labels[rows]))
+        return float(self.call({name: array[rows] for name, array in side.items()}, labels[rows]))
 
-    def _call(self, outputs: Answers, labels: Array) -> Array:
+    def call(self, outputs: Answers, labels: Array) -> Array:
         """Call the function. Raises BadRequest where it raises, or returns neither a number nor a score a sample."""
         try:
             value = np.asarray(self.function(dict(outputs), labels), dtype=np.float64)

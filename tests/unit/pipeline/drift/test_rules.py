@@ -134,6 +134,7 @@ PASS, FAIL, OPEN = Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE
         ([row(PASS, (-0.02, -0.001)), row(OPEN)], Status.UNVERIFIED),
         ([row(PASS, (0.001, 0.002))], Status.VERIFIED),
         ([row(PASS, (0.001, 0.002), higher_is_better=False)], Status.DEGRADED),
+        ([row(PASS, (-2e-8, -1e-8))], Status.VERIFIED),  # rounding
         ([row(PASS, (-0.02, -0.001), p_value=0.04)], Status.DEGRADED),
         ([row(PASS, (-0.02, -0.001), p_value=0.06)], Status.VERIFIED),
     ],

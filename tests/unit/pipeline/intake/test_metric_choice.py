@@ -12,8 +12,9 @@ import pytest
 from transload.models.dataset import TEST, Dataset, write_dataset
 from transload.models.errors import BadRequest
 from transload.models.signature import Array, Signature, TensorSpec
+from transload.pipeline.drift.recorded_answers import ANSWERS, write_calls
 from transload.pipeline.intake.loaded_model import ModelDescription
-from transload.pipeline.intake.metric_choice import TaskChoice, choose_metric
+from transload.pipeline.intake.metric_choice import TaskChoice, check_answers, choose_metric
 
 Shape = tuple[int | str, ...]
 
@@ -104,3 +105,28 @@ def test_what_cannot_be_measured_is_refused_in_a_sentence(
     with pytest.raises(BadRequest) as caught:
         choose(tmp_path, labels, ("batch", 3), **asked)
     assert caught.value.what == words
+
+
+def checked(folder: Path, labels: Array, answers: Array, **asked: Any) -> TaskChoice:
+    """The choice after the reference has answered."""
+    choice = choose(folder, labels, ("batch", answers.shape[1]), **asked)
+    reference = folder / "reference"
+    reference.mkdir()
+    write_calls(reference / ANSWERS, [[{"y": answers[:3]}, {"y": answers[3:]}]])
+    outputs = (TensorSpec("y", "float32", ("batch", answers.shape[1])),)
+    model = ModelDescription("net", Signature((TensorSpec("x", "float32", ("batch", 2)),), outputs))
+    stored: list[Any] = [SimpleNamespace(folder=folder), SimpleNamespace(folder=reference)]
+    context: Any = None  # of no use to a metric that has a name
+    return check_answers(context, choice, model, *stored)
+
+
+def test_a_metric_that_the_answers_do_not_allow_is_refused_before_any_copy_is_asked(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest) as caught:
+        checked(tmp_path, INTS, np.zeros((4, 3), np.float32), metric="top5")
+    assert caught.value.what == "the 5 largest of 3 classes always hold the label"
+
+
+def test_a_metric_that_the_answers_allow_stays(tmp_path: Path) -> None:
+    choice = checked(tmp_path, INTS, np.zeros((4, 3), np.float32), metric="f1")
+    assert choice.metric is not None
+    assert choice.metric.name == "f1"

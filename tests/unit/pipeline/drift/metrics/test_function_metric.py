@@ -7,11 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from transload.models.dataset import TEST, Dataset, write_dataset
 from transload.models.errors import BadRequest
 from transload.models.job import Job
+from transload.models.signature import Signature, TensorSpec
 from transload.models.sources import CodeRef
-from transload.pipeline.drift.metrics.function_metric import FunctionMetric, describe_function
+from transload.pipeline.drift.metrics.function_metric import FunctionMetric, check_function, describe_function
 from transload.pipeline.drift.metrics.metric_kinds import MetricKind
+from transload.pipeline.drift.recorded_answers import ANSWERS, ReferenceRecord, write_calls, write_record
 
 OWN = """
 import numpy as np
@@ -90,3 +93,24 @@ def test_what_a_function_says_of_itself_is_checked(tmp_path: Path, name: str, wo
     with pytest.raises(BadRequest) as caught:
         describe(tmp_path, name)
     assert caught.value.what == words
+
+
+def check(folder: Path, name: str) -> object:
+    """Call the function once, as before any copy is asked."""
+    (folder / "own.py").write_text(OWN)
+    samples, data, reference = np.arange(6, dtype=np.float32), folder / "data", folder / "reference"
+    for place in (data, reference):
+        place.mkdir(exist_ok=True)
+    write_dataset(data / TEST, Dataset({"x": samples}, samples))
+    signature = Signature((TensorSpec("x", "float32", ("batch",)),), (TensorSpec("y", "float32", ("batch",)),))
+    write_record(reference, ReferenceRecord(signature, (), chunk=4))
+    write_calls(reference / ANSWERS, [[{"y": samples[:4]}, {"y": samples[4:]}]])
+    inputs = {"data": data, "reference": reference}
+    return check_function(Job(inputs, folder, {"ref": f"own.py:{name}", "root": str(folder)}))
+
+
+def test_a_function_is_called_once_before_any_copy_is_asked(tmp_path: Path) -> None:
+    assert check(tmp_path, "errors") == {}
+    with pytest.raises(BadRequest) as caught:
+        check(tmp_path, "raises")
+    assert caught.value.what == "the metric raises raised KeyError: 'logits'"
