@@ -16,6 +16,7 @@ from table import Row, row_of, variation
 
 from transload.converters.steps import STEPS, Step
 from transload.models.code_digest import code_digest
+from transload.models.data_sources.data_argument import DataKind
 from transload.models.dataset import Dataset, write_dataset
 from transload.models.errors import TransloadError
 from transload.models.formats import Format, Target
@@ -134,8 +135,8 @@ class Subject:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_dataset(path, Dataset(arrays))
         signature = Signature(tuple(specs), tuple(specs)).to_json()
-        options = {"path": str(path), "sha256": digest_of(path), "signature": signature}
-        return self._perform("data", "transload.models.probes.samples:take_samples", options, ())
+        options = {"kind": str(DataKind.ARRAYS), "place": str(path), "sha256": digest_of(path), "signature": signature}
+        return self._perform("data", "transload.models.data_sources.take_samples:take_samples", options, ())
 
     @property
     def _inputs(self) -> list[dict[str, Any]]:

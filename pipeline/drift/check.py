@@ -28,7 +28,7 @@ from .metrics.chosen_metric import metric_of
 from .metrics.metric_tally import MetricTally
 from .metrics.task_metric import TaskMetric
 from .mismatch_hints import explain, structure
-from .noise_floor import derive_limits
+from .noise_floor import Cause, derive_limits
 from .numeric import Drift, combine
 from .probe_tally import ProbeTally
 from .recorded_answers import ANSWERS, PROBES, read_calls, read_record, split_by_sample
@@ -245,7 +245,8 @@ class Check:
 
     def _judge(self, calls: ProbeCalls, tally: ProbeTally) -> CheckResult:
         usual, steadiness = self._usual if calls.probe.fills else (), self.record.steadiness_of(calls.probe)
-        drift = combine(drifts_to_judge(calls.probe, tally.drifts, usual, steadiness))
+        truth = self.record.noise_of(calls.probe).get(Cause.FLOAT64, {})
+        drift = combine(drifts_to_judge(calls.probe, tally.drifts, usual, steadiness, truth))
         metric, complaint = tally.metric.row(self._allowed_loss)
         judgement = judge(drift, self._rule(calls), metric)
         if calls.probe.is_blank and not drift.non_finite and not self.record.has_truth(calls.probe):

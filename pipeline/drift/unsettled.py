@@ -19,7 +19,7 @@ from ...serving.session import WideningSession
 
 UNSETTLED = "unsettled.npz"  # one series for each probe, as the answers to it
 UNSETTLED_SET = "unsettled_set.npz"  # of the whole test set
-_NOISE = 2.0**-21  # of each result, standard deviation: float32 rounds to 2^-24, and a kernel sums many of these
+ROUNDING_NOISE = 2.0**-21  # of each result, standard deviation: float32 rounds to 2^-24, a kernel sums many of these
 _MOST_PAIRS = 8  # of trials with opposite noise: one of the two parts a pair of equal scores; none is made in vain
 
 Marks = Mapping[str, Array]  # bool, by output: whether rounding decides an element
@@ -39,7 +39,7 @@ def find_unsettled(session: WideningSession, feeds: Mapping[str, Array], answers
     ragged: set[str] = set()
     for seed in range(_MOST_PAIRS):
         before = _count(marks)
-        for noise in (0.0, _NOISE, -_NOISE)[seed > 0 :]:  # without noise once
+        for noise in (0.0, ROUNDING_NOISE, -ROUNDING_NOISE)[seed > 0 :]:  # without noise once
             session.widen(noise, seed)
             with suppress(TransloadError):  # noise makes a size or an index impossible
                 ragged |= _mark(marks, session.run(feeds), answers)

@@ -23,20 +23,20 @@ ANSWERS = RNG.standard_normal((20, 4)).astype(np.float32)
 @pytest.mark.parametrize(
     ("noise", "limit_db", "cause"),
     [
-        ({Cause.FLOAT64: 138.0}, 108.0, Cause.FLOAT64),
-        ({Cause.FLOAT64: 138.0, Cause.LAST_BITS: 131.0}, 101.0, Cause.LAST_BITS),
-        ({Cause.FLOAT64: 149.5}, 119.5, Cause.FLOAT64),
+        ({Cause.FLOAT64: 138.0}, 103.0, Cause.FLOAT64),
+        ({Cause.FLOAT64: 138.0, Cause.LAST_BITS: 131.0}, 96.0, Cause.LAST_BITS),
+        ({Cause.FLOAT64: 149.5}, 114.5, Cause.FLOAT64),
         ({Cause.FLOAT64: EXACT_DB}, 120.0, Cause.FLOAT64),  # it rounds nothing, and a copy may round a little
-        ({Cause.FLOAT64: 64.0}, 34.0, Cause.FLOAT64),
+        ({Cause.FLOAT64: 69.0}, 34.0, Cause.FLOAT64),
         ({Cause.FLOAT64: 20.0, Cause.LAST_BITS: 45.0}, 30.0, Cause.FLOAT64),
         # Without float64, rounding inside the model is not seen: the floor is no higher than 130 dB.
-        ({Cause.LAST_BITS: 141.0}, 100.0, Cause.LAST_BITS),
-        ({Cause.LAST_BITS: 95.0, Cause.BATCH_SPLIT: 99.0}, 65.0, Cause.LAST_BITS),
+        ({Cause.LAST_BITS: 141.0}, 95.0, Cause.LAST_BITS),
+        ({Cause.LAST_BITS: 95.0, Cause.BATCH_SPLIT: 99.0}, 60.0, Cause.LAST_BITS),
         # A model that computes something else in float64 is held to its own steadiness.
-        ({Cause.FLOAT64: 12.0, Cause.LAST_BITS: 135.0}, 100.0, Cause.LAST_BITS),
+        ({Cause.FLOAT64: 12.0, Cause.LAST_BITS: 135.0}, 95.0, Cause.LAST_BITS),
     ],
 )
-def test_a_limit_lies_30_db_below_the_floor(noise: dict[Cause, float], limit_db: float, cause: Cause) -> None:
+def test_a_limit_lies_35_db_below_the_floor(noise: dict[Cause, float], limit_db: float, cause: Cause) -> None:
     limit = derive_limits({known: {"y": noise_db} for known, noise_db in noise.items()})["y"]
     assert (limit.sqnr_db, limit.cause) == (limit_db, cause)
 
@@ -48,11 +48,11 @@ def test_answers_that_agree_with_themselves_exactly_tell_nothing_of_rounding() -
 
 def test_each_output_has_a_limit_of_its_own() -> None:
     limits = derive_limits({Cause.FLOAT64: {"logits": 138.0, "boxes": 95.0}})
-    assert {name: limit.sqnr_db for name, limit in limits.items()} == {"logits": 108.0, "boxes": 65.0}
+    assert {name: limit.sqnr_db for name, limit in limits.items()} == {"logits": 103.0, "boxes": 60.0}
     drift = Drift(1e-3, 1e-4, 1.0, {"logits": 100.0, "boxes": 70.0}, 0, 0, 0, 100, True, ())
     judgement = judge(drift, Rule(Rule.of("fp32").precision, 60.0, limits=limits))
-    assert (judgement.verdict, judgement.reason) == ("fail", "output logits agrees to 100.0 dB, below 108 dB")
-    assert judgement.tolerance == {"sqnr_db": 108.0, "metric_loss": None}
+    assert (judgement.verdict, judgement.reason) == ("fail", "output logits agrees to 100.0 dB, below 103 dB")
+    assert judgement.tolerance == {"sqnr_db": 103.0, "metric_loss": None}
     assert judgement.derivation == "the model itself agrees to 138 dB beside float64"
 
 

@@ -1,0 +1,28 @@
+"""Answers to blank and stressed inputs are held to what the reference's own rounding lets them keep."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from transload.models.probes.masks import Fill
+from transload.models.probes.probe_set import Probe
+from transload.pipeline.drift.numeric import compare
+from transload.pipeline.drift.stress_drift import drifts_to_judge
+
+ROWS = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
+BLANK = Probe(2, fills={"x": Fill.BLANK})
+
+
+@pytest.mark.parametrize(("truth_db", "is_held"), [(140.0, True), (12.0, False)])
+def test_rows_in_the_order_of_equal_scores_are_held_where_rounding_keeps_them(truth_db: float, is_held: bool) -> None:
+    drifts = {"boxes": compare(ROWS[::-1], ROWS)}
+    judged = drifts_to_judge(BLANK, drifts, [{"boxes": ROWS}], {}, {"boxes": truth_db})
+    assert (judged["boxes"].sqnr_db is not None) is is_held
+
+
+def test_elements_that_are_finite_on_one_side_only_count_in_any_order() -> None:
+    broken = ROWS.copy()
+    broken[0, 0] = np.nan
+    judged = drifts_to_judge(BLANK, {"boxes": compare(broken, ROWS)}, [{"boxes": ROWS}], {}, {"boxes": 12.0})
+    assert judged["boxes"].non_finite == 1
