@@ -57,6 +57,16 @@ class Bounds(NamedTuple):
 ANY_SIZE = Bounds()
 
 
+class ValueRange(NamedTuple):
+    """The numbers that an input holds, both ends included."""
+
+    low: float  # of integers: an int
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.low:g}..{self.high:g}" if isinstance(self.low, float) else f"{self.low}..{self.high}"
+
+
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
     """One input or output.
@@ -68,6 +78,7 @@ class TensorSpec:
     dtype: str  # a numpy name: "float32"
     shape: tuple[Axis, ...]
     bounds: tuple[tuple[str, Bounds], ...] = ()
+    values: ValueRange | None = None  # of an input whose numbers are declared: nothing else is asked
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -79,11 +90,14 @@ class TensorSpec:
         for axis, (low, high) in self.bounds:
             if axis not in self.shape or low < 0 or (high is not None and high <= max(low, 1)):
                 raise ValueError(f"bounds are of an axis in {self.shape}, from 0 and rising, got {axis}={low}..{high}")
+        if self.values is not None and not self.values.low < self.values.high:
+            raise ValueError(f"values rise, got {self.values}")
 
     def __str__(self) -> str:
         bounds = dict(self.bounds)
         dims = (f"{axis}={bounds.pop(axis)}" if axis in bounds else str(axis) for axis in self.shape)
-        return f"{self.name}={self.dtype}[{','.join(dims)}]"
+        values = f" in {self.values}" if self.values else ""
+        return f"{self.name}={self.dtype}[{','.join(dims)}]{values}"
 
     @property
     def dynamic_axes(self) -> dict[int, str]:
@@ -95,16 +109,19 @@ class TensorSpec:
         return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in self.shape)
 
     def to_json(self) -> dict[str, Any]:
-        """Return {name, dtype, shape}, dynamic axes as strings in `shape`, and any bounds as {axis: [low, high]}."""
+        """Return {name, dtype, shape}, dynamic axes as strings in `shape`, any bounds as {axis: [low, high]}, and any
+        values as [low, high]."""
         bounds = {"bounds": {axis: list(limits) for axis, limits in self.bounds}} if self.bounds else {}
-        return {"name": self.name, "dtype": self.dtype, "shape": list(self.shape), **bounds}
+        values = {"values": list(self.values)} if self.values else {}
+        return {"name": self.name, "dtype": self.dtype, "shape": list(self.shape), **bounds, **values}
 
     @staticmethod
     def from_json(row: Mapping[str, Any]) -> TensorSpec:
         """Reverse `to_json`."""
         name, dtype, shape = row["name"], row["dtype"], tuple(row["shape"])
         bounds = ((axis, Bounds(low, high)) for axis, (low, high) in dict(row.get("bounds", ())).items())
-        return TensorSpec(name, dtype, shape, tuple(bounds))
+        values = ValueRange(*row["values"]) if "values" in row else None
+        return TensorSpec(name, dtype, shape, tuple(bounds), values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +192,14 @@ def bounds_of(specs: Iterable[TensorSpec]) -> dict[str, Bounds]:
     return known
 
 
-_INPUT = re.compile(r"(?P<name>[^=\s]+)=(?P<dtype>[a-z0-9]+)\[(?P<dims>[^\]]*)\]")
+_INPUT = re.compile(r"(?P<name>[^=\s]+)=(?P<dtype>[a-z0-9]+)\[(?P<dims>[^\]]*)\](\s+in\s+(?P<values>.*))?")
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_VALUES = re.compile(rf"(?P<low>{_NUMBER})\s*\.\.\s*(?P<high>{_NUMBER})", re.ASCII)
 _AXIS = re.compile(r"(?P<name>[A-Za-z_]\w*)(\s*=\s*(?P<low>\d+)\s*\.\.\s*(?P<high>\d*))?", re.ASCII)
 
 
 def parse_input(text: str) -> TensorSpec:
-    """Parse `NAME=DTYPE[dims]`.
+    """Parse `NAME=DTYPE[dims]`, or `NAME=DTYPE[dims] in LOW..HIGH`, which says what numbers the input holds.
 
     A number is a fixed size, a word a dynamic axis, `word=1..64` or `word=8..` a dynamic axis with bounds; `word=0..`,
     and nothing else, is one that may be empty.
@@ -200,7 +219,29 @@ def parse_input(text: str) -> TensorSpec:
     for axis, bounds in bounded:
         if dict(bounded)[axis] != bounds:
             raise BadRequest(f"--input {text!r}: the axis {axis} has two bounds", fix=f"give {axis} its bounds once")
-    return TensorSpec(match["name"], match["dtype"], tuple(axis for axis, _ in axes), tuple(dict(bounded).items()))
+    values = None if match["values"] is None else _values(match["values"], match["dtype"], text)
+    shape = tuple(axis for axis, _ in axes)
+    return TensorSpec(match["name"], match["dtype"], shape, tuple(dict(bounded).items()), values)
+
+
+def _values(range_text: str, dtype: str, text: str) -> ValueRange:
+    """Parse LOW..HIGH for an input of `dtype`. Raises BadRequest."""
+    match, kind = _VALUES.fullmatch(range_text.strip()), np.dtype(dtype).kind
+    if kind == "b" or not match:
+        words = "true and false are all that a bool holds" if kind == "b" else f"{range_text!r} is no LOW..HIGH"
+        fix = "leave it out" if kind == "b" else "write it as in --input 'ids=int64[batch] in 0..9'"
+        raise BadRequest(f"--input {text!r}: {words}", fix=fix)
+    numbers = match["low"], match["high"]
+    if kind != "f" and not all(re.fullmatch(r"[+-]?\d+", number) for number in numbers):
+        raise BadRequest(f"--input {text!r}: {dtype} holds whole numbers", fix="write them without a point")
+    low, high = map(float if kind == "f" else int, numbers)
+    limits = np.finfo(dtype) if kind == "f" else np.iinfo(dtype)
+    if not (float(limits.min) <= low and high <= float(limits.max)):
+        raise BadRequest(f"--input {text!r}: {dtype} holds {limits.min} to {limits.max}", fix="give values within that")
+    if low >= high:
+        fix = f"write {numbers[1]}..{numbers[0]}" if low > high else "a number that never changes is no input"
+        raise BadRequest(f"--input {text!r}: {range_text!r} leaves no two values", fix=fix)
+    return ValueRange(low, high)
 
 
 def _axis(dim: str, text: str, fix: str) -> tuple[Axis, Bounds | None]:

@@ -269,7 +269,8 @@ def apply_request(declared: Signature, requested: Sequence[TensorSpec], unnamed:
     def renamed(spec: TensorSpec) -> TensorSpec:
         shape = tuple(axes.get(axis, axis) if isinstance(axis, str) else axis for axis in spec.shape)
         kept_bounds = {axis: bounds[axis] for axis in shape if isinstance(axis, str) and axis in bounds}
-        return replace(spec, shape=shape, bounds=tuple(kept_bounds.items()))
+        values = requested_by_name[spec.name].values if spec in declared.inputs else None
+        return replace(spec, shape=shape, bounds=tuple(kept_bounds.items()), values=values)
 
     bounds = {str(axes[axis]): limits for axis, limits in declared.bounds.items()} | bounds_of(requested)
     return Signature(tuple(map(renamed, declared.inputs)), tuple(map(renamed, declared.outputs)))

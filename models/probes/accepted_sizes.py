@@ -57,4 +57,7 @@ def _input_options(inputs: Sequence[TensorSpec], axes: Mapping[str, str]) -> str
         word = axes.get(axis, axis) if isinstance(axis, str) else str(axis)
         return f"{word}={bounds[word]}" if word in bounds else word
 
-    return " ".join(f"--input {spec.name}={spec.dtype}[{','.join(map(axis_text, spec.shape))}]" for spec in inputs)
+    resized = {spec: f"{spec.name}={spec.dtype}[{','.join(map(axis_text, spec.shape))}]" for spec in inputs}
+    return " ".join(
+        f"--input '{text} in {spec.values}'" if spec.values else f"--input {text}" for spec, text in resized.items()
+    )

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..signature import Array
+from ..signature import Array, TensorSpec
 
 Answers: TypeAlias = Mapping[str, Array]  # outputs of one call, by name
 Series: TypeAlias = Sequence[Answers]  # of one call after another
@@ -43,3 +43,23 @@ def is_level(usual: Series, answers: Series) -> bool:
 
 def _largest(calls: Series, name: str) -> float:
     return max(float(np.max(np.abs(call[name].astype(np.float64)), initial=0.0)) for call in calls)
+
+
+def contradiction(outputs: Sequence[TensorSpec], answers: Series) -> str | None:
+    """Say how answers contradict the model's own signature, which some files give wrongly for all answers.
+
+    Of a picture smaller than its kernel TensorFlow's convolution gives what lay in memory, in the shape of the picture.
+    """
+    for call in answers:
+        for spec in outputs:
+            shape = call[spec.name].shape
+            known = [(size, axis) for size, axis in zip(shape, spec.shape, strict=False) if isinstance(axis, int)]
+            if len(shape) != len(spec.shape) or any(size != axis for size, axis in known):
+                return f"its answer has the shape {[*shape]}, where it says {spec}"
+    return None
+
+
+def is_filled(answers: Answers) -> bool:
+    """Return whether each output holds anything to compare.
+    Of a picture smaller than a kernel runtimes leave nothing, or raise an error."""
+    return all(array.size for array in answers.values())

@@ -26,7 +26,7 @@ def sample_spec(spec: TensorSpec, batch: str | None) -> TensorSpec:
     rest = tuple(axis for axis in spec.shape if axis != batch)
     bounds = tuple((axis, limits) for axis, limits in spec.bounds if axis != batch)
     first = SAMPLES if batch is None or batch not in spec.shape else batch
-    return TensorSpec(spec.name, spec.dtype, (first, *rest), bounds)
+    return TensorSpec(spec.name, spec.dtype, (first, *rest), bounds, spec.values)
 
 
 def sample_specs(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:

@@ -79,8 +79,14 @@ def mask_inputs(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
 
 
 def blank_inputs(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
-    """Return the inputs that may be blank: those of floats that are no masks."""
-    return tuple(spec for spec in specs if "float" in spec.dtype and not has_telling_name(spec.name))
+    """Return the inputs that may be blank: those of floats that are no masks, and may be 0."""
+    floats = (spec for spec in specs if "float" in spec.dtype and not has_telling_name(spec.name))
+    return tuple(spec for spec in floats if spec.values is None or spec.values.low <= 0 <= spec.values.high)
+
+
+def stress_inputs(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+    """Return the inputs that may hold any float: those of floats whose values are not declared."""
+    return tuple(spec for spec in blank_inputs(specs) if spec.values is None)
 
 
 def apply_fills(data: Dataset, fills: Mapping[str, Fill], samples_per_call: int) -> Dataset:

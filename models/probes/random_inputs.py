@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from ..signature import Array, Signature, TensorSpec
+from ..signature import Array, Signature, TensorSpec, ValueRange
 from .sizes import example_sizes
 
 _SEED = 0
@@ -65,6 +66,8 @@ def _draw(
     whole_bytes: bool,
 ) -> Array:
     shape, dtype = spec.sized(sizes), np.dtype(spec.dtype)
+    if spec.values is not None:
+        return _draw_values(spec.values, shape, dtype, rng)
     if is_length(spec):
         most = max_length(spec, specs, sizes)
         return np.asarray(rng.integers(min(1, most), most + 1, shape), dtype=dtype)
@@ -76,6 +79,17 @@ def _draw(
         limits = np.iinfo(dtype)
         return np.asarray(rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True))
     return np.asarray(_draw_integers(spec.name, shape, rng), dtype=dtype)
+
+
+def _draw_values(values: ValueRange, shape: Sequence[int], dtype: np.dtype[Any], rng: np.random.Generator) -> Array:
+    """Draw numbers of a declared range, the first two of them its ends."""
+    low, high = values
+    if dtype.kind in "iu":
+        array = np.array(rng.integers(int(low), int(high), shape, dtype=dtype.type, endpoint=True), dtype=dtype)
+    else:
+        array = np.array(rng.uniform(low, high, shape), dtype=dtype)
+    array.reshape(-1)[:2] = (high, low)[: array.size]
+    return array
 
 
 def _draw_flags(shape: Sequence[int], rng: np.random.Generator) -> Array:

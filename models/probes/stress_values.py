@@ -80,8 +80,10 @@ def _listed(words: Sequence[str]) -> str:
 
 def free_integers(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
     """Return the inputs whose integers may be others than the samples hold.
-    Bytes may not: random ones are all that a byte can be. Nor may a mask, whose name tells its values."""
-    return tuple(spec for spec in specs if _bits(spec.dtype) > 8 and not has_telling_name(spec.name))
+    Bytes may not: random ones are all that a byte can be. Nor may a mask, whose name tells its values, nor an input
+    whose values are declared."""
+    free = (spec for spec in specs if _bits(spec.dtype) > 8 and spec.values is None)
+    return tuple(spec for spec in free if not has_telling_name(spec.name))
 
 
 def dtype_range(dtype: str) -> IntegerRange:

@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -21,12 +21,12 @@ from ...models.dataset import Dataset
 from ...models.errors import BadRequest, TransloadError
 from ...models.job import Job
 from ...models.probes.accepted_sizes import suggest_sizes
-from ...models.probes.evidence import Answers, Series
+from ...models.probes.evidence import Answers, Series, contradiction, is_filled
 from ...models.probes.far_probes import FAR_SAMPLES, Room, far_batches, far_sizes_of
 from ...models.probes.feeds import make_feeds, sizes_in, split_into_calls
 from ...models.probes.fill_probes import find_blank_fills, find_mask_fills, find_stress
 from ...models.probes.integer_range import IntegerRangeSearch
-from ...models.probes.masks import blank_inputs, mask_inputs
+from ...models.probes.masks import blank_inputs, mask_inputs, stress_inputs
 from ...models.probes.probe_set import PROBE_SAMPLES, SIZE_SAMPLES, Probe, ProbeKey
 from ...models.probes.sizes import batches_within, bounds_within, empty_axes, other_sizes, resized_axes
 from ...models.probes.stress_values import (
@@ -36,7 +36,7 @@ from ...models.probes.stress_values import (
     with_ones,
     with_other_last_bits,
 )
-from ...models.signature import Array, TensorSpec
+from ...models.signature import Array
 from ...serving.runtimes.provider_check import check_device
 from ...serving.session import Session, WideningSession
 from .drift_records import AnswerFacts, AnswerOptions
@@ -46,7 +46,7 @@ from .recorded_answers import ANSWERS, PROBES, ReferenceRecord, split_by_sample,
 from .sessions import batches_of, default_runtime, open_for, read_test_set
 from .unsettled import ROUNDING_NOISE, UNSETTLED, UNSETTLED_SET, find_unsettled, has_integers
 
-_VALUES_FIX = "give samples of yours that hold such as it takes: --data FILE.npz"
+_VALUES_FIX = "say which values it takes, as in --input '{spec} in 0..9', or give samples of yours: --data FILE.npz"
 
 
 def answer(job: Job) -> Mapping[str, Any]:
@@ -131,11 +131,17 @@ class _ReferenceProbing:
         at = ", ".join(f"{axis}={size}" for axis, size in sizes.items() if axis)
         where = f" at {at}" if at else ""
         if names := self._refused_integers(probe):
-            where, fix = f"{where} to these integers of {' and '.join(names)}, but to ones", _VALUES_FIX
+            where, fix = f"{where} to these integers of {' and '.join(names)}, but to ones", self._values_fix(names[0])
         else:
             accepts = partial(self._accepts, probe.batch)
-            fix = suggest_sizes(signature.inputs, own, accepts) if own else _VALUES_FIX
+            fix = suggest_sizes(signature.inputs, own, accepts) if own else self._values_fix()
         return BadRequest(f"the model itself does not answer{where}: {error.what}", fix=fix)
+
+    def _values_fix(self, name: str | None = None) -> str:
+        """Say how an input's values are given: of the input called so, else of the first."""
+        inputs = self.session.signature.inputs
+        spec = next((spec for spec in inputs if spec.name == name), inputs[0])
+        return _VALUES_FIX.format(spec=replace(spec, values=None))
 
     def _accepts(self, batch: int, sizes: Mapping[str, int]) -> bool:
         """Return whether there is an answer to the first samples at these sizes."""
@@ -304,7 +310,7 @@ class _ReferenceProbing:
         except TransloadError as error:
             print(f"the model itself does not answer at batch {size}: {error.what}")  # for the step's log
             return False
-        if self._varies(answers) and all(map(_is_filled, answers)):
+        if self._varies(answers) and all(map(is_filled, answers)):
             self.series[probe.key] = answers
         return True
 
@@ -330,11 +336,11 @@ class _ReferenceProbing:
             except TransloadError as error:
                 reason = reason or error.what
                 continue
-            misfit = _misfit(outputs, answers)
-            if misfit and not _misfit(outputs, self.series[Probe(batch).key]):
+            misfit = contradiction(outputs, answers)
+            if misfit and not contradiction(outputs, self.series[Probe(batch).key]):
                 reason = reason or misfit
                 continue
-            if probe.is_empty or (self._varies(answers) and all(map(_is_filled, answers))):
+            if probe.is_empty or (self._varies(answers) and all(map(is_filled, answers))):
                 self.series[probe.key] = answers
                 return True
             self.constant.setdefault(axis, []).append(size)
@@ -355,7 +361,7 @@ class _ReferenceProbing:
 
     def ask_stress(self) -> None:
         """Ask with floats that no sample holds, one call of each kind, and with their last bits changed."""
-        floats, usual = blank_inputs(self.session.signature.inputs), self.series[Probe(self._few).key]
+        floats, usual = stress_inputs(self.session.signature.inputs), self.series[Probe(self._few).key]
         for probe, answers in find_stress(floats, self._few, usual, self._with_values):
             self.series[probe.key] = answers
             if probe.is_undefined:  # no number judges it
@@ -403,23 +409,3 @@ class _ReferenceProbing:
     def _answers(self, probe: Probe, rows: Iterable[Array], data: Dataset) -> Iterator[Answers]:
         session = self.session
         return (session.run(make_feeds(data, chosen, session.signature, probe.sizes)) for chosen in rows)
-
-
-def _misfit(outputs: Sequence[TensorSpec], answers: Series) -> str | None:
-    """Say how answers contradict the model's own signature, which some files give wrongly for all answers.
-
-    Of a picture smaller than its kernel TensorFlow's convolution gives what lay in memory, in the shape of the picture.
-    """
-    for call in answers:
-        for spec in outputs:
-            shape = call[spec.name].shape
-            known = [(size, axis) for size, axis in zip(shape, spec.shape, strict=False) if isinstance(axis, int)]
-            if len(shape) != len(spec.shape) or any(size != axis for size, axis in known):
-                return f"its answer has the shape {[*shape]}, where it says {spec}"
-    return None
-
-
-def _is_filled(answers: Answers) -> bool:
-    """Return whether each output holds anything to compare.
-    Of a picture smaller than a kernel runtimes leave nothing, or raise an error."""
-    return all(array.size for array in answers.values())

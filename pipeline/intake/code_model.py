@@ -13,6 +13,7 @@ from ...models.errors import BadRequest, CallFailed, StepFailed, StepTimeout, To
 from ...models.job_records import CodeOptions, RecipeFacts, SourceFacts, SourceOptions, TrainOptions
 from ...models.loading.code_refs import ref_digest
 from ...models.loading.weight_files import weights_digest
+from ...models.probes.stress_values import free_integers
 from ...models.signature import TensorSpec, bounds_of
 from ...models.sources import LIBRARIES, CodeRef, code_ref
 from ...models.store import Stored
@@ -157,8 +158,11 @@ def _source(context: Context, ref: CodeRef, code: str, inputs: tuple[TensorSpec,
     except CallFailed as error:
         if not inputs:
             raise
-        named = " ".join(f"--input {spec}" for spec in inputs)  # most often the shape is wrong
-        raise BadRequest(error.what, fix=f"hold {named} against what forward takes, or mend that line") from error
+        named = " ".join(f"--input '{spec}'" if spec.values else f"--input {spec}" for spec in inputs)
+        fix = f"hold {named} against what forward takes, or mend that line"  # most often the shape is wrong
+        if free := free_integers(inputs):
+            fix += f"; where it does not take 0 to 3, say what it takes: --input '{free[0]} in 1..9'"
+        raise BadRequest(error.what, fix=fix) from error
 
 
 @contextmanager

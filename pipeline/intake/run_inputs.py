@@ -11,7 +11,7 @@ from ...models.errors import BadRequest, OpenFailed, StepFailed
 from ...models.formats import PAYLOAD, Target
 from ...models.job_records import CodeOptions, DataFacts, RandomSamplesOptions, TrainFacts
 from ...models.probes.integer_range import MOST_TRIES
-from ...models.probes.masks import blank_inputs, mask_inputs
+from ...models.probes.masks import blank_inputs, mask_inputs, stress_inputs
 from ...models.probes.sizes import batches_within
 from ...models.probes.stress_values import free_integers
 from ...models.store import Stored
@@ -179,7 +179,7 @@ def _answer_reference(context: Context, inputs: ModelWithData, runtime: str, *, 
         batches=batch_sizes(context, model),
         probes_only=probes_only,
         random=random and bool(mask_inputs(specs) or blank_inputs(specs)),
-        stress=bool(blank_inputs(specs)),
+        stress=bool(stress_inputs(specs)),
     )
     action = Action(
         name="reference",

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transload.models.errors import BadRequest
-from transload.models.signature import Bounds, Signature, TensorSpec, batch_axis, check_feeds, parse_input
+from transload.models.signature import Bounds, Signature, TensorSpec, ValueRange, batch_axis, check_feeds, parse_input
 
 OUTPUT = (TensorSpec("y", "float32", ("batch",)),)
 
@@ -121,3 +121,46 @@ def test_a_spec_survives_its_text_and_its_json(spec: TensorSpec) -> None:
 )
 def test_the_batch_is_what_every_input_begins_with_or_is_called_so(inputs: list[str], batch: str | None) -> None:
     assert batch_axis(specs(*inputs)) == Signature(specs(*inputs), OUTPUT).batch == batch
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("ids=int64[batch,seq=1..128] in 0..30521", ValueRange(0, 30521)),
+        ("b=int64[batch]  in  1 .. 9", ValueRange(1, 9)),
+        ("t=int32[] in -5..5", ValueRange(-5, 5)),
+        ("image=uint8[batch,3,8,8] in 0..255", ValueRange(0, 255)),
+        ("x=float32[batch,4] in -1..1", ValueRange(-1.0, 1.0)),
+        ("x=float32[batch,4] in .5..1e3", ValueRange(0.5, 1000.0)),
+    ],
+)
+def test_values_are_part_of_an_input(text: str, values: ValueRange) -> None:
+    spec = parse_input(text)
+    assert spec.values == values
+    assert type(spec.values.low) is type(values.low)
+    assert parse_input(str(spec)) == spec
+    assert TensorSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
+def test_a_record_of_former_times_has_no_values() -> None:
+    row = {"name": "x", "dtype": "float32", "shape": ["batch", 3]}
+    assert TensorSpec.from_json(row).values is None
+    assert TensorSpec.from_json(row).to_json() == row
+
+
+REFUSED_VALUES = [
+    ("ids=int64[batch] in 9..1", "'9..1' leaves no two values", "write 1..9"),
+    ("ids=int64[batch] in 4..4", "'4..4' leaves no two values", "a number that never changes is no input"),
+    ("ids=int64[batch] in 1..1.5", "int64 holds whole numbers", "write them without a point"),
+    ("ids=int64[batch] in 1", "'1' is no LOW..HIGH", "write it as in --input 'ids=int64[batch] in 0..9'"),
+    ("x=uint8[batch] in -1..4", "uint8 holds 0 to 255", "give values within that"),
+    ("m=bool[batch] in 0..1", "true and false are all that a bool holds", "leave it out"),
+    ("x=float32[batch] in nan..1", "'nan..1' is no LOW..HIGH", "write it as in --input 'ids=int64[batch] in 0..9'"),
+]
+
+
+@pytest.mark.parametrize(("text", "what", "fix"), REFUSED_VALUES)
+def test_values_that_cannot_be_are_refused(text: str, what: str, fix: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        parse_input(text)
+    assert (caught.value.what, caught.value.fix) == (f"--input {text!r}: {what}", fix)

@@ -298,7 +298,10 @@ def test_where_ones_have_an_answer_the_integers_are_named_and_no_size(held: Call
         "the model itself does not answer at batch=1, tokens=5 to these integers of count, but to ones: torch gave no "
         "answer: nothing to count"
     )
-    assert caught.value.fix == "give samples of yours that hold such as it takes: --data FILE.npz"
+    assert caught.value.fix == (
+        "say which values it takes, as in --input 'count=int64[batch] in 0..9', "
+        "or give samples of yours: --data FILE.npz"
+    )
 
 
 def test_axes_of_two_inputs_that_may_be_one_are_told_to_get_one_name(held: Callable[..., Held]) -> None:
