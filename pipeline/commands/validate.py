@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ...models.errors import Exit
+from ...models.formats import Format
 from ..context import LocalSettings
 from ..intake.loaded_model import LoadedModel
 from ..intake.model_argument import ModelRequest, candidate_request, kind_of, without_inputs_of
@@ -55,6 +56,8 @@ def validate(
         check_operators(candidate, loaded, runtimes)
         inputs = resolve_inputs(context, without_inputs_of(candidate, against))
         check_same_inputs(candidate, loaded.model.signature, against.text, inputs.model.signature)
+        if isinstance(kind_of(candidate), Format) and request.validate_.allowed_loss is not None:
+            inputs = replace(inputs, metric=inputs.metric.for_unknown_precision())
         target = _target_result(loaded)
         with Servers(context) as servers, progress.stage("validate"):
             validated = validate_all(context, inputs, [target], servers)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ...models.dataset import TEST, read_dataset
 from ...models.errors import BadRequest
+from ...models.formats import Precision
 from ...models.job_records import CodeOptions
 from ...models.loading.code_refs import ref_digest
 from ...models.signature import Array, TensorSpec
@@ -37,6 +38,11 @@ class TaskChoice:
     allowed_loss: float | None = None  # None: the metric is reported, and does not judge
     code: str = ""  # the digest of a user's function
     note: str | None = None  # a sentence for the user
+    precision: Precision | None = None  # that a copy is judged as, in place of its own
+
+    def for_unknown_precision(self) -> TaskChoice:
+        """Let the allowed loss judge a file without a record, which may be of any precision: as the lowest one."""
+        return replace(self, precision=Precision.INT8)
 
 
 def choose_metric(context: Context, model: ModelDescription, data: Stored) -> TaskChoice:

@@ -132,7 +132,7 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
             runtime=runtime.name,
             device=device,
             batches=batch_sizes(context, inputs.model),
-            precision=str(target.precision),
+            precision=str(inputs.metric.precision or target.precision),
             tolerance_sqnr_db=request.sqnr_db if target.precision is Precision.FP32 else None,
             allowed_loss=inputs.metric.allowed_loss,
         ).to_json(),

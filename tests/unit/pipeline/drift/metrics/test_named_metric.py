@@ -132,6 +132,27 @@ def test_probabilities_and_logits_give_one_auroc_of_two_classes(seed: int) -> No
     assert rows[1]["candidate"] == pytest.approx(rows[0]["candidate"])
 
 
+@pytest.mark.parametrize("name", ["auroc", "map"])
+def test_ties_are_one_threshold(name: str) -> None:
+    labels, *sides = bits_case(7)
+    coarse = [np.round(side) for side in sides]  # as int8 scores are
+    truth = {"auroc": sk.roc_auc_score, "map": sk.average_precision_score}[name]
+    row = row_of(name, labels, coarse[0], coarse[1])
+    assert [row["reference"], row["candidate"]] == pytest.approx([truth(labels, side) for side in coarse])
+
+
+@pytest.mark.parametrize(("name", "truth"), [("f1", sk.f1_score), ("miou", sk.jaccard_score)])
+def test_a_class_that_does_not_occur_does_not_count(name: str, truth: Callable[..., float]) -> None:
+    labels, *sides = classes_case(3)
+    present = labels < CLASSES - 1
+    for side in sides:
+        side[:, CLASSES - 1] = -100.0  # nobody says the last class, and nobody has it
+    labels, sides = labels[present], [side[present] for side in sides]
+    expected = [truth(labels, side.argmax(axis=1), average="macro") for side in sides]
+    row = row_of(name, labels, *sides)
+    assert [row["reference"], row["candidate"]] == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("scale", [1.0, 5.0])
 def test_ece_by_hand(scale: float) -> None:
     labels, reference, candidate = classes_case(4)

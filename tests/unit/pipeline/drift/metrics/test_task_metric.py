@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from transload.models.errors import BadRequest
 from transload.models.recipe import Metric
@@ -124,6 +125,22 @@ def test_the_bootstrap_of_a_corpus_metric_covers_near_95_percent(
         assert interval is not None
         hits += interval[0] <= truth <= interval[1]
     assert 0.91 <= hits / draws <= 0.985
+
+
+def test_the_bootstrap_is_scipys() -> None:
+    skewed = np.random.default_rng(3).lognormal(sigma=1.0, size=60)
+
+    def mean(weights: Array) -> Array:
+        return np.asarray(weights @ skewed / weights.sum(axis=1))
+
+    interval = corpus_intervals.bootstrap_interval(mean, 60, resamples=20_000)
+    rng = np.random.default_rng(1)
+    expected = {
+        method: stats.bootstrap((skewed,), np.mean, n_resamples=20_000, method=method, rng=rng).confidence_interval
+        for method in ("BCa", "percentile")
+    }
+    assert interval == pytest.approx(tuple(expected["BCa"]), rel=0.02)
+    assert interval != pytest.approx(tuple(expected["percentile"]), rel=0.02)
 
 
 def test_leaving_groups_out_gives_the_bootstraps_width() -> None:
