@@ -25,7 +25,7 @@ from build import Artifact, Builder
 from comparators import verdicts
 from mutants import MUTANTS
 from page import publish
-from product import validate, verify
+from product import revision, validate, verify
 from rows import Rows, make_row
 from runtimes import open_artifact, output_names
 from truth import Truth
@@ -101,8 +101,9 @@ def _side_by_side(jobs: int) -> None:
 def _run(builder: Builder, wanted: list[Plan], rows: Rows, *, again: bool) -> None:
     warnings.simplefilter("ignore")
     truth: Truth | None = None
+    of = f"{revision()} {builder.digest}"
     for plan in wanted:
-        if plan.name in rows.rows and not again:
+        if not again and rows.rows.get(plan.name, {}).get("of") == of:
             continue
         if truth is None or truth.model.name != plan.model:
             truth = Truth(by_name()[plan.model])
@@ -117,7 +118,7 @@ def _run(builder: Builder, wanted: list[Plan], rows: Rows, *, again: bool) -> No
         validated = validate(builder, artifact)
         verified = verify(builder, artifact)
         row = make_row(artifact, measured, validated, verified, verdicts(truth.model, run))
-        rows.keep(row)
+        rows.keep({**row, "of": of})
         spent = time.monotonic() - start
         said = f"validate {validated.verdict}, convert {verified.verdict}"
         print(f"{plan.name}: shown by {measured.shown_by}; {said}; {spent:.1f} s", flush=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from onnx_edit import GraphEdit, Site
 from runtimes import ModuleRun
 
 FORMATS = (ONNX, TORCHSCRIPT, SAVED_MODEL, TFLITE)
+_MAKERS = ("benchmark_models", "build", "mutants", "onnx_edit", "right")
 PAYLOADS = {ONNX: "model.onnx", TORCHSCRIPT: "model.pt", SAVED_MODEL: "saved_model", TFLITE: "model.tflite"}
 
 
@@ -38,10 +41,11 @@ class Artifact:
 
 
 class Builder:
-    """Makes artifacts in a folder, each once."""
+    """Makes artifacts in a folder, each once, and anew where this folder's code has changed."""
 
     def __init__(self, work: Path) -> None:
-        self.work = work
+        self.digest = _code_digest()
+        self.work = work / f"built-{self.digest}"
         self.store = work / "store"
 
     def inputs(self, model: Model) -> list[str]:
@@ -120,6 +124,14 @@ class Builder:
         transload.convert(model, list(forms), out=out, inputs=list(inputs), store=self.store, jobs=1)
 
 
+def _code_digest() -> str:
+    """Return a digest of the models and of what edits and exports them."""
+    here = NETS.parent
+    files = sorted([*NETS.glob("*.py"), *here.glob("edits_*.py"), *(here / f"{name}.py" for name in _MAKERS)])
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]
+
+
+@cache
 def takes_values() -> bool:
     """Whether this transload reads the ends of integers in --input ("ids=int64[batch] in 0..9")."""
     from transload.models.errors import BadRequest

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from comparators import TOOLS
 from kinds import KINDS, Group
-from product import revision
 from rows import Row, Rows, without_places
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +45,7 @@ def publish(work: Path, names: set[str]) -> None:
         rows |= {name: row for name, row in Rows.read(path).rows.items() if name in names}
     document: Row = {
         "measured_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "revision": revision(),
+        "revision": ", ".join(sorted({row["of"].partition(" ")[0] for row in rows.values()})),
         "machine": {"platform": platform.platform(terse=True), "python": platform.python_version()},
         "libraries": {name: _version(name) for name in _LIBRARIES},
         "rows": [_clean(rows[name]) for name in sorted(rows)],
@@ -56,7 +55,7 @@ def publish(work: Path, names: set[str]) -> None:
 
 
 def _clean(row: Row) -> Row:
-    row = dict(row)
+    row = {key: value for key, value in row.items() if key != "of"}
     for check in ("validate", "convert"):
         if row[check]:
             row[check] = {**row[check], "reason": without_places(row[check]["reason"])[:300]}
