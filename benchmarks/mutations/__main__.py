@@ -25,7 +25,7 @@ from build import Artifact, Builder
 from comparators import verdicts
 from mutants import MUTANTS
 from page import publish
-from product import revision, validate, verify
+from product import Product, revision
 from rows import Rows, make_row
 from runtimes import open_artifact, output_names
 from truth import Truth
@@ -102,6 +102,7 @@ def _run(builder: Builder, wanted: list[Plan], rows: Rows, *, again: bool) -> No
     warnings.simplefilter("ignore")
     truth: Truth | None = None
     of = f"{revision()} {builder.digest}"
+    product = Product(builder)
     for plan in wanted:
         if not again and rows.rows.get(plan.name, {}).get("of") == of:
             continue
@@ -115,13 +116,13 @@ def _run(builder: Builder, wanted: list[Plan], rows: Rows, *, again: bool) -> No
         except Exception as error:  # noqa: BLE001  a converter may refuse a mutant: said, and no row
             print(f"{plan.name}: not made, {type(error).__name__}: {' '.join(str(error).split())[:200]}", flush=True)
             continue
-        validated = validate(builder, artifact)
-        verified = verify(builder, artifact)
+        validated, verified = product.validate(artifact), product.verify(artifact)
         row = make_row(artifact, measured, validated, verified, verdicts(truth.model, run))
         rows.keep({**row, "of": of})
         spent = time.monotonic() - start
         said = f"validate {validated.verdict}, convert {verified.verdict}"
         print(f"{plan.name}: shown by {measured.shown_by}; {said}; {spent:.1f} s", flush=True)
+    product.close()
 
 
 if __name__ == "__main__":

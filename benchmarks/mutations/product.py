@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from benchmark_models import by_name
 from build import Artifact, Builder
@@ -27,65 +30,96 @@ class Answer:
         return {"verdict": self.verdict, "reason": self.reason, "seconds": round(self.seconds, 2)}
 
 
-def validate(builder: Builder, artifact: Artifact) -> Answer:
-    """Run `transload validate ARTIFACT --against MODEL --input ... [--data ...] --runtime ...`."""
-    import transload
-    from transload.models.errors import TransloadError
+class Product:
+    """transload's checks, over one executor whose frameworks stay loaded: importing them each time takes an hour."""
 
-    model = by_name()[artifact.model]
-    start = time.monotonic()
-    try:
-        result = transload.validate(
-            artifact.candidate, against=model.argument, inputs=builder.inputs(model), data=builder.data(model),
-            runtimes=[RUNTIMES[artifact.form]], store=builder.store, runs=builder.work / "runs", jobs=1,
-        )  # fmt: skip
-    except TransloadError as error:
-        return Answer("fail" if "takes" in error.what else "error", error.what, time.monotonic() - start)
-    reasons = [row.got for row in result.gate if str(row.verdict) != "pass"] or [row.got for row in result.gate]
-    return Answer(str(result.decided[0]), "; ".join(map(str, reasons)), time.monotonic() - start)
+    def __init__(self, builder: Builder) -> None:
+        self._builder = builder
+        self._executor: Any = None
 
+    def validate(self, artifact: Artifact) -> Answer:
+        """Run `transload validate ARTIFACT --against MODEL --input ... [--data ...] --runtime ...`."""
+        import transload
 
-def verify(builder: Builder, artifact: Artifact) -> Answer:
-    """Run the check that `transload convert` makes of what a route has given it. Its own copies have passed it."""
-    from transload.models.errors import TransloadError
+        model = by_name()[artifact.model]
 
-    if artifact.made_by_convert:
-        return Answer("pass", "made by convert, and verified there", 0.0)
-    start = time.monotonic()
-    try:
-        status, reason = _verify(builder, artifact)
-    except TransloadError as error:
-        status, reason = "error", error.what
-    words = {"verified": "pass", "wrong": "fail", "unverified": "inconclusive"}
-    return Answer(words.get(status, status), reason, time.monotonic() - start)
+        def ask() -> tuple[str, str]:
+            result = transload.validate(
+                artifact.candidate, against=model.argument, inputs=self._builder.inputs(model),
+                data=self._builder.data(model), runtimes=[RUNTIMES[artifact.form]], store=self._builder.store,
+                runs=self._builder.work / "runs", jobs=1,
+            )  # fmt: skip
+            reasons = [row.got for row in result.gate if str(row.verdict) != "pass"] or [row.got for row in result.gate]
+            return str(result.decided[0]), "; ".join(map(str, reasons))
 
+        return self._timed(ask)
 
-def _verify(builder: Builder, artifact: Artifact) -> tuple[str, str]:
-    """Take the artifact in, record the reference as `convert` does, and run the step that it runs."""
-    from transload.converters.steps import STEPS
-    from transload.models.formats import parse_target
-    from transload.models.signature import parse_input
-    from transload.pipeline.commands.workspace import close_workers, new_run_context
-    from transload.pipeline.context import LocalSettings
-    from transload.pipeline.drift.drift_records import CheckOptions, VerifyFacts
-    from transload.pipeline.intake.model_argument import ModelRequest, candidate_request
-    from transload.pipeline.intake.run_inputs import batch_sizes, load_model, resolve_inputs
-    from transload.pipeline.plan.route_actions import VerificationInputs, verification
-    from transload.pipeline.plan.run_plan import Route
-    from transload.pipeline.progress import Progress
-    from transload.pipeline.request import read_request
+    def verify(self, artifact: Artifact) -> Answer:
+        """Run the check that `transload convert` makes of what a route gives it. Its own copies have passed it."""
+        if artifact.made_by_convert:
+            return Answer("pass", "made by convert, and verified there", 0.0)
+        words = {"verified": "pass", "wrong": "fail", "unverified": "inconclusive"}
 
-    model = by_name()[artifact.model]
-    specs = tuple(map(parse_input, builder.inputs(model)))
-    request = read_request(None, {"model": {"recipe": model.argument}})
-    local = LocalSettings.with_defaults(builder.store, builder.work / "runs", 1)
-    context = new_run_context(request, "verify", local, Progress(quiet=True))
-    target = parse_target(artifact.form)
-    step = next(step for step in STEPS if step.target == target)
-    with close_workers(context):
+        def ask() -> tuple[str, str]:
+            status, reason = self._verify(artifact)
+            return words.get(status, status), reason
+
+        return self._timed(ask)
+
+    def close(self) -> None:
+        """Let go of the loaded frameworks."""
+        if self._executor is not None:
+            self._executor.close()
+        self._executor = None
+
+    def _timed(self, ask: Callable[[], tuple[str, str]]) -> Answer:
+        """Ask with the warm executor. What is refused is an answer: a copy of other inputs fails."""
+        from transload.models.errors import TransloadError
+        from transload.pipeline.commands import validate as command
+
+        start = time.monotonic()
+        warm = {"new_run_context": self._context, "close_workers": lambda _: nullcontext()}
+        try:
+            with patch.multiple(command, **warm):
+                verdict, reason = ask()
+        except TransloadError as error:
+            self.close()
+            verdict, reason = "error", error.what
+        return Answer(verdict, reason, time.monotonic() - start)
+
+    def _context(self, *arguments: Any) -> Any:
+        """Return a command's context over the executor that the first command made."""
+        from transload.pipeline.commands.workspace import new_run_context
+
+        context = new_run_context(*arguments)
+        if self._executor is None:
+            self._executor = context.executor
+            self._executor.expect(["tensorflow", "torch"], context.limits())
+        return replace(context, executor=self._executor)
+
+    def _verify(self, artifact: Artifact) -> tuple[str, str]:
+        """Take the artifact in, record the reference as `convert` does, and run the step that it runs."""
+        from transload.converters.steps import STEPS
+        from transload.models.formats import parse_target
+        from transload.models.signature import parse_input
+        from transload.pipeline.context import LocalSettings
+        from transload.pipeline.drift.drift_records import CheckOptions, VerifyFacts
+        from transload.pipeline.intake.model_argument import ModelRequest, candidate_request
+        from transload.pipeline.intake.run_inputs import batch_sizes, load_model, resolve_inputs
+        from transload.pipeline.plan.route_actions import VerificationInputs, verification
+        from transload.pipeline.plan.run_plan import Route
+        from transload.pipeline.progress import Progress
+        from transload.pipeline.request import read_request
+
+        model, builder = by_name()[artifact.model], self._builder
+        specs = tuple(map(parse_input, builder.inputs(model)))
+        request = read_request(None, {"model": {"recipe": model.argument}})
+        local = LocalSettings.with_defaults(builder.store, builder.work / "runs", 1)
+        context = self._context(request, "verify", local, Progress(quiet=True))
+        target = parse_target(artifact.form)
+        step = next(step for step in STEPS if step.target == target)
         loaded = load_model(context, candidate_request(str(artifact.candidate), specs))
-        against = ModelRequest(model.argument, specs, builder.data(model))
-        inputs = resolve_inputs(context, against, probes_only=True)
+        inputs = resolve_inputs(context, ModelRequest(model.argument, specs, builder.data(model)), probes_only=True)
         basis = VerificationInputs(
             source=inputs.source, start=None, data=inputs.data, reference=inputs.reference,
             verify_options=CheckOptions(batches=batch_sizes(context, inputs.model)),
@@ -94,7 +128,7 @@ def _verify(builder: Builder, artifact: Artifact) -> tuple[str, str]:
         )  # fmt: skip
         action = verification(basis, Route((step,)), loaded.stored)
         facts = VerifyFacts.from_json(context.executor.perform(replace(action, name="verify")).facts)
-    return facts.status, facts.reason
+        return facts.status, facts.reason
 
 
 def revision() -> str:
