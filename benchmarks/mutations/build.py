@@ -39,6 +39,11 @@ class Artifact:
     sites: tuple[Site, ...] = ()
     made_by_convert: bool = False  # transload's own copy of the model
 
+    @property
+    def right(self) -> bool:
+        """Whether nothing was broken."""
+        return self.mutant is None
+
 
 class Builder:
     """Makes artifacts in a folder, each once, and anew where this folder's code has changed."""

@@ -55,7 +55,7 @@ def publish(work: Path, names: set[str]) -> None:
 
 
 def _clean(row: Row) -> Row:
-    row = {key: value for key, value in row.items() if key != "of"}
+    row = {**{key: value for key, value in row.items() if key != "of"}, "revision": row["of"].partition(" ")[0]}
     for check in ("validate", "convert"):
         if row[check]:
             row[check] = {**row[check], "reason": without_places(row[check]["reason"])[:300]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -157,3 +158,18 @@ def test_a_copy_is_wrong_beyond_rounding_only(models: ModuleType) -> None:
     assert measure(scaled(1 + 2e-7)).shown_by == "never"
     assert measure(scaled(1 + 1e-5)).shown_by == "random"
     assert measure(lambda feeds: [*run(feeds)[:2], run(feeds)[2].astype(np.float64)]).excess["random"].times == np.inf
+
+
+def test_what_is_published_is_of_this_catalogue(mutants: ModuleType) -> None:
+    rows = json.loads((HOME.parent / "results" / "mutations.json").read_text())["rows"]
+    right = importlib.import_module("right")
+    known = {mutant.name(form) for mutant in mutants.MUTANTS for form in mutant.formats}
+    wrong = {row["name"]: row for row in rows if not row["right"]}
+    assert set(wrong) <= known
+    assert len(wrong) >= 0.95 * len(known)
+    assert {row["name"] for row in rows if row["right"] and row["route"] == "edited"} == set()
+    assert sum(row["right"] and row["shown_by"] == "never" for row in rows) >= 50
+    assert {name for name, *_ in right.plans()} & {row["name"] for row in rows}
+    for row in wrong.values():
+        excess = row["excess"].get(row["shown_by"])
+        assert row["shown_by"] == "never" or excess["times"] is None or excess["times"] > 1, row["name"]
