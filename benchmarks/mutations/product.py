@@ -132,7 +132,7 @@ class Product:
 
 
 def revision() -> str:
-    """Return the revision of the product that was measured."""
+    """Return the last commit that changed the product: what was measured."""
     root = Path(__file__).resolve().parents[2]
-    ran = subprocess.run(["git", "log", "-1", "--format=%h"], cwd=root, capture_output=True, text=True, check=False)
-    return ran.stdout.strip()
+    command = ["git", "log", "-1", "--format=%h", "--", "models", "converters", "serving", "pipeline"]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout.strip()
