@@ -1,6 +1,6 @@
 """Right copies and mutants of 18 models through transload's checks, with the truth in float64 and other tools beside.
 
-    python benchmarks/mutations [--only REGEX] [--again] [--jobs N] [--work FOLDER] [--list] [--publish]
+    python benchmarks/mutations [--only REGEX] [--again] [--locate] [--jobs N] [--work FOLDER] [--publish]
 
 Rows are kept in the work folder; a second call goes on where the first was stopped. --again asks transload anew and
 keeps what has been built. --publish writes benchmarks/results/mutations.json and docs/mutations.md from all rows.
@@ -71,6 +71,7 @@ def main() -> int:
     parser.add_argument("--shard", default="0/1", help=argparse.SUPPRESS)
     parser.add_argument("--work", type=Path, default=HERE / ".work")
     parser.add_argument("--list", action="store_true", help="print the names and do nothing")
+    parser.add_argument("--locate", action="store_true", help="ask `locate` of the ONNX mutants that were found")
     parser.add_argument("--publish", action="store_true")
     options = parser.parse_args()
     builder = Builder(options.work.absolute())
@@ -83,7 +84,11 @@ def main() -> int:
     else:
         at, shards = map(int, options.shard.split("/"))
         mine = [plan for plan in wanted if list(by_name()).index(plan.model) % shards == at]
-        _run(builder, mine, Rows.read(options.work / f"rows-{at}.json"), again=options.again)
+        rows = Rows.read(options.work / f"rows-{at}.json")
+        if options.locate:
+            _locate(builder, mine, rows)
+        else:
+            _run(builder, mine, rows, again=options.again)
     if options.publish:
         publish(options.work, {plan.name for plan in plans(builder)})
     return 0
@@ -96,6 +101,22 @@ def _side_by_side(jobs: int) -> None:
     running = [subprocess.Popen([*command, "--shard", f"{at}/{jobs}"]) for at in range(jobs)]
     for process in running:
         process.wait()
+
+
+def _locate(builder: Builder, wanted: list[Plan], rows: Rows) -> None:
+    """Add to the rows of mutants that `validate` failed where `locate` says they are wrong. It reads ONNX files."""
+    product = Product(builder)
+    for plan in wanted:
+        row = rows.rows.get(plan.name)
+        if row is None or row["right"] or row["format"] != "onnx" or row["validate"]["verdict"] != "fail":
+            continue
+        if row.get("locate"):
+            continue
+        found = product.locate(plan.make())
+        rows.keep({**row, **found})
+        said = f"operator {found['located_operator']}, source {found['located_source']}"
+        print(f"{plan.name}: {said}; {found['locate']['seconds']:.1f} s", flush=True)
+    product.close()
 
 
 def _run(builder: Builder, wanted: list[Plan], rows: Rows, *, again: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -66,6 +67,35 @@ class Product:
 
         return self._timed(ask)
 
+    def locate(self, artifact: Artifact) -> dict[str, Any]:
+        """Run `transload locate` on a mutant; return its places, and whether the first one is where it is wrong.
+
+        The operator is right where one of the candidate's operators that the place names was edited; the source line is
+        right where it is the line that the exporter wrote beside that operator, and None where it wrote none.
+        """
+        import transload
+
+        model, places = by_name()[artifact.model], []
+
+        def ask() -> tuple[str, str]:
+            result = transload.locate(
+                artifact.candidate, against=model.argument, inputs=self._builder.inputs(model),
+                data=self._builder.data(model), store=self._builder.store, runs=self._builder.work / "runs", jobs=1,
+            )  # fmt: skip
+            places.extend(result.places)
+            return str(result.decided[0]), "; ".join(f"{place.operator} {place.line}" for place in result.places)
+
+        answer = self._timed(ask)
+        sources = {site.source.rpartition("/")[2] for site in artifact.sites if site.source}
+        first = places[0] if places else None
+        return {
+            "locate": answer.to_json(),
+            "places": [place.to_json() for place in places],
+            "located_operator": bool(first) and any(_is_edited(node, artifact) for node in first.nodes),
+            "located_source": any(source in first.line for source in sources) if first and sources else
+            (False if sources else None),
+        }  # fmt: skip
+
     def close(self) -> None:
         """Let go of the loaded frameworks."""
         if self._executor is not None:
@@ -75,12 +105,12 @@ class Product:
     def _timed(self, ask: Callable[[], tuple[str, str]]) -> Answer:
         """Ask with the warm executor. What is refused is an answer: a copy of other inputs fails."""
         from transload.models.errors import TransloadError
-        from transload.pipeline.commands import validate as command
+        from transload.pipeline.commands import locate, validate
 
         start = time.monotonic()
-        warm = {"new_run_context": self._context, "close_workers": lambda _: nullcontext()}
+        warm: dict[str, Any] = {"new_run_context": self._context, "close_workers": lambda _: nullcontext()}
         try:
-            with patch.multiple(command, **warm):
+            with patch.multiple(validate, **warm), patch.multiple(locate, **warm):
                 verdict, reason = ask()
         except TransloadError as error:
             self.close()
@@ -129,6 +159,12 @@ class Product:
         action = verification(basis, Route((step,)), loaded.stored)
         facts = VerifyFacts.from_json(context.executor.perform(replace(action, name="verify")).facts)
         return facts.status, facts.reason
+
+
+def _is_edited(node: str, artifact: Artifact) -> bool:
+    """Whether "Conv (node_conv2d_1)" is a node that the edit noted, or one that it added."""
+    name = node.rpartition("(")[2].rstrip(")")
+    return name in {site.operator for site in artifact.sites} or bool(re.search(r"_m\d+$", name))
 
 
 def revision() -> str:

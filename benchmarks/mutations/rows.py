@@ -20,7 +20,7 @@ Row = dict[str, Any]
 def make_row(
     artifact: Artifact, measured: Measured, validated: Answer, verified: Answer | None, tools: Mapping[str, str]
 ) -> Row:
-    """Return the row of an artifact. `located_operator` and `located_source` join it once there is `locate`."""
+    """Return the row of an artifact. --locate adds `places`, `located_operator` and `located_source`."""
     row: Row = {
         "name": artifact.name,
         "model": artifact.model,
