@@ -113,7 +113,7 @@ def _locate(builder: Builder, wanted: list[Plan], rows: Rows) -> None:
         if row.get("locate"):
             continue
         found = product.locate(plan.make())
-        rows.keep({**row, **found})
+        rows.keep({**row, **found, "locate_revision": revision()})
         said = f"operator {found['located_operator']}, source {found['located_source']}"
         print(f"{plan.name}: {said}; {found['locate']['seconds']:.1f} s", flush=True)
     product.close()

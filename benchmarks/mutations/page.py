@@ -82,8 +82,8 @@ def page(rows: Sequence[Row], document: Row) -> str:
         converted=sum("kind" not in row for row in mutants), **shown,
     )  # fmt: skip
     parts = [
-        head, _table(rows), _located(mutants), _by_group(mutants), _by_format(mutants), _false_alarms(right), _misses(mutants),
-        _kinds(mutants), _environment(document),
+        head, _table(rows), _located(mutants), _by_group(mutants), _by_format(mutants), _false_alarms(right),
+        _misses(mutants), _kinds(mutants), _environment(document),
     ]  # fmt: skip
     return "\n".join(part.rstrip() + "\n" for part in parts if part)
 
@@ -142,25 +142,23 @@ def _located(mutants: Sequence[Row]) -> str:
     if not asked:
         return ""
     with_source = [row for row in asked if row["located_source"] is not None]
-    operators, sources = (
-        sum(row["located_operator"] for row in asked),
-        sum(row["located_source"] for row in with_source),
-    )
+    operators = sum(row["located_operator"] for row in asked)
+    sources = sum(row["located_source"] for row in with_source)
+    revision = asked[0]["locate_revision"]
     lines = [
         "## Located", "",
-        f"`transload locate` was asked of the {len(asked)} ONNX mutants that `validate` failed. The first place that it",
-        f"names has the operator that was edited in **{operators} of {len(asked)}**, and its source line in **{sources} of "
-        f"{len(with_source)}** that have one. Targets: 95 % and 90 %.", "",
+        f"`transload locate` (revision {revision}) was asked of the {len(asked)} ONNX mutants that `validate` failed. The",
+        f"first place that it names has the operator that was edited in **{operators} of {len(asked)}**, and its source",
+        f"line in **{sources} of {len(with_source)}** that have one. Targets: 95 % and 90 %.", "",
     ]  # fmt: skip
     wrong = [row for row in asked if not row["located_operator"] or row["located_source"] is False]
     if wrong:
         lines += ["| mutant | is wrong at | `locate` says |", "|---|---|---|"]
     for row in wrong:
         site = row["sites"][0]
+        place = f"{site['op_type']} ({site['operator']}), {site['source'] or 'no line'}"
         said = without_places(row["locate"]["reason"])[:120].replace("|", "\\|") or row["locate"]["verdict"]
-        lines.append(
-            f"| `{row['name']}` | {site['op_type']} ({site['operator']}), {site['source'] or 'no line'} | {said} |"
-        )
+        lines.append(f"| `{row['name']}` | {place} | {said} |")
     return "\n".join([*lines, ""])
 
 
