@@ -147,9 +147,9 @@ def _located(mutants: Sequence[Row]) -> str:
     revision = asked[0]["locate_revision"]
     lines = [
         "## Located", "",
-        f"`transload locate` (revision {revision}) was asked of the {len(asked)} ONNX mutants that `validate` failed. The",
-        f"first place that it names has the operator that was edited in **{operators} of {len(asked)}**, and its source",
-        f"line in **{sources} of {len(with_source)}** that have one. Targets: 95 % and 90 %.", "",
+        f"`transload locate` (revision {revision}) was asked of the {len(asked)} ONNX mutants that `validate` failed.",
+        f"The first place that it names has the operator that was edited in **{operators} of {len(asked)}**,",
+        f"and its source line in **{sources} of {len(with_source)}** that have one. Targets: 95 % and 90 %.", "",
     ]  # fmt: skip
     wrong = [row for row in asked if not row["located_operator"] or row["located_source"] is False]
     if wrong:
