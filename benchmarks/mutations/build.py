@@ -57,7 +57,7 @@ class Builder:
         """Return the arguments of --input, with the ends of integers where this transload reads them."""
         return [one_input.declaration(with_values=takes_values()) for one_input in model.inputs]
 
-    def data(self, model: Model) -> Path | None:
+    def data(self, model: Model) -> str | None:
         """Return the user's samples with labels, where the model has some."""
         if not model.with_labels:
             return None
@@ -66,7 +66,7 @@ class Builder:
             path.parent.mkdir(parents=True, exist_ok=True)
             arrays: dict[str, Any] = dict(labelled_samples(model, ModuleRun(model.build())(labelled_feeds(model))))
             np.savez(path, **arrays)
-        return path
+        return str(path)
 
     def own(self, model: Model) -> list[Artifact]:
         """Return the model's copies as `transload convert` makes them."""

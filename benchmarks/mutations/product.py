@@ -115,6 +115,9 @@ class Product:
         except TransloadError as error:
             self.close()
             verdict, reason = "error", error.what
+        except Exception as error:  # noqa: BLE001  a crash of the check is no catch, and no end of the benchmark
+            self.close()
+            verdict, reason = "crash", f"{type(error).__name__}: {error}"
         return Answer(verdict, reason, time.monotonic() - start)
 
     def _context(self, *arguments: Any) -> Any:
