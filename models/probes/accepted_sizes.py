@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TypeAlias
 
@@ -33,6 +34,12 @@ def suggest_sizes(inputs: Sequence[TensorSpec], own: Mapping[str, int], accepts:
     sizes = "32..256" if least is None else f"{least}.."
     options = _input_options(inputs, {axis: f"{axis}={sizes}" for axis in own})
     return f"give the sizes that it takes, as in {options}, or --data FILE.npz" if own else "give --data FILE.npz"
+
+
+def suggest_values(inputs: Sequence[TensorSpec], name: str | None = None) -> str:
+    """Say how the values of an input are declared: of the one called `name`, else of the first."""
+    spec = replace(next((spec for spec in inputs if spec.name == name), inputs[0]), values=None)
+    return f"say which values it takes, as in --input '{spec} in 0..9', or give samples of yours: --data FILE.npz"
 
 
 def _merged_axes(axes: Sequence[str]) -> Iterator[Mapping[str, str]]:

@@ -381,7 +381,19 @@ class Check:
         refused, constant = (sizes.get(axis or "", ()) for sizes in (self.record.refused, self.record.constant))
         if refused:
             limits += f" (the model itself does not answer at {', '.join(map(str, refused))})"
-        return limits if not constant else f"{limits} (at {', '.join(map(str, constant))} its answers are all alike)"
+        limits += f" (at {', '.join(map(str, constant))} its answers are all alike)" if constant else ""
+        most = max(self._sizes_asked(axis), default=0)
+        return f"{limits} (not asked beyond {most} of {models})" if models and 0 < most < (models.high or 0) else limits
+
+    def _sizes_asked(self, axis: str | None) -> list[int]:
+        """Return the sizes of an axis that were tried."""
+        own = (
+            [probe.batch for probe in self.record.probes]
+            if axis == self._signature.batch
+            else [self._sizes[axis or ""]]
+        )
+        probed = (probe.sizes[axis] for probe in self.record.probes if axis and axis in probe.sizes)
+        return [*own, *probed, *self.record.refused.get(axis or "", ())]
 
 
 def _sentence(statement: str, hint: str | None) -> str:

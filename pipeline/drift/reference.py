@@ -13,14 +13,14 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from ...models.dataset import Dataset
 from ...models.errors import BadRequest, TransloadError
 from ...models.job import Job
-from ...models.probes.accepted_sizes import suggest_sizes
+from ...models.probes.accepted_sizes import suggest_sizes, suggest_values
 from ...models.probes.evidence import Answers, Series, contradiction, is_filled
 from ...models.probes.far_probes import FAR_SAMPLES, Room, far_batches, far_sizes_of
 from ...models.probes.feeds import make_feeds, sizes_in, split_into_calls
@@ -45,8 +45,6 @@ from .numeric import combine, compare
 from .recorded_answers import ANSWERS, PROBES, ReferenceRecord, split_by_sample, write_calls, write_record
 from .sessions import batches_of, default_runtime, open_for, read_test_set
 from .unsettled import ROUNDING_NOISE, UNSETTLED, UNSETTLED_SET, find_unsettled, has_integers
-
-_VALUES_FIX = "say which values it takes, as in --input '{spec} in 0..9', or give samples of yours: --data FILE.npz"
 
 
 def answer(job: Job) -> Mapping[str, Any]:
@@ -131,17 +129,12 @@ class _ReferenceProbing:
         at = ", ".join(f"{axis}={size}" for axis, size in sizes.items() if axis)
         where = f" at {at}" if at else ""
         if names := self._refused_integers(probe):
-            where, fix = f"{where} to these integers of {' and '.join(names)}, but to ones", self._values_fix(names[0])
+            where = f"{where} to these integers of {' and '.join(names)}, but to ones"
+        if names or not own:
+            fix = suggest_values(signature.inputs, *names[:1])
         else:
-            accepts = partial(self._accepts, probe.batch)
-            fix = suggest_sizes(signature.inputs, own, accepts) if own else self._values_fix()
+            fix = suggest_sizes(signature.inputs, own, partial(self._accepts, probe.batch))
         return BadRequest(f"the model itself does not answer{where}: {error.what}", fix=fix)
-
-    def _values_fix(self, name: str | None = None) -> str:
-        """Say how an input's values are given: of the input called so, else of the first."""
-        inputs = self.session.signature.inputs
-        spec = next((spec for spec in inputs if spec.name == name), inputs[0])
-        return _VALUES_FIX.format(spec=replace(spec, values=None))
 
     def _accepts(self, batch: int, sizes: Mapping[str, int]) -> bool:
         """Return whether there is an answer to the first samples at these sizes."""
@@ -290,8 +283,7 @@ class _ReferenceProbing:
         """Ask large batches, and every other axis at the ends of its bounds and between, as far as there is room."""
         signature = self.session.signature
         own = sizes_in(self.data, signature)
-        batch = {} if signature.batch is None else {signature.batch: self._largest}
-        room = Room(signature.inputs, {**own, **batch}, self.call_s)
+        room = Room(signature.inputs, {**own, signature.batch or "": self._largest}, self.call_s)
         for alternatives in far_batches(signature.inputs, self.batches):
             any(self._ask_far_batch(room, size) for size in alternatives)
         for axis in (axis for axis, size in own.items() if size):
@@ -301,10 +293,8 @@ class _ReferenceProbing:
     def _ask_far_batch(self, room: Room, size: int) -> bool:
         """Ask one call of so many samples; return whether there is an answer."""
         probe = Probe(size)
-        if probe.key in self.series:
-            return True
-        if not room.has({self.session.signature.batch or "": size}):
-            return False
+        if probe.key in self.series or not room.has({self.session.signature.batch or "": size}):
+            return probe.key in self.series
         try:
             answers = self._ask(probe, [next(probe.rows(self.data))])
         except TransloadError as error:
@@ -320,8 +310,8 @@ class _ReferenceProbing:
             return True
         if size in self.refused.get(axis, ()):
             return False
-        few = {} if self.session.signature.batch is None else {self.session.signature.batch: self._few}
-        return room.has({**few, axis: size}) and self._ask_size(self._few, axis, size, own, FAR_SAMPLES)
+        has_room = room.has({self.session.signature.batch or "": self._few, axis: size})
+        return has_room and self._ask_size(self._few, axis, size, own, FAR_SAMPLES)
 
     def _ask_size(self, batch: int, axis: str, size: int, own: Mapping[str, int], samples: int | None = None) -> bool:
         """Ask with `axis` at `size`; return whether there is an answer that tells something."""
@@ -355,8 +345,7 @@ class _ReferenceProbing:
         inputs = self.session.signature.inputs
         few, usual = self._few, self.series[Probe(self._few).key]
         answered = find_mask_fills(mask_inputs(inputs), few, usual, self._with_values)
-        self.series |= {probe.key: answers for probe, answers in answered}
-        answered = find_blank_fills(blank_inputs(inputs), few, usual, self._with_values)
+        answered += find_blank_fills(blank_inputs(inputs), few, usual, self._with_values)
         self.series |= {probe.key: answers for probe, answers in answered}
 
     def ask_stress(self) -> None:

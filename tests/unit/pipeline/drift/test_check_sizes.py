@@ -513,3 +513,14 @@ def test_a_large_batch_that_a_model_refuses_or_that_has_no_room_is_not_asked(hel
     pair = held("x=float32[batch,tokens,4000]")
     pair.recorded(mean)
     assert pair.copied(mean)["batches"] == [1, 2, 5]
+
+
+def test_what_of_a_declared_range_had_no_room_is_told(held: Callable[..., Held]) -> None:
+    pair = held("x=float32[batch=1..64,tokens=1..4000,400]")
+    pair.recorded(mean)
+    found = pair.copied(mean)
+    assert found["status"] == "verified"
+    assert found["reason"] == (
+        "agrees to the last bit at batches 1, 2, 5, 33 (not asked beyond 33 of 1..64) "
+        "and tokens 5, 4, 1, 65, 2 (not asked beyond 65 of 1..4000)"
+    )
