@@ -197,10 +197,8 @@ class _ReferenceProbing:
 
     def measure_float64(self) -> tuple[OutputNoise, ...]:
         """Measure how well the first answers agree with float64. The session answers in it from then on.
-
         Of the samples one call is asked, for it takes a convolution four times as long; its noise counts for other
-        batches and sizes. Empty where the session or its model has no float64.
-        """
+        batches and sizes. Empty where the session or its model has no float64."""
         if not isinstance(self.session, WideningSession):
             return ()
         try:

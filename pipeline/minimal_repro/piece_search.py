@@ -32,7 +32,7 @@ from ...models.exported_program import load_program
 from ...models.job import Job
 from ...models.loading.build import build_model
 from ...models.probes.feeds import make_feeds, sizes_in
-from ...models.probes.probe_set import Probe, describe_values
+from ...models.probes.probe_set import PROBE_SAMPLES, Probe, describe_values
 from ...models.probes.sizes import bounds_within
 from ...models.signature import Array, TensorSpec
 from ...models.sources import read_source
@@ -195,13 +195,13 @@ def _first_accepted(make: Callable[[Feeds, Feeds], _T], first: Feeds, second_can
     return make(first, last)
 
 
-def _order(probe: Probe, specs: Sequence[TensorSpec], reason: str) -> tuple[bool, bool, bool, int]:
+def _order(probe: Probe, specs: Sequence[TensorSpec], reason: str) -> tuple[bool, bool, bool, bool, int]:
     """Return a sort key: probes that the refusal names come first, then the data's own sizes with several samples.
-    With one sample an axis cannot be told from another."""
+    With one sample an axis cannot be told from another; a batch of more samples than others see takes long."""
     sizes = ", ".join(f"{axis}={size}" for axis, size in probe.sizes.items())  # worded as in drift/check.py
     description = describe_values(probe, specs) or (sizes and f"at {sizes}")
     is_named = bool(description) and f"{description}: " in reason
-    return not is_named, bool(description), probe.batch == 1, probe.batch
+    return not is_named, bool(description), probe.batch > PROBE_SAMPLES, probe.batch == 1, probe.batch
 
 
 def _other_batch(record: ReferenceRecord, batch: int) -> int:
