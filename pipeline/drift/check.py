@@ -32,7 +32,7 @@ from .noise_floor import Cause, derive_limits
 from .numeric import Drift, combine
 from .probe_tally import ProbeTally
 from .recorded_answers import ANSWERS, PROBES, read_calls, read_record, split_by_sample
-from .rules import FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
+from .rules import BLANK_DB, FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
 from .sessions import batches_of, default_runtime, read_test_set
 from .stress_drift import describe_lost, drifts_to_judge
 from .unsettled import UNSETTLED, UNSETTLED_SET, Marks, settle
@@ -303,12 +303,12 @@ class Check:
 
     def _rule(self, calls: ProbeCalls) -> Rule:
         """Return the rule: the metric judges the whole set only, as the interval of 20 samples spans every limit."""
-        lowered_db = math.inf if calls.lowered_db is None else calls.lowered_db
-        floor_db = self._floor_db if calls.lowered_db is None else lowered_db
+        floor_db = self._floor_db if calls.lowered_db is None else calls.lowered_db
         rule = Rule.of(self._precision, floor_db, self._allowed_loss if calls.metric is not None else None)
         if rule.precision is not Precision.FP32 or self._floor_db is not None:
             return rule
-        limits = derive_limits(self.record.noise_of(calls.probe))
+        limits = derive_limits(self.record.noise_of(calls.probe))  # a norm of blank rows is all rounding: see rules
+        lowered_db = BLANK_DB if calls.probe.is_blank else math.inf if calls.lowered_db is None else calls.lowered_db
         return replace(rule, limits={name: limit.at_most(lowered_db) for name, limit in limits.items()})
 
     def _result(

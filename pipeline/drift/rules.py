@@ -29,6 +29,7 @@ LEAST_SQNR_DB: Mapping[Precision, float] = {
     Precision.INT8_DYNAMIC: 10.0,
     Precision.INT8: 10.0,
 }
+BLANK_DB = 60.0  # at most, of blank samples: a TFLite GroupNorm of blank rows lies 35 dB below what it rounds
 SMALL_DB = 40.0  # that the small values of an fp32 copy may lie below its floor, where large ones hide them
 _ALIKE = "the reference's outputs do not vary over the samples: no evidence"
 _SIGNIFICANT = 0.05
