@@ -40,11 +40,12 @@ from ...models.signature import Array
 from ...serving.runtimes.provider_check import check_device
 from ...serving.session import Session, WideningSession
 from .drift_records import AnswerFacts, AnswerOptions
-from .noise_floor import Cause, OutputNoise, lowest_noise, measure_batch_split, measure_noise, measure_steadiness
+from .float64_reference import Float64Reference
+from .noise_floor import Cause, OutputNoise, measure_batch_split, measure_noise, measure_steadiness
 from .numeric import combine, compare
 from .recorded_answers import ANSWERS, PROBES, ReferenceRecord, split_by_sample, write_calls, write_record
 from .sessions import batches_of, default_runtime, open_for, read_test_set
-from .unsettled import ROUNDING_NOISE, UNSETTLED, UNSETTLED_SET, find_unsettled, has_integers
+from .unsettled import UNSETTLED, UNSETTLED_SET, has_integers
 
 
 def answer(job: Job) -> Mapping[str, Any]:
@@ -78,12 +79,15 @@ def answer(job: Job) -> Mapping[str, Any]:
         probing.ask_far_sizes()
         reach = {} if options.tries is None else probing.ask_integers(options.tries)
         device = session.device
-        float64 = probing.measure_float64()
-        if float64 and has_integers(probing.usual[0]):
-            write_calls(job.out / UNSETTLED, probing.find_unsettled())
-            if chunk is not None:
-                marks = probing.unsettled_of(Probe(chunk), probing.rows_of_set(chunk), answers)
-                write_calls(job.out / UNSETTLED_SET, [marks])
+        truth = Float64Reference(session, data, probing.usual) if isinstance(session, WideningSession) else None
+        float64 = truth.measure(probing.series) if truth else ()
+        if truth and float64:
+            probing.noise[Cause.FLOAT64] = float64[[*probing.series].index(probing.usual.key)]
+            if has_integers(probing.series[probing.usual.key][0]):
+                write_calls(job.out / UNSETTLED, truth.unsettled(probing.series))
+                if chunk is not None:
+                    marks = truth.unsettled_of(Probe(chunk), probing.rows_of_set(chunk), answers)
+                    write_calls(job.out / UNSETTLED_SET, [marks])
     write_calls(job.out / PROBES, list(probing.series.values()))
     refused = {axis: [*sizes] for axis, sizes in probing.refused.items()}
     probes = tuple(map(Probe.of_key, probing.series))
@@ -195,68 +199,10 @@ class _ReferenceProbing:
             (answers,) = self._answers(largest, [next(largest.rows(self.data))], nudged)
             self.noise[Cause.LAST_BITS] = measure_noise(answers, self.series[largest.key][0])
 
-    def measure_float64(self) -> tuple[OutputNoise, ...]:
-        """Measure how well the first answers agree with float64. The session answers in it from then on.
-        Of the samples one call is asked, for it takes a convolution four times as long; its noise counts for other
-        batches and sizes. Empty where the session or its model has no float64."""
-        if not isinstance(self.session, WideningSession):
-            return ()
-        try:
-            self.session.widen()
-            noise = tuple(self._float64_noise(key, series[0]) for key, series in self.series.items())
-        except TransloadError as error:
-            print(f"no answers in float64: {error.what}")  # for the step's log
-            return ()
-        self.noise[Cause.FLOAT64] = noise[[*self.series].index(Probe(self._largest).key)]
-        return noise
-
-    def _float64_noise(self, key: ProbeKey, answers: Answers) -> OutputNoise:
-        probe = Probe.of_key(key)
-        if probe.is_undefined or (probe.as_sampled and probe != Probe(self._largest)):
-            return {}
-        data = probe.of(self.data)
-        rows = next(probe.rows(data))
-        (truth,) = self._answers(probe, [rows], data)
-        if any(truth[name].shape != array.shape for name, array in answers.items()):
-            return {}
-        noise = measure_noise(answers, truth)
-        if probe.is_blank or probe.is_stress:  # equal scores put the rows of other outputs into any order
-            noise = lowest_noise(noise, self._random_rounding(probe, rows, truth))
-        return noise
-
-    def _random_rounding(self, probe: Probe, rows: Array, truth: Answers) -> OutputNoise:
-        """Measure how well answers in float64 agree where every operator rounds at random; leave noise off after it."""
-        if not isinstance(self.session, WideningSession):
-            return {}
-        self.session.widen(ROUNDING_NOISE)
-        try:
-            (trial,) = self._answers(probe, [rows], probe.of(self.data))
-        except TransloadError:  # noise makes a size or an index impossible
-            return {}
-        finally:
-            self.session.widen()
-        return measure_noise(trial, truth) if all(trial[name].shape == truth[name].shape for name in truth) else {}
-
     @property
-    def usual(self) -> Series:
-        """The answers to the samples at the largest batch."""
-        return self.series[Probe(self._largest).key]
-
-    def find_unsettled(self) -> list[Series]:
-        """Mark what rounding decides in the answers to each probe."""
-        probes = ((Probe.of_key(key), series) for key, series in self.series.items())
-        return [
-            self.unsettled_of(probe, probe.rows(self.data, len(series) * probe.batch), series)
-            for probe, series in probes
-        ]
-
-    def unsettled_of(self, probe: Probe, rows: Iterable[Array], answers: Series) -> Series:
-        """Mark what rounding decides in the answers to calls, after `measure_float64`."""
-        if not isinstance(self.session, WideningSession):
-            raise TypeError("only a session that has answered in float64 tells what rounding decides")
-        data, signature = probe.of(self.data), self.session.signature
-        feeds = (make_feeds(data, chosen, signature, probe.sizes) for chosen in rows)
-        return [find_unsettled(self.session, fed, call) for fed, call in zip(feeds, answers, strict=True)]
+    def usual(self) -> Probe:
+        """The samples at the largest usual batch."""
+        return Probe(self._largest)
 
     def ask_sizes(self) -> None:
         """Ask with each axis other than the batch at another size than the data has, and at its least.
@@ -361,7 +307,7 @@ class _ReferenceProbing:
 
     def ask_integers(self, tries: int) -> dict[str, IntegerRange]:
         """Ask with other integers than random samples hold; return how large they may be, by input."""
-        usual = self.series[Probe(self._largest).key]
+        usual = self.series[self.usual.key]
         inputs = self.session.signature.inputs
         tables: Sequence[int] = getattr(self.session, "table_rows", ())
         search = IntegerRangeSearch(inputs, self._largest, usual, self._with_values, tries=tries, tables=tables)

@@ -1,0 +1,78 @@
+"""Compare the reference's answers with its own in float64, and mark the integers that rounding decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ...models.dataset import Dataset
+from ...models.errors import TransloadError
+from ...models.probes.evidence import Answers, Series
+from ...models.probes.feeds import make_feeds
+from ...models.probes.probe_set import Probe, ProbeKey
+from ...models.signature import Array
+from ...serving.session import WideningSession
+from .noise_floor import OutputNoise, lowest_noise, measure_noise
+from .unsettled import ROUNDING_NOISE, find_unsettled
+
+
+@dataclass(frozen=True)
+class Float64Reference:
+    """A reference's session that answers in float64 from now on, and the samples that it is asked."""
+
+    session: WideningSession
+    data: Dataset
+    usual: Probe  # the samples at the largest usual batch
+
+    def measure(self, series: Mapping[ProbeKey, Series]) -> tuple[OutputNoise, ...]:
+        """Measure how well the first answers to each probe agree with float64.
+
+        Of the samples one call is asked, for it takes a convolution four times as long; its noise counts for other
+        batches and sizes. Empty where the model has no float64.
+        """
+        try:
+            self.session.widen()
+            return tuple(self._noise_of(Probe.of_key(key), answers[0]) for key, answers in series.items())
+        except TransloadError as error:
+            print(f"no answers in float64: {error.what}")  # for the step's log
+            return ()
+
+    def _noise_of(self, probe: Probe, answers: Answers) -> OutputNoise:
+        if probe.is_undefined or (probe.as_sampled and probe != self.usual):
+            return {}
+        rows = next(probe.rows(probe.of(self.data)))
+        truth = self._ask(probe, rows)
+        if any(truth[name].shape != array.shape for name, array in answers.items()):
+            return {}
+        noise = measure_noise(answers, truth)
+        if probe.is_blank or probe.is_stress:  # equal scores put the rows of other outputs into any order
+            noise = lowest_noise(noise, self._random_rounding(probe, rows, truth))
+        return noise
+
+    def _random_rounding(self, probe: Probe, rows: Array, truth: Answers) -> OutputNoise:
+        """Measure how well answers in float64 agree where every operator rounds at random; leave noise off after it."""
+        self.session.widen(ROUNDING_NOISE)
+        try:
+            trial = self._ask(probe, rows)
+        except TransloadError:  # noise makes a size or an index impossible
+            return {}
+        finally:
+            self.session.widen()
+        return measure_noise(trial, truth) if all(trial[name].shape == truth[name].shape for name in truth) else {}
+
+    def unsettled(self, series: Mapping[ProbeKey, Series]) -> list[Series]:
+        """Mark what rounding decides in the answers to each probe."""
+        probes = ((Probe.of_key(key), answers) for key, answers in series.items())
+        return [
+            self.unsettled_of(probe, probe.rows(self.data, len(answers) * probe.batch), answers)
+            for probe, answers in probes
+        ]
+
+    def unsettled_of(self, probe: Probe, rows: Iterable[Array], answers: Series) -> Series:
+        """Mark what rounding decides in the answers to calls of these rows."""
+        data, signature = probe.of(self.data), self.session.signature
+        feeds = (make_feeds(data, chosen, signature, probe.sizes) for chosen in rows)
+        return [find_unsettled(self.session, fed, call) for fed, call in zip(feeds, answers, strict=True)]
+
+    def _ask(self, probe: Probe, rows: Array) -> Answers:
+        return self.session.run(make_feeds(probe.of(self.data), rows, self.session.signature, probe.sizes))
