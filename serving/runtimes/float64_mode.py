@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     import torch
 
 
+_ERRORS = 1_000_003  # drawn once, for normal numbers cost more than a convolution; prime, so that rows do not repeat
+
+
 def widen_module(module: torch.nn.Module) -> None:
     """Make every weight and buffer of a module float64, in place."""
     module.double()
@@ -32,6 +35,10 @@ def _mode_class() -> Any:
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
+    @cache
+    def draw_errors(seed: int) -> torch.Tensor:
+        return torch.randn(_ERRORS, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
     wider = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 
     def widen(value: Any) -> Any:
@@ -45,7 +52,7 @@ def _mode_class() -> Any:
         def __init__(self, noise: float, seed: int) -> None:
             super().__init__()  # type: ignore[no-untyped-call]
             self._noise = noise
-            self._draws = torch.Generator().manual_seed(seed)
+            self._errors, self._used = draw_errors(seed), 0
 
         def __torch_dispatch__(
             self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -57,8 +64,14 @@ def _mode_class() -> Any:
 
         def _with_noise(self, value: Any) -> Any:
             if isinstance(value, torch.Tensor) and value.dtype == torch.float64:
-                error = torch.randn(value.shape, dtype=torch.float64, generator=self._draws).to(value.device)
-                return value * (1 + self._noise * error)
+                return torch.addcmul(value, value, self._next_errors(value.shape).to(value.device), value=self._noise)
             return type(value)(map(self._with_noise, value)) if type(value) in (list, tuple) else value
+
+        def _next_errors(self, shape: torch.Size) -> torch.Tensor:
+            """Go on where the last operator ended, and begin anew after the last of the drawn errors."""
+            first, count = self._used % _ERRORS, shape.numel()
+            self._used += count
+            rounds = (first + count - 1) // _ERRORS + 1
+            return self._errors.repeat(rounds)[first : first + count].reshape(shape)
 
     return Float64Mode
