@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from itertools import takewhile
 from typing import Any
 
-import numpy as np
-
 from ...models.artifact import read_artifact
-from ...models.dataset import Dataset
 from ...models.errors import BadRequest, TransloadError
 from ...models.formats import Precision
 from ...models.job import Job
@@ -20,9 +16,10 @@ from ...models.probes.evidence import Series, is_level
 from ...models.probes.feeds import make_feeds, sizes_in, split_into_calls
 from ...models.probes.probe_set import FIRST_BITS, WORD_BITS, Probe, describe_values, suggest_fix
 from ...models.probes.sizes import batches_within
-from ...models.probes.stress_values import SAMPLED, describe_ranges
+from ...models.probes.stress_values import SAMPLED
 from ...models.signature import ANY_SIZE, Array, Bounds
 from ...serving.session import Session
+from .agreement import Agreement
 from .drift_records import CheckOptions
 from .metrics.chosen_metric import metric_of
 from .metrics.metric_tally import MetricTally
@@ -30,6 +27,7 @@ from .metrics.task_metric import TaskMetric
 from .mismatch_hints import explain, structure
 from .noise_floor import Cause, derive_limits
 from .numeric import Drift, combine
+from .probe_result import CheckResult, ProbeCalls
 from .probe_tally import ProbeTally
 from .recorded_answers import ANSWERS, PROBES, read_calls, read_record, split_by_sample
 from .rules import BLANK_DB, FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
@@ -41,49 +39,6 @@ from .wrong_integers import Call, lower_floor_db, name_culprits, name_suspects
 _MANY = 200  # integers: half of them of any size, from 2 to 62 bits
 _OWN_SAMPLES = "where such integers never come, give samples of yours: --data FILE.npz"
 _REFERENCE_FIX = "make the reference again of the same data"
-
-
-@dataclass(frozen=True)
-class ProbeCalls:
-    """The calls of one probe, or of the whole test set, with the reference's answer to each."""
-
-    probe: Probe
-    where: str  # how a sentence begins that speaks of them
-    data: Dataset
-    rows: Sequence[Array]  # of `data`, call by call
-    answers: Series
-    metric: TaskMetric | None = None  # the task's metric, where it is taken
-    lowered_db: float | None = None  # a floor below the usual one
-    unsettled: Sequence[Marks] = ()  # call by call: integers that rounding decides
-
-    @property
-    def samples(self) -> int:
-        """How many different samples they see."""
-        return len(np.unique(np.concatenate(self.rows)))
-
-    @property
-    def integers(self) -> int:
-        """How many of the probe's integers an input holds at least, in all of these calls."""
-        return self.samples * min(int(self.data.inputs[name][0].size) for name in self.probe.reach)
-
-
-@dataclass(frozen=True)
-class CheckResult:
-    """A probe's row (a result.DriftRow without `artifact`), and the verdict with its sentence."""
-
-    probe: Probe
-    row: Mapping[str, Any]
-    judgement: Judgement
-
-    @property
-    def verdict(self) -> str:
-        """Pass, fail or inconclusive, in small letters."""
-        return self.judgement.verdict
-
-    @property
-    def answered(self) -> bool:
-        """Whether every call had an answer, right or wrong."""
-        return self.row["max_abs"] is not None or self.row.get("mismatch") is not None
 
 
 class Check:
@@ -106,6 +61,11 @@ class Check:
         self._floor_db = options.tolerance_sqnr_db
         self._allowed_loss = options.allowed_loss
         self._metric = metric_of(options) if self._data.labels is not None else None
+
+    @property
+    def agreement(self) -> Agreement:
+        """What can be said of a copy that is right."""
+        return Agreement(self.record, self._bounds, self._sizes)
 
     @property
     def note(self) -> str | None:
@@ -332,68 +292,6 @@ class Check:
             "metric": metric,
         }
         return CheckResult(calls.probe, row, replace(judged, reason=reason))
-
-    def describe_agreement(self, results: Sequence[CheckResult], sqnr_db: float | None) -> str:
-        """Say in one sentence how well a right copy agrees, and where that was seen."""
-        batch = self._signature.batch or ""
-        sampled = [result.probe for result in results if result.probe.as_sampled]
-        batches = [str(probe.sizes.get(batch, probe.batch)) for probe in sampled if {batch}.issuperset(probe.sizes)]
-        seen = [f"batches {', '.join(batches)}{self._limits(self._signature.batch)}"] if self._batched else []
-        seen += [self._sizes_seen(axis, sizes) for axis, sizes in self.sizes(results).items()]
-        how = "to the last bit" if sqnr_db is None else f"to {sqnr_db:.0f} dB"
-        where = f"at {' and '.join(seen)}" if seen else f"in {results[0].row['samples']} calls"
-        doubt = next((f"; {result.judgement.reason}" for result in results if result.judgement.reason), "")
-        return f"agrees {how} {where}{self._integers_seen(results)}{doubt}"
-
-    def _integers_seen(self, results: Sequence[CheckResult]) -> str:
-        """Say with which integers the copy was right, where random samples stand for all."""
-        of_integers = (result for result in results if result.probe.reach)
-        right = [result.probe.reach for result in takewhile(lambda result: not result.judgement.reason, of_integers)]
-        reach = right[-1] if right else dict.fromkeys(self.record.reach, SAMPLED)
-        return f", with {describe_ranges(reach)}{'' if right else ' alone'}" if reach else ""
-
-    def sizes(self, results: Sequence[CheckResult]) -> dict[str, list[int]]:
-        """Return the sizes of each axis other than the batch at which the copy did not fail, the data's own first."""
-        good = [result.probe.sizes for result in results if result.verdict != FAIL and result.probe.as_sampled]
-        own = {axis: [size] if any(not sizes for sizes in good) else [] for axis, size in self._sizes.items()}
-        return {axis: [*sizes, *(probed[axis] for probed in good if axis in probed)] for axis, sizes in own.items()}
-
-    def doubt_single_size(self, results: Sequence[CheckResult]) -> str | None:
-        """Say what is missing where a dynamic axis was seen at one size alone, which tells nothing of any other."""
-        filled = {axis: [size for size in sizes if size] for axis, sizes in self.sizes(results).items()}
-        seen = {axis: sizes for axis, sizes in filled.items() if len(sizes) < 2}
-        axis = next(iter(seen), None)
-        if axis is None:
-            return None
-        fixed = f"write {seen[axis][0]} for {axis} in --input, or " if seen[axis] else ""
-        return f"one size of {axis} is no evidence that it is dynamic: {fixed}give the bounds within which it answers"
-
-    def _sizes_seen(self, axis: str, sizes: Sequence[int]) -> str:
-        return f"{axis} {', '.join(map(str, sizes))}{' alone' if len(sizes) < 2 else ''}{self._limits(axis)}"
-
-    def _limits(self, axis: str | None) -> str:
-        """Describe the sizes of an axis that show nothing, for the line of the copy.
-
-        The copy may accept fewer sizes than the model; the model may fail at a size, or answer all samples alike there.
-        """
-        own, models = (bounds.get(axis or "") for bounds in (self._bounds, self._signature.bounds))
-        limits = f" (this copy is for {axis}={own} alone)" if own and own != models else ""
-        refused, constant = (sizes.get(axis or "", ()) for sizes in (self.record.refused, self.record.constant))
-        if refused:
-            limits += f" (the model itself does not answer at {', '.join(map(str, refused))})"
-        limits += f" (at {', '.join(map(str, constant))} its answers are all alike)" if constant else ""
-        most = max(self._sizes_asked(axis), default=0)
-        return f"{limits} (not asked beyond {most} of {models})" if models and 0 < most < (models.high or 0) else limits
-
-    def _sizes_asked(self, axis: str | None) -> list[int]:
-        """Return the sizes of an axis that were tried."""
-        own = (
-            [probe.batch for probe in self.record.probes]
-            if axis == self._signature.batch
-            else [self._sizes[axis or ""]]
-        )
-        probed = (probe.sizes[axis] for probe in self.record.probes if axis and axis in probe.sizes)
-        return [*own, *probed, *self.record.refused.get(axis or "", ())]
 
 
 def _sentence(statement: str, hint: str | None) -> str:

@@ -19,8 +19,9 @@ from ...models.errors import BadRequest, ToolMissing
 from ...models.job import Job
 from ...serving.runtimes.provider_check import check_device
 from ...serving.runtimes.runtime_table import RUNTIMES
-from .check import Check, CheckResult, ProbeCalls
+from .check import Check
 from .drift_records import ValidateFacts, VerifyFacts
+from .probe_result import CheckResult, ProbeCalls
 from .rules import FAIL, INCONCLUSIVE, PASS
 from .sessions import open_for
 
@@ -38,7 +39,7 @@ def validate(job: Job) -> Mapping[str, Any]:
     probes = [check.whole_set(), *check.probes()]
     results, device = _run(job, check, probes)
     results += _run_reopened(job, check, probes[0]) if results[0].verdict != FAIL else []
-    note = _first_reason(results, INCONCLUSIVE) or check.doubt_single_size(results)
+    note = _first_reason(results, INCONCLUSIVE) or check.agreement.doubt_single_size(results)
     return ValidateFacts(
         rows=(results[0].row, *(result.row for result in _worst_by_batch(results[1:]))),
         device=device,
@@ -69,15 +70,15 @@ def verify(job: Job) -> Mapping[str, Any]:
         return VerifyFacts(status="wrong", reason=error.what, sqnr_db=None, batches=(), sizes={}, ran=False).to_json()
     noises = [result.row["sqnr_db"] for result in results if result.probe.as_sampled]
     least_db = min((noise for noise in noises if noise is not None), default=None)
-    doubt = check.doubt_single_size(results)
+    doubt = check.agreement.doubt_single_size(results)
     worst = max(map(_RANK.index, [*(result.verdict for result in results), INCONCLUSIVE if doubt else PASS]))
-    agreement = "; ".join(filter(None, (check.describe_agreement(results, least_db), doubt)))
+    agreement = "; ".join(filter(None, (check.agreement.describe(results, least_db), doubt)))
     return VerifyFacts(
         status=("verified", "unverified", "wrong")[worst],
         reason=_first_reason(results, FAIL) or agreement,
         sqnr_db=least_db,
         batches=tuple(result.row["batch"] for result in _worst_by_batch(results) if result.verdict != FAIL),
-        sizes=check.sizes(results),
+        sizes=check.agreement.sizes(results),
         limit_db=next((result.judgement.tolerance["sqnr_db"] for result in results if result.verdict == FAIL), None),
     ).to_json()
 

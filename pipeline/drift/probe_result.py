@@ -1,0 +1,60 @@
+"""The calls of one probe with the reference's answers, and what comparing a copy with them gave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...models.dataset import Dataset
+from ...models.probes.evidence import Series
+from ...models.probes.probe_set import Probe
+from ...models.signature import Array
+from .metrics.task_metric import TaskMetric
+from .rules import Judgement
+from .unsettled import Marks
+
+
+@dataclass(frozen=True)
+class ProbeCalls:
+    """The calls of one probe, or of the whole test set, with the reference's answer to each."""
+
+    probe: Probe
+    where: str  # how a sentence begins that speaks of them
+    data: Dataset
+    rows: Sequence[Array]  # of `data`, call by call
+    answers: Series
+    metric: TaskMetric | None = None  # the task's metric, where it is taken
+    lowered_db: float | None = None  # a floor below the usual one
+    unsettled: Sequence[Marks] = ()  # call by call: integers that rounding decides
+
+    @property
+    def samples(self) -> int:
+        """How many different samples they see."""
+        return len(np.unique(np.concatenate(self.rows)))
+
+    @property
+    def integers(self) -> int:
+        """How many of the probe's integers an input holds at least, in all of these calls."""
+        return self.samples * min(int(self.data.inputs[name][0].size) for name in self.probe.reach)
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """A probe's row (a result.DriftRow without `artifact`), and the verdict with its sentence."""
+
+    probe: Probe
+    row: Mapping[str, Any]
+    judgement: Judgement
+
+    @property
+    def verdict(self) -> str:
+        """Pass, fail or inconclusive, in small letters."""
+        return self.judgement.verdict
+
+    @property
+    def answered(self) -> bool:
+        """Whether every call had an answer, right or wrong."""
+        return self.row["max_abs"] is not None or self.row.get("mismatch") is not None
