@@ -9,7 +9,7 @@ import re
 import shutil
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
@@ -28,6 +28,7 @@ from ..plan.router import TargetResult
 from ..plan.run_plan import Plan, plan_conversion, plan_routes, steps_for
 from ..progress import Progress
 from ..request import RunRequest
+from ..result.check_rows import CheckRows, join_check_rows
 from ..result.gate import verdict_of, why_not_made
 from ..result.run_folder import artifact_row
 from ..result.schema import ArtifactRow, RouteStatus, Status, Verdict
@@ -43,6 +44,7 @@ class ConvertResult:
     artifacts: tuple[ArtifactRow, ...]
     folder: Path
     smallest: tuple[MinimalRepro, ...] = ()  # for the targets that are not there: where their routes fail
+    evidence: CheckRows = field(default_factory=CheckRows)
 
     @property
     def decided(self) -> tuple[Verdict, Exit]:
@@ -53,7 +55,7 @@ class ConvertResult:
     def document(self) -> dict[str, Any]:
         """convert.json."""
         smallest = [repro.to_json() for repro in self.smallest]
-        return document_of(self.decided, artifacts=self.artifacts, smallest=smallest)
+        return document_of(self.decided, artifacts=self.artifacts, smallest=smallest, **vars(self.evidence))
 
 
 def explain(model: str, targets: Sequence[Target], requested: Collection[str] = ()) -> Plan:
@@ -91,7 +93,8 @@ def convert(
         rows = tuple(_artifact_row(result) for result in results)
         for result in results:
             _put(result, out / result.target.slug)
-        converted = ConvertResult(rows, out, _minimal_repros(context, inputs, results))
+        evidence = join_check_rows(result.evidence for result in results)
+        converted = ConvertResult(rows, out, _minimal_repros(context, inputs, results), evidence)
         write_document(out / "convert.json", converted.document)
     return converted
 
@@ -138,6 +141,7 @@ def agreement(row: ArtifactRow) -> str:
     return next((tried.reason for tried in row.tried if tried.route == row.route), "the model as it was given")
 
 
+_NO_EVIDENCE: dict[str, list[Any]] = {part.name: [] for part in fields(CheckRows)}
 _WORST_FIRST = (Exit.USAGE, Exit.TOOLCHAIN, Exit.FAIL, Exit.INCONCLUSIVE, Exit.PASS)
 
 
@@ -162,10 +166,10 @@ class ConvertedModel:
     def document(self) -> dict[str, Any]:
         """Its part of convert.json."""
         error = {"what": self.error.what, "fix": self.error.fix} if self.error else None
-        parts = self.converted.document if self.converted else {"artifacts": [], "smallest": []}
+        parts = self.converted.document if self.converted else {"artifacts": [], "smallest": [], **_NO_EVIDENCE}
         verdict, status = self.decided
         row = {"name": self.name, "model": self.model, "verdict": str(verdict), "exit_code": int(status)}
-        return {**row, "error": error, "artifacts": parts["artifacts"], "smallest": parts["smallest"]}
+        return {**row, "error": error, **{name: parts[name] for name in ("artifacts", "smallest", *_NO_EVIDENCE)}}
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from ..plan.router import TargetResult
 from ..plan.run_plan import Plan, plan_run
 from ..progress import Progress
 from ..request import RunRequest
+from ..result.check_rows import join_check_rows
 from ..result.environment import describe_environment
 from ..result.gate import GateRules, gate, verdict_of
 from ..result.run_folder import artifact_row, link_artifacts, links
@@ -131,6 +132,7 @@ def _result(
     rules = GateRules(**request.gate.model_dump(), device=context.device, runtimes=_wanted_runtimes(request))
     rows = gate(rules, artifacts, validated.rows, measured.rows, failures=validated.failures, reasons=validated.reasons)
     verdict, status = verdict_of(rows, artifacts)
+    evidence = join_check_rows([validated.evidence, *(target.evidence for target in targets if target.stored is None)])
     return RunResult(
         schema=SCHEMA,
         id=context.folder.name,
@@ -144,6 +146,7 @@ def _result(
         drift=validated.rows,
         latency=measured.rows,
         gate=rows,
+        **vars(evidence),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from ..plan.router import TargetResult
 from ..plan.run_plan import Route
 from ..progress import Progress
 from ..request import RunRequest
+from ..result.check_rows import CheckRows
 from ..result.gate import GateRules, gate, verdict_of
 from ..result.run_folder import artifact_row
 from ..result.schema import DriftRow, GateRow, Verdict
@@ -34,11 +35,12 @@ class ValidateResult:
     decided: tuple[Verdict, Exit]
     folder: Path
     note: str | None = None  # on the metric
+    evidence: CheckRows = field(default_factory=CheckRows)
 
     @property
     def document(self) -> dict[str, Any]:
         """validate.json."""
-        return document_of(self.decided, drift=self.drift, gate=self.gate)
+        return document_of(self.decided, drift=self.drift, gate=self.gate, **vars(self.evidence))
 
 
 def validate(
@@ -64,7 +66,9 @@ def validate(
         row = artifact_row(target, validated.rows)
         rules = GateRules(device=context.device, runtimes=tuple(sorted(set(runtimes))))
         rows = gate(rules, [row], validated.rows, (), failures=validated.failures, reasons=validated.reasons)
-        result = ValidateResult(validated.rows, rows, verdict_of(rows, [row]), context.folder, inputs.metric.note)
+        decided = verdict_of(rows, [row])
+        note = inputs.metric.note
+        result = ValidateResult(validated.rows, rows, decided, context.folder, note, validated.evidence)
         write_document(context.folder / "validate.json", result.document)
     return result
 

@@ -55,6 +55,13 @@ class CheckOptions(SessionOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CheckEvidence(JsonRecord):
+    """What a check asked and saw. The rows are those of result.check_rows, without `artifact`."""
+
+    probes: tuple[Mapping[str, Any], ...] = ()  # in the order asked
+
+
+@dataclass(frozen=True, kw_only=True)
 class ValidateFacts(Facts):
     """The comparison on the full test set and on every probe batch."""
 
@@ -63,6 +70,7 @@ class ValidateFacts(Facts):
     reason: str | None  # the first sentence of an answer that is wrong
     note: str | None  # what is still open, or what a pass does not tell
     silence: str | None = None  # the first sentence of a call without an answer
+    evidence: CheckEvidence = CheckEvidence()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,3 +84,4 @@ class VerifyFacts(Facts):
     sizes: Mapping[str, Sequence[int]]  # of the other axes
     limit_db: float | None = None  # that a wrong copy is below, where numbers judged it
     ran: bool = True  # False where the runtime could not open the artifact
+    evidence: CheckEvidence = CheckEvidence()

@@ -1,7 +1,7 @@
 """Compare an artifact with the recorded answers of the reference (reference.py), in a worker of its own.
 
-validate  inputs {artifact, data, reference}   -> {rows, device, reason, note}
-verify    inputs {artifact, data, reference}   -> {status, reason, sqnr_db, batches, sizes}
+validate  inputs {artifact, data, reference}   -> {rows, device, reason, note, evidence}
+verify    inputs {artifact, data, reference}   -> {status, reason, sqnr_db, batches, sizes, evidence}
 
 An inconclusive or failed comparison gives one sentence, which names the batch, or the axis and its size.
 """
@@ -20,8 +20,9 @@ from ...models.job import Job
 from ...serving.runtimes.provider_check import check_device
 from ...serving.runtimes.runtime_table import RUNTIMES
 from .check import Check
-from .drift_records import ValidateFacts, VerifyFacts
+from .drift_records import CheckEvidence, ValidateFacts, VerifyFacts
 from .probe_result import CheckResult, ProbeCalls
+from .probe_rows import probe_rows
 from .rules import FAIL, INCONCLUSIVE, PASS
 from .sessions import open_for
 
@@ -46,6 +47,7 @@ def validate(job: Job) -> Mapping[str, Any]:
         reason=_first_reason([result for result in results if result.answered], FAIL),
         silence=_first_reason([result for result in results if not result.answered], FAIL),
         note=note or _first_reason(results, PASS) or check.note,
+        evidence=_evidence(check, results, whole_set_first=True),
     ).to_json()
 
 
@@ -80,7 +82,13 @@ def verify(job: Job) -> Mapping[str, Any]:
         batches=tuple(result.row["batch"] for result in _worst_by_batch(results) if result.verdict != FAIL),
         sizes=check.agreement.sizes(results),
         limit_db=next((result.judgement.tolerance["sqnr_db"] for result in results if result.verdict == FAIL), None),
+        evidence=_evidence(check, results, whole_set_first=False),
     ).to_json()
+
+
+def _evidence(check: Check, results: Sequence[CheckResult], *, whole_set_first: bool) -> CheckEvidence:
+    rows = probe_rows(results, check.record.signature.inputs, whole_set_first=whole_set_first)
+    return CheckEvidence(probes=tuple(rows))
 
 
 def _run(job: Job, check: Check, probes: Sequence[ProbeCalls]) -> tuple[list[CheckResult], str]:

@@ -14,14 +14,15 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ...converters.conversion_records import ConversionFacts
 from ...models.errors import DiskFull, StepFailed, TransloadError
 from ...models.formats import Target
 from ...models.store import Stored
-from ..drift.drift_records import VerifyFacts
+from ..drift.drift_records import CheckEvidence, VerifyFacts
+from ..result.check_rows import CheckRows, read_check_rows
 from ..result.schema import RouteStatus, TriedRow
 from ..workers.engine import Action, Executor
 from .route_actions import ConversionInputs, VerificationInputs, conversion, verification
@@ -50,6 +51,7 @@ class TargetResult:
     seconds: float = 0.0  # of the winning route's steps, when they were done
     batches: tuple[int, ...] = ()
     failures: tuple[FailedStep, ...] = ()  # each once, the cheapest route's first
+    evidence: CheckRows = field(default_factory=CheckRows)  # of its check; without it, of the first wrong one
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class RouteOutcome:
     failure: FailedStep | None = None
     log: str | None = None  # of the route's own last action
     limit_db: float | None = None  # that a wrong result is below, where numbers judged it
+    evidence: CheckEvidence = field(default_factory=CheckEvidence)
 
     @property
     def counts(self) -> bool:
@@ -164,7 +167,9 @@ class Router:
             if outcome.failure:
                 failures.setdefault(outcome.failure.route.names, outcome.failure)
         rows = tuple(_row(route, outcome) for route, outcome in outcomes.items())
-        result = TargetResult(target, None, None, rows, failures=tuple(failures.values()))
+        checked = (outcome.evidence for outcome in outcomes.values() if outcome.evidence.probes)
+        evidence = read_check_rows(outcomes[winner].evidence if winner else next(checked, CheckEvidence()), str(target))
+        result = TargetResult(target, None, None, rows, failures=tuple(failures.values()), evidence=evidence)
         return self._with_winner(result, winner, outcomes[winner]) if winner else result
 
     def _with_winner(self, result: TargetResult, route: Route, outcome: RouteOutcome) -> TargetResult:
@@ -261,7 +266,8 @@ class Router:
         reason = "; ".join([reason, *self._notes(route, artifact)])
         usable = status is not RouteStatus.WRONG  # UNVERIFIED: nothing speaks against the copy, and nothing for it
         limit_db = None if usable else facts.limit_db
-        return RouteOutcome(status, reason, artifact if usable else None, facts.batches, log=log, limit_db=limit_db)
+        stored = artifact if usable else None
+        return RouteOutcome(status, reason, stored, facts.batches, log=log, limit_db=limit_db, evidence=facts.evidence)
 
     def _notes(self, route: Route, artifact: Stored) -> list[str]:
         """Return what the steps of a route say that a reader of its result must know."""

@@ -15,14 +15,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from ...models.errors import Exit
 from ...models.whole_files import write_whole
 from ..result.gate import WORST_FIRST, answered, is_reference
 from ..result.schema import RunResult
-from . import figures, units, view
+from . import figures, probe_view, units, view
 
 _HERE = files(__package__)
 
@@ -63,6 +63,7 @@ def render_html(
         findings=view.findings(result, logs or {}),
         gate=sorted(result.gate, key=lambda row: WORST_FIRST.index(row.verdict)),
         doubts=view.doubts(result),
+        probe_tables=probe_view.probe_tables(result),
         plots=plots,
         plot_data=Markup(_inert_json(data)),  # noqa: S704  (nothing in it can end the element)
         scripts=[Markup(text) for text in scripts],  # noqa: S704  (our own, and plotly's)
@@ -75,9 +76,10 @@ def render_html(
 
 @cache
 def _template() -> Template:
-    env = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    env.globals |= {"units": units, "answered": answered, "is_reference": is_reference}
-    return env.from_string((_HERE / "report.html.j2").read_text(encoding="utf-8"))
+    loader = FunctionLoader(lambda name: (_HERE / name).read_text(encoding="utf-8"))
+    env = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    env.globals |= {"units": units, "probes": probe_view, "answered": answered, "is_reference": is_reference}
+    return env.get_template("report.html.j2")
 
 
 @cache

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ..result.gate import answered, is_reference
 from ..result.schema import DriftRow, LatencyRow, RunResult
-from . import units, view
+from . import probe_view, units, view
 
 WIDE = 116  # columns from which each fact has a column of its own
 _STYLES = {
@@ -31,6 +31,8 @@ def print_result(
     console.print(_table(result, console.width) if result.artifacts else Text("nothing was made"))
     for note in _notes(result):
         console.print(Text(note, style="dim"))
+    if probes := probe_view.describe(result):
+        console.print(Text(probes, style="dim"))
     for finding in view.findings(result, logs or {}):
         _print_finding(finding, console)
     _print_doubts(result, console)

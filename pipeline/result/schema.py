@@ -1,6 +1,7 @@
 """The result of a run: run.json, schema 1. Seconds and bytes; a person's units exist only in rendering.
 
 Schema history.  1: first version. `flex` of an artifact and `log` of a row came later; absent, they are empty and null.
+`probes` came later, too.
 
 A number is null where there is none to give: a runtime that did not answer (the sentence is then in the gate's
 row, and in `doubts` for latency), or a signal-to-noise ratio of answers that are the same to the last bit.
@@ -155,6 +156,25 @@ class DriftRow:
 
 
 @dataclass(frozen=True)
+class ProbeResultRow:
+    """One probe of one artifact in one runtime: what was asked, how well the answers agree, and the limit for that."""
+
+    artifact: Name
+    runtime: Name
+    batch: Batch
+    sizes: dict[Name, Count]  # of axes that are not as the data has them
+    values: Name  # "whole test set", "samples" (its first ones), or how the inputs differ from those
+    samples: Count
+    max_abs: NotNegative | None
+    sqnr_db: FiniteFloat | None  # null: no noise at all, or no answer
+    non_finite: Count | None
+    tolerance: Tolerance
+    derivation: str | None  # how the tolerance follows from the model's noise floor
+    verdict: Verdict
+    reason: str | None  # one sentence where it did not pass, or passed with a difference that is told
+
+
+@dataclass(frozen=True)
 class LatencyRow:
     """One artifact in one runtime at one batch size. Raw samples lie in the run's latency.npz."""
 
@@ -223,6 +243,7 @@ class RunResult:
     drift: tuple[DriftRow, ...]
     latency: tuple[LatencyRow, ...]
     gate: tuple[GateRow, ...]
+    probes: tuple[ProbeResultRow, ...] = ()
 
 
 @cache

@@ -21,6 +21,7 @@ from ..intake.loaded_model import ModelDescription
 from ..intake.run_inputs import RunInputs, batch_sizes
 from ..plan.router import TargetResult
 from ..plan.run_plan import log_of
+from ..result.check_rows import CheckRows, join_check_rows, read_check_rows
 from ..result.schema import DriftRow, MetricRow, Tolerance, Verdict
 from ..workers.engine import Action, stopped_on_error
 from ..workers.fork_server import framework_of
@@ -39,6 +40,7 @@ class ValidationRows:
     rows: tuple[DriftRow, ...]
     failures: Mapping[Pair, str] = field(default_factory=dict)
     reasons: Mapping[Pair, str] = field(default_factory=dict)
+    evidence: CheckRows = field(default_factory=CheckRows)
 
 
 def pairs(results: Sequence[TargetResult], runtimes: Sequence[str]) -> list[CheckedArtifact]:
@@ -61,20 +63,31 @@ def validate_all(
     context: Context, inputs: RunInputs, results: Sequence[TargetResult], servers: Servers
 ) -> ValidationRows:
     """Compare every artifact, in every wanted runtime that takes it, with the reference on the whole test set."""
-    rows: list[DriftRow] = []
-    failures: dict[Pair, str] = {}
-    reasons: dict[Pair, str] = {}
+    checked_pairs: dict[Pair, _CheckedPair] = {}
     with stopped_on_error(context.executor):
         checks = [
             (checked, _begin(context, inputs, checked, servers))
             for checked in pairs(results, context.request.validate_.runtimes)
         ]
         for (target, _, runtime), check in checks:
-            pair_rows, reason, silence = _rows(context, inputs.model, target, runtime.name, check)
-            rows += pair_rows
-            reasons |= {(str(target), runtime.name): reason} if reason else {}
-            failures |= {(str(target), runtime.name): silence} if silence else {}
-    return ValidationRows(tuple(rows), failures, reasons)
+            pair = str(target), runtime.name
+            checked_pairs[pair] = _wait(context, inputs.model, target, runtime.name, check)
+    return ValidationRows(
+        tuple(row for checked in checked_pairs.values() for row in checked.drift),
+        {pair: checked.silence for pair, checked in checked_pairs.items() if checked.silence},
+        {pair: checked.reason for pair, checked in checked_pairs.items() if checked.reason},
+        join_check_rows(checked.evidence for checked in checked_pairs.values()),
+    )
+
+
+@dataclass(frozen=True)
+class _CheckedPair:
+    """The rows of one pair, the sentence on its answers, and that on calls without an answer."""
+
+    drift: Sequence[DriftRow]
+    reason: str | None = None
+    silence: str | None = None
+    evidence: CheckRows = field(default_factory=CheckRows)
 
 
 def _begin(context: Context, inputs: RunInputs, checked: CheckedArtifact, servers: Servers) -> Future[Stored] | str:
@@ -92,23 +105,24 @@ def _begin(context: Context, inputs: RunInputs, checked: CheckedArtifact, server
     return check
 
 
-def _rows(
+def _wait(
     context: Context, model: ModelDescription, target: Target, runtime: str, check: Future[Stored] | str
-) -> tuple[list[DriftRow], str | None, str | None]:
-    """Wait for a check; return its rows, the sentence on its answers, and that on calls without an answer."""
+) -> _CheckedPair:
+    """Wait for a check and return its rows."""
     silent = _no_answer(context, model, str(target), runtime)
     if isinstance(check, str):
-        return [silent], None, check
+        return _CheckedPair([silent], silence=check)
     log = log_of(_check_name(target, runtime))
     try:
         stored = check.result()
     except DiskFull:
         raise
     except TransloadError as error:
-        return [replace(silent, log=log)], None, error.what
+        return _CheckedPair([replace(silent, log=log)], silence=error.what)
     facts = ValidateFacts.from_json(stored.facts)
     rows = [_drift_row(row, artifact=str(target), log=log) for row in facts.rows]
-    return rows, facts.reason or facts.note, facts.silence
+    evidence = read_check_rows(facts.evidence, str(target))
+    return _CheckedPair(rows, facts.reason or facts.note, facts.silence, evidence)
 
 
 def _check_name(target: Target, runtime: str) -> str:

@@ -127,13 +127,37 @@ def test_a_right_copy_passes_everywhere(job: Callable[..., Job]) -> None:
         (65, 50, "pass"),
     ]
     assert (facts["device"], facts["reason"], facts["note"]) == ("cpu", None, None)
-    assert jobs.verify(job()) == {
+    assert {**jobs.verify(job()), "evidence": None} == {
+        "evidence": None,
         "status": "verified",
         "reason": "agrees to the last bit at batches 1, 2, 5, 65",
         "sqnr_db": None,
         "batches": [1, 2, 5, 65],
         "sizes": {},
     }
+
+
+def test_every_probe_is_told_with_its_question_and_its_limit(
+    job: Callable[..., Job], runtimes: Callable[..., None]
+) -> None:
+    asked = job()
+    runtimes(lambda x: {"y": right(x)["y"] * np.float32(1.01 if len(x) == 5 else 1)})
+    rows = jobs.validate(asked)["evidence"]["probes"]
+    assert [(row["values"], row["batch"], row["samples"]) for row in rows] == [
+        ("whole test set", 16, 50),
+        ("samples", 1, 10),
+        ("samples", 2, 10),
+        ("samples", 5, 20),
+        ("samples", 65, 50),
+    ]
+    assert {row["runtime"] for row in rows} == {"onnxruntime"}
+    failed = [row for row in rows if row["verdict"] != "pass"]
+    assert [row["batch"] for row in failed] == [5]
+    assert failed[0]["sqnr_db"] == pytest.approx(40, abs=0.1)
+    assert failed[0]["tolerance"]["sqnr_db"] == pytest.approx(95, abs=1)
+    assert failed[0]["derivation"] == "the model itself agrees to 130 dB where its inputs differ in their last bits"
+    assert "agrees to 40.0 dB, below 95 dB" in failed[0]["reason"]
+    assert jobs.verify(asked)["evidence"]["probes"] == rows[1:]
 
 
 def test_rows_are_rows_of_the_result(job: Callable[..., Job]) -> None:

@@ -21,6 +21,7 @@ from transload.pipeline.result.schema import (
     Environment,
     LatencyRow,
     MetricRow,
+    ProbeResultRow,
     RouteStatus,
     RunResult,
     SignatureRow,
@@ -168,6 +169,35 @@ _DRIFT = (
     ),
 )  # fmt: skip
 
+_FLOOR = "the model itself agrees to 136 dB where a batch is asked sample by sample"
+
+
+def probe(
+    name: str,
+    runtime: str,
+    sqnr_db: float | None,
+    values: str = "samples",
+    *,
+    batch: int = 5,
+    reason: str = "",
+    sizes: dict[str, int] | None = None,
+) -> ProbeResultRow:
+    """A probe that answered, whose limit of 101 dB was derived; one with a `reason` failed."""
+    loud = 0.0 if sqnr_db is None else 10 ** (-sqnr_db / 20)
+    verdict = Verdict.FAIL if reason else Verdict.PASS
+    return ProbeResultRow(
+        name, runtime, batch, sizes or {}, values, 20, loud * 4, sqnr_db, 0, Tolerance(101.0, None), _FLOOR, verdict,
+        reason or None,
+    )  # fmt: skip
+
+
+_PROBES = (
+    probe("pt2", "torch", None, "whole test set", batch=360),
+    probe("onnx", "onnxruntime", 128.4, "whole test set", batch=360),
+    probe("onnx", "onnxruntime", 131.0, "image 1000 times as large", sizes={"height": 12}),
+    probe("tflite:int8", "tflite", 11.9, "whole test set", batch=360, reason="output logits agrees to 11.9 dB"),
+)
+
 _GUESS = "a p99 from 200 samples is a guess: use --rounds 100"
 _TIMES = {  # p50 at batch 1 and 8, ratio at both
     ("source", "torch"): (214e-6, 361e-6, 1.0, 1.0),
@@ -207,7 +237,7 @@ def result(rules: GateRules = RULES) -> RunResult:
     )  # fmt: skip
     return RunResult(
         1, "20261121-040901-digits-cnn", "0.1.0", verdict, int(code), "2026-11-21T04:09:01Z", 118.4, environment,
-        _ARTIFACTS, _DRIFT, timed, rows,
+        _ARTIFACTS, _DRIFT, timed, rows, _PROBES,
     )  # fmt: skip
 
 
@@ -221,7 +251,8 @@ def without(run: RunResult, *names: str, runtime: str = "") -> RunResult:
     kept = tuple(row for row in run.artifacts if row.name not in names)
     compared = tuple(row for row in run.drift if row.artifact not in names and row.runtime != runtime)
     timed = tuple(row for row in run.latency if row.artifact not in names and row.runtime != runtime)
-    return judged(replace(run, artifacts=kept, drift=compared, latency=timed))
+    asked = tuple(row for row in run.probes if row.artifact not in names and row.runtime != runtime)
+    return judged(replace(run, artifacts=kept, drift=compared, latency=timed, probes=asked))
 
 
 def judged(run: RunResult, rules: GateRules = RULES) -> RunResult:
@@ -242,6 +273,7 @@ def renamed(run: RunResult, old: str, new: str) -> RunResult:
         artifacts=tuple(replace(row, name=other(row.name)) for row in run.artifacts),
         drift=tuple(replace(row, artifact=other(row.artifact)) for row in run.drift),
         latency=tuple(replace(row, artifact=other(row.artifact)) for row in run.latency),
+        probes=tuple(replace(row, artifact=other(row.artifact)) for row in run.probes),
         gate=tuple(replace(row, artifact=other(row.artifact)) for row in run.gate),
     )
 
@@ -264,7 +296,7 @@ def hostile(run: RunResult, bad: str) -> RunResult:
 
 def empty() -> RunResult:
     """A run that made nothing."""
-    return judged(replace(result(), artifacts=(), drift=(), latency=()))
+    return judged(replace(result(), artifacts=(), drift=(), latency=(), probes=()))
 
 
 def samples(run: RunResult, count: int = 2000, seed: int = 7) -> dict[tuple[str, str, int], Array]:

@@ -148,6 +148,10 @@ def test_the_verdict_is_on_top(text: str) -> None:
         "exit status 1 (fail)",
         "image=float32[batch,1,8,8] \u2192 logits=float32[batch,10]",
         "1.22\u00d7 [1.18, 1.26]",
+        "tflite:int8 in tflite fail 0 of 1 probes pass; nearest to its limit: 11.9 dB, limit 101 dB",
+        "image 1000 times as large 5 height=12 20 131 dB 101 dB 1.13e\u221206 pass "
+        "limit: the model itself agrees to 136 dB where a batch is asked sample by sample",
+        "whole test set 360 20 identical \u2013 0 pass",
     ],
 )
 def test_every_section_tells_its_facts(text: str, fact: str) -> None:
@@ -174,6 +178,7 @@ def test_every_format_has_a_colour_in_the_light_and_in_the_dark(page: Page) -> N
         ({"latency": ()}, "No latency was measured."),
         ({"gate": ()}, "No rule was asked for."),
         ({"drift": ()}, "Drift (0)"),
+        ({"probes": ()}, "No probe was recorded."),
         ({"artifacts": (samples.artifact("keras", None),)}, "the converter ended early (killed by SIGABRT)"),
         ({"artifacts": (replace(samples.artifact("keras", None), tried=()),)}, "no route leads there"),
         ({"drift": tuple(samples.silent(row) for row in samples.result().drift)}, "no answer"),

@@ -81,3 +81,8 @@ def test_it_is_written_whole(tmp_path: Path) -> None:
     write_markdown(replace(samples.result(), latency=()), path)
     assert path.read_text(encoding="utf-8") == render_markdown(replace(samples.result(), latency=()))
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_probe_that_is_nearest_to_its_limit_is_named() -> None:
+    told = "3 of 4 probes pass; nearest to its limit: 11.9 dB, limit 101 dB (tflite:int8 in tflite, whole test set, "
+    assert told in render_markdown(samples.result())

@@ -106,3 +106,8 @@ def test_a_run_without_latency_says_so() -> None:
     text = render(replace(samples.passing(), latency=()), 80)
     assert "no latency was measured" in text
     assert "batch 1" not in text
+
+
+def test_the_probe_that_is_nearest_to_its_limit_is_named() -> None:
+    told = "3 of 4 probes pass; nearest to its limit: 11.9 dB, limit 101 dB (tflite:int8 in tflite, whole test set, "
+    assert told in samples.render(samples.result(), 200)

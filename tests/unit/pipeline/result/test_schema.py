@@ -19,12 +19,15 @@ from ..report import samples
 
 PUBLISHED = Path(__file__).parents[4] / "docs" / "run.schema.json"
 FIELDS = {
-    "": "schema id transload_version verdict exit_code started_at seconds environment artifacts drift latency gate",
+    "": "schema id transload_version verdict exit_code started_at seconds environment artifacts drift latency gate "
+    "probes",
     "artifacts": "name format precision path sha256 bytes status route tried seconds signature batches_verified flex",
     "drift": "artifact runtime batch samples max_abs rms cosine sqnr_db non_finite tolerance verdict metric log "
     "mismatch derivation lost",
     "latency": "artifact runtime server device threads batch rounds samples p50_s p90_s p99_s throughput_per_s "
     "ratio_to_reference ratio_ci95 peak_rss_bytes doubts log",
+    "probes": "artifact runtime batch sizes values samples max_abs sqnr_db non_finite tolerance derivation "
+    "verdict reason",
     "gate": "rule limit got verdict artifact runtime unit samples_needed",
 }
 
