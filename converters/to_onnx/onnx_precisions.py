@@ -12,7 +12,7 @@ from ...models.artifact import read_artifact, write_artifact
 from ...models.dataset import CALIBRATION, Dataset, read_dataset
 from ...models.formats import PAYLOAD, Format, Precision, Target
 from ...models.job import Job
-from ...models.probes.feeds import make_feeds, split_into_calls
+from ...models.probes.feeds import CallRows, make_feeds
 from ...models.probes.sizes import bounds_within
 from ...models.signature import Array, Signature
 from ..lazy_import import onnx
@@ -24,7 +24,7 @@ CALIBRATION_BATCH = 32
 
 def _batches(data: Dataset, signature: Signature) -> Iterator[dict[str, Array]]:
     bounds = bounds_within(signature.inputs, signature.batch)
-    for rows in split_into_calls(len(data), bounds.nearest(CALIBRATION_BATCH), bounds.low):
+    for rows in CallRows(len(data), bounds.nearest(CALIBRATION_BATCH), bounds.low):
         yield make_feeds(data, rows, signature)
 
 

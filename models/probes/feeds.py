@@ -7,7 +7,9 @@ samples gathers the former, and takes the latter from its first sample.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 
@@ -125,9 +127,30 @@ def sizes_in(data: Dataset, signature: Signature) -> dict[str, int]:
     return {axis: sizes[axis] for axis in other_axes(signature.inputs) if axis in sizes}
 
 
-def split_into_calls(samples: int, batch: int, least: int = 1) -> Iterator[Array]:
-    """Yield the rows of each call, so that every sample is seen once.
+@dataclass(frozen=True)
+class CallRows(Sequence[Array]):
+    """The rows of each call that together see every sample once; none is kept.
     The last call may be shorter. For a model that takes no fewer than `least` it is filled up from the start."""
-    for start in range(0, samples, batch):
-        stop = max(min(start + batch, samples), start + least)
-        yield np.arange(start, stop) % samples
+
+    samples: int
+    batch: int
+    least: int = 1
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @property
+    def _starts(self) -> range:
+        return range(0, self.samples, self.batch)
+
+    @overload
+    def __getitem__(self, at: int) -> Array: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Array]: ...
+    def __getitem__(self, at: int | slice) -> Array | list[Array]:
+        """Return the rows of one call, or a list of those of several."""
+        if isinstance(at, slice):
+            return [self[call] for call in range(*at.indices(len(self)))]
+        start = self._starts[at]  # raises IndexError where there is no such call
+        stop = max(min(start + self.batch, self.samples), start + self.least)
+        return np.arange(start, stop) % self.samples

@@ -1,4 +1,4 @@
-"""Sentences on how well a right copy agrees: at which batches, sizes and integers that was seen, and where it was not."""
+"""Sentences on how well a right copy agrees: at which batches, sizes and integers, and which were not asked."""
 
 from __future__ import annotations
 

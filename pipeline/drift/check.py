@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import repeat
 from typing import Any
 
 from ...models.artifact import read_artifact
@@ -13,13 +14,14 @@ from ...models.errors import BadRequest, TransloadError
 from ...models.formats import Precision
 from ...models.job import Job
 from ...models.probes.evidence import Series, is_level
-from ...models.probes.feeds import make_feeds, sizes_in, split_into_calls
+from ...models.probes.feeds import CallRows, make_feeds, sizes_in
 from ...models.probes.probe_set import FIRST_BITS, WORD_BITS, Probe, describe_values, suggest_fix
 from ...models.probes.sizes import batches_within
 from ...models.probes.stress_values import SAMPLED
 from ...models.signature import ANY_SIZE, Array, Bounds
 from ...serving.session import Session
 from .agreement import Agreement
+from .answer_shards import RecordedSeries
 from .drift_records import CheckOptions
 from .metrics.chosen_metric import metric_of
 from .metrics.metric_tally import MetricTally
@@ -85,11 +87,12 @@ class Check:
         chunk = self.record.chunk
         if chunk is None:
             raise BadRequest("the reference was not asked the whole test set", fix="record it without probes_only")
-        (answers,) = read_calls(self._reference / ANSWERS)
-        rows = list(split_into_calls(len(self._data), chunk, self.record.least))
+        answers = RecordedSeries(self._reference / ANSWERS)
+        rows = CallRows(len(self._data), chunk, self.record.least)
         if len(rows) != len(answers):
             raise BadRequest("the reference was recorded on other data", fix=_REFERENCE_FIX)
-        marks = self._unsettled(UNSETTLED_SET, 1)[0]
+        path = self._reference / UNSETTLED_SET
+        marks = RecordedSeries(path) if path.is_dir() else ()
         return replace(self._calls_of(Probe(chunk), rows, answers, self._metric), unsettled=marks)
 
     def probes(self) -> list[ProbeCalls]:
@@ -98,7 +101,7 @@ class Check:
         values that the samples do not hold."""
         keys = [probe.key for probe in self.record.probes]
         series = dict(zip(keys, read_calls(self._reference / PROBES), strict=True))
-        marks = dict(zip(keys, self._unsettled(UNSETTLED, len(keys)), strict=True))
+        marks = dict(zip(keys, self._unsettled(len(keys)), strict=True))
         wanted = [Probe(batch) for batch in self._batches] + [
             probe for probe in self.record.probes if self._is_asked(probe)
         ]
@@ -108,9 +111,9 @@ class Check:
         calls = (self._probe_calls(probe, series[probe.key]) for probe in wanted)
         return [replace(probe_calls, unsettled=marks[probe_calls.probe.key]) for probe_calls in calls]
 
-    def _unsettled(self, name: str, count: int) -> Sequence[Sequence[Marks]]:
-        """Return what rounding decides in the calls of `count` series; nothing where the reference does not tell."""
-        path = self._reference / name
+    def _unsettled(self, count: int) -> Sequence[Sequence[Marks]]:
+        """Return what rounding decides in the calls of `count` probes; nothing where the reference does not tell."""
+        path = self._reference / UNSETTLED
         return read_calls(path) if path.is_file() else [()] * count
 
     def _probe_calls(self, probe: Probe, answers: Series) -> ProbeCalls:
@@ -132,7 +135,7 @@ class Check:
         return self._bounds.get(axis or "", ANY_SIZE)
 
     def _calls_of(
-        self, probe: Probe, rows: list[Array], answers: Series, metric: TaskMetric | None = None
+        self, probe: Probe, rows: Sequence[Array], answers: Series, metric: TaskMetric | None = None
     ) -> ProbeCalls:
         """Put calls together; sentences speak of the batch where only that is special, else of sizes."""
         sizes = probe.sizes or ({} if self._batched else self._sizes)
@@ -185,10 +188,10 @@ class Check:
         return self._pass_with_reason(result)
 
     def _ask(self, session: Session, calls: ProbeCalls) -> CheckResult:
-        reference_calls = [split_by_sample(call, batched=self._batched) for call in calls.answers]
+        reference_calls = (split_by_sample(call, batched=self._batched) for call in calls.answers)
         tally = ProbeTally(self._batched, metric=MetricTally.begin(calls.metric, self._data.labels, reference_calls))
         try:
-            unsettled = calls.unsettled or [{}] * len(calls.rows)
+            unsettled: Iterable[Marks] = calls.unsettled or repeat({}, len(calls.rows))
             for rows, reference, marks in zip(calls.rows, calls.answers, unsettled, strict=True):
                 candidate = session.run(make_feeds(calls.data, rows, self._signature, calls.probe.sizes))
                 if differs := structure(candidate, reference):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ...models.dataset import Dataset
@@ -64,15 +64,15 @@ class Float64Reference:
         """Mark what rounding decides in the answers to each probe."""
         probes = ((Probe.of_key(key), answers) for key, answers in series.items())
         return [
-            self.unsettled_of(probe, probe.rows(self.data, len(answers) * probe.batch), answers)
+            [*self.unsettled_of(probe, probe.rows(self.data, len(answers) * probe.batch), answers)]
             for probe, answers in probes
         ]
 
-    def unsettled_of(self, probe: Probe, rows: Iterable[Array], answers: Series) -> Series:
-        """Mark what rounding decides in the answers to calls of these rows."""
+    def unsettled_of(self, probe: Probe, rows: Iterable[Array], answers: Series) -> Iterator[Answers]:
+        """Mark what rounding decides in the answers to calls of these rows, call by call."""
         data, signature = probe.of(self.data), self.session.signature
         feeds = (make_feeds(data, chosen, signature, probe.sizes) for chosen in rows)
-        return [find_unsettled(self.session, fed, call) for fed, call in zip(feeds, answers, strict=True)]
+        return (find_unsettled(self.session, fed, call) for fed, call in zip(feeds, answers, strict=True))
 
     def _ask(self, probe: Probe, rows: Array) -> Answers:
         return self.session.run(make_feeds(probe.of(self.data), rows, self.session.signature, probe.sizes))

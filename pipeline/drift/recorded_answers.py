@@ -1,7 +1,7 @@
 """The reference's answers, call by call, as they came, and the probes that they answer.
 
-A file of answers holds series of calls under the keys `SERIES/CALL/OUTPUT`, both numbers from 0. Calls are not joined:
-an output need not have the samples along axis 0. `record.json` says what each series is.
+The file of the probes holds series of calls under the keys `SERIES/CALL/OUTPUT`, both numbers from 0. Calls are not
+joined: an output need not have the samples along axis 0. `record.json` says what each series is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ...models.probes.stress_values import IntegerRange
 from ...models.signature import Array, Signature
 from .noise_floor import Cause, OutputNoise
 
-ANSWERS = "answers.npz"  # the whole test set, one series; the last call may be shorter
+ANSWERS = "answers"  # the whole test set in shards (answer_shards.py); the last call may be shorter
 PROBES = "probes.npz"  # one series for each probe
 RECORD = "record.json"
 _AGAIN = "make the reference again"

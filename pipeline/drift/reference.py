@@ -4,7 +4,7 @@ It is asked the test set, at several batches, with each other dynamic axis at se
 that random samples do not hold (models/probes/probe_set.py). A model need not take every size and every integer: the
 probes are found by trying, and what the model refuses itself no copy is asked.
 
-answer    inputs {model, data}   -> answers.npz, probes.npz, record.json; {device, samples, refused}
+answer    inputs {model, data}   -> answers/, probes.npz, record.json; {device, samples, refused}
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ...models.job import Job
 from ...models.probes.accepted_sizes import suggest_sizes, suggest_values
 from ...models.probes.evidence import Answers, Series, contradiction, is_filled
 from ...models.probes.far_probes import FAR_SAMPLES, Room, far_batches, far_sizes_of
-from ...models.probes.feeds import make_feeds, sizes_in, split_into_calls
+from ...models.probes.feeds import CallRows, make_feeds, sizes_in
 from ...models.probes.fill_probes import find_blank_fills, find_mask_fills, find_stress
 from ...models.probes.integer_range import IntegerRangeSearch
 from ...models.probes.masks import blank_inputs, mask_inputs, stress_inputs
@@ -39,6 +39,7 @@ from ...models.probes.stress_values import (
 from ...models.signature import Array
 from ...serving.runtimes.provider_check import check_device
 from ...serving.session import Session, WideningSession
+from .answer_shards import RecordedSeries, write_series
 from .drift_records import AnswerFacts, AnswerOptions
 from .float64_reference import Float64Reference
 from .noise_floor import Cause, OutputNoise, measure_batch_split, measure_noise, measure_steadiness
@@ -69,8 +70,8 @@ def answer(job: Job) -> Mapping[str, Any]:
         probing.measure_last_bits()
         chunk = None
         if not options.probes_only:
-            chunk, answers = probing.ask_whole_set(options.chunk)
-            write_calls(job.out / ANSWERS, [answers])
+            chunk, calls = probing.ask_whole_set(options.chunk)
+            write_series(job.out / ANSWERS, calls)
         if options.random:
             probing.ask_fills()
         if options.stress:
@@ -86,8 +87,9 @@ def answer(job: Job) -> Mapping[str, Any]:
             if has_integers(probing.series[probing.usual.key][0]):
                 write_calls(job.out / UNSETTLED, truth.unsettled(probing.series))
                 if chunk is not None:
+                    answers = RecordedSeries(job.out / ANSWERS)
                     marks = truth.unsettled_of(Probe(chunk), probing.rows_of_set(chunk), answers)
-                    write_calls(job.out / UNSETTLED_SET, [marks])
+                    write_series(job.out / UNSETTLED_SET, marks)
     write_calls(job.out / PROBES, list(probing.series.values()))
     refused = {axis: [*sizes] for axis, sizes in probing.refused.items()}
     probes = tuple(map(Probe.of_key, probing.series))
@@ -162,16 +164,16 @@ class _ReferenceProbing:
             return chosen
         return ()
 
-    def ask_whole_set(self, chunk: int) -> tuple[int, list[Answers]]:
-        """Ask the whole test set, `chunk` samples at a time, or as many as the model takes."""
+    def ask_whole_set(self, chunk: int) -> tuple[int, Iterator[Answers]]:
+        """Ask the whole test set, `chunk` samples at a time, or as many as the model takes, as answers are wanted."""
         signature = self.session.signature
         chunk = bounds_within(signature.inputs, signature.batch).nearest(min(chunk, len(self.data)))
-        return chunk, self._ask(Probe(chunk), self.rows_of_set(chunk))
+        return chunk, self._answers(Probe(chunk), self.rows_of_set(chunk), self.data)
 
-    def rows_of_set(self, chunk: int) -> Iterator[Array]:
+    def rows_of_set(self, chunk: int) -> Sequence[Array]:
         """Return the rows of each call of the whole test set."""
         signature = self.session.signature
-        return split_into_calls(len(self.data), chunk, bounds_within(signature.inputs, signature.batch).low)
+        return CallRows(len(self.data), chunk, bounds_within(signature.inputs, signature.batch).low)
 
     def check_repeats(self) -> None:
         """Compare the reference with itself, at the largest batch: a model that draws numbers draws most of them there.

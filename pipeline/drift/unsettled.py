@@ -18,7 +18,7 @@ from ...models.signature import Array
 from ...serving.session import WideningSession
 
 UNSETTLED = "unsettled.npz"  # one series for each probe, as the answers to it
-UNSETTLED_SET = "unsettled_set.npz"  # of the whole test set
+UNSETTLED_SET = "unsettled_set"  # of the whole test set, in shards
 ROUNDING_NOISE = 2.0**-21  # of each result, standard deviation: float32 rounds to 2^-24, a kernel sums many of these
 _MOST_PAIRS = 8  # of trials with opposite noise: one of the two parts a pair of equal scores; none is made in vain
 

@@ -16,11 +16,12 @@ from ...models.signature import Array, TensorSpec
 from ...models.sources import code_ref
 from ...models.store import Stored
 from ..context import Context
+from ..drift.answer_shards import RecordedSeries
 from ..drift.metrics.class_answers import NAME_ANOTHER, as_classes, class_axis, describe_sample
 from ..drift.metrics.function_metric import FunctionFacts
 from ..drift.metrics.metric_kinds import SHARE, MetricChoice, is_function, kind_of_metric
 from ..drift.metrics.named_metric import named_metric
-from ..drift.recorded_answers import ANSWERS, read_calls, split_by_sample
+from ..drift.recorded_answers import ANSWERS, split_by_sample
 from ..workers.engine import Action
 from .loaded_model import ModelDescription
 
@@ -83,12 +84,13 @@ def check_answers(
         context.executor.perform(_check_of(context, choice.metric, choice.code, {"data": data, "reference": reference}))
         return choice
     labels = read_dataset(data.folder / TEST, model.signature.inputs).labels
-    (calls,) = read_calls(reference.folder / ANSWERS)
-    answers = [split_by_sample(call, batched=model.signature.batch is not None) for call in calls]
-    first = len(next(iter(answers[0].values())))
+    calls = RecordedSeries(reference.folder / ANSWERS)
+    answers = (split_by_sample(call, batched=model.signature.batch is not None) for call in calls)
+    first = split_by_sample(calls[0], batched=model.signature.batch is not None)
+    samples = len(next(iter(first.values())))
     try:
         if labels is not None:
-            named_metric(choice.metric).open(labels, answers).add(answers[0], answers[0], labels[:first])
+            named_metric(choice.metric).open(labels, answers).add(first, first, labels[:samples])
     except BadRequest as error:
         if choice.metric.requested or choice.allowed_loss is not None:
             raise

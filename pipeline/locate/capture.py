@@ -21,10 +21,11 @@ from ...models.errors import TransloadError
 from ...models.formats import Precision
 from ...models.job import Job
 from ...models.probes.evidence import Answers
-from ...models.probes.feeds import make_feeds, split_into_calls
+from ...models.probes.feeds import CallRows, make_feeds
 from ...models.probes.probe_set import describe_values
 from ...models.signature import Array
 from ...serving.session import Session
+from ..drift.answer_shards import RecordedSeries
 from ..drift.mismatch_hints import structure
 from ..drift.noise_floor import Cause, OutputNoise, derive_limits
 from ..drift.numeric import Drift, combine, compare
@@ -139,9 +140,9 @@ def _calls(job: Job, precision: str) -> Iterator[_ProbedCall]:
         name = " ".join(filter(None, (f"batch {probe.batch}", f"with {sizes}" if sizes else "", values)))
         for rows, expected in zip(probe.rows(changed), series, strict=False):
             yield _ProbedCall(name, make_feeds(changed, rows, record.signature, probe.sizes), expected, rule)
-    if record.chunk is not None and (reference / ANSWERS).is_file():
+    if record.chunk is not None and (reference / ANSWERS).is_dir():
         rule = _rule(precision, record.noise)
-        yield from _single_samples(record, data, read_calls(reference / ANSWERS)[0], rule)
+        yield from _single_samples(record, data, RecordedSeries(reference / ANSWERS), rule)
 
 
 def _rule(precision: str, noise: Mapping[Cause, OutputNoise]) -> Rule:
@@ -153,7 +154,7 @@ def _single_samples(
     record: ReferenceRecord, data: Dataset, series: Sequence[Answers], rule: Rule
 ) -> Iterator[_ProbedCall]:
     """Yield the samples of the whole test set one by one, where each output has one row per sample."""
-    for rows, expected in zip(split_into_calls(len(data), record.chunk or 1, record.least), series, strict=False):
+    for rows, expected in zip(CallRows(len(data), record.chunk or 1, record.least), series, strict=False):
         if record.least > 1 or any(len(array) != len(rows) for array in expected.values() if array.ndim):
             yield _ProbedCall("the test set", make_feeds(data, rows, record.signature), expected, rule)
             continue

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ....models.probes.evidence import Series
+from ....models.probes.evidence import Answers
 from ....models.recipe import Metric
 from ....models.signature import Array
 from ....models.sources import CodeRef
@@ -21,7 +22,7 @@ class RecipeMetric:
 
     metric: Metric
 
-    def open(self, labels: Array, reference: Series) -> PairedAnswers:  # noqa: ARG002  (its scores read them)
+    def open(self, labels: Array, reference: Iterable[Answers]) -> PairedAnswers:  # noqa: ARG002  (its scores read them)
         """Begin with no scores."""
         metric = self.metric
         kind = MetricKind(metric.name, metric.unit or "", metric.higher_is_better)

@@ -7,8 +7,9 @@ holds for both sides: a copy is never read in another way than its model.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -80,10 +81,12 @@ def class_axis(output: Sequence[int | None], labels: Sequence[int | None]) -> in
     return None
 
 
-def find_form(labels: Array, reference: Sequence[Array]) -> ClassForm:
-    """Find out how an output is to be read, from int64 labels of all samples and the reference's answers.
+def find_form(labels: Array, reference: Iterable[Array]) -> ClassForm:
+    """Find out how an output is to be read, from int64 labels of all samples and the reference's calls.
     Raises BadRequest where labels and output do not go together."""
-    first = _like_labels(reference[0], labels.ndim)
+    calls = iter(reference)
+    first_call = next(calls)
+    first = _like_labels(first_call, labels.ndim)
     axis = class_axis(first.shape[:1] + first.shape[1:], first.shape[:1] + labels.shape[1:])
     if axis is None and first.shape[1:] != labels.shape[1:]:
         raise BadRequest(
@@ -93,12 +96,12 @@ def find_form(labels: Array, reference: Sequence[Array]) -> ClassForm:
     if axis is not None:
         classes = first.shape[axis]
         _check_range(labels, classes)
-        return ClassForm(classes, axis, probabilities=_are_probabilities(reference, axis))
+        return ClassForm(classes, axis, probabilities=_are_probabilities(chain([first_call], calls), axis))
     if first.dtype.kind in "biu":
-        largest = max(int(labels.max(initial=0)), *(int(call.max(initial=0)) for call in reference))
+        largest = max(int(labels.max(initial=0)), *(int(call.max(initial=0)) for call in chain([first_call], calls)))
         return ClassForm(largest + 1, ids=True)
     _check_range(labels, 2)
-    within = all(bool(((call >= 0) & (call <= 1)).all()) for call in reference)
+    within = all(bool(((call >= 0) & (call <= 1)).all()) for call in chain([first_call], calls))
     bits = labels.ndim == 2
     return ClassForm(2, bits=bits, probabilities=within, columns=labels.shape[1] if bits else 1)
 
@@ -112,7 +115,7 @@ def _check_range(labels: Array, classes: int) -> None:
         )
 
 
-def _are_probabilities(reference: Sequence[Array], axis: int) -> bool:
+def _are_probabilities(reference: Iterable[Array], axis: int) -> bool:
     """Return whether all answers are at least 0 and add up to 1."""
     return all(
         bool((call >= 0).all() and np.allclose(call.astype(np.float64).sum(axis=axis), 1, atol=_NEAR_ONE))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,10 +11,11 @@ import numpy as np
 from ....models.errors import BadRequest
 from ....models.job import Facts, Job
 from ....models.job_records import CodeOptions
-from ....models.probes.evidence import Answers, Series
+from ....models.probes.evidence import Answers
 from ....models.signature import Array
 from ....models.sources import CodeRef
-from ..recorded_answers import ANSWERS, read_calls, read_record, split_by_sample
+from ..answer_shards import RecordedSeries
+from ..recorded_answers import ANSWERS, read_record, split_by_sample
 from ..sessions import read_test_set
 from .corpus_intervals import bootstrap_interval, unseen_interval
 from .metric_kinds import MetricChoice, MetricKind
@@ -53,7 +54,7 @@ def check_function(job: Job) -> Mapping[str, Any]:
     Raises BadRequest where it raises, or does not return what a metric returns."""
     record = read_record(job.inputs["reference"])
     labels = read_test_set(job, record.signature.inputs).labels
-    (calls,) = read_calls(job.inputs["reference"] / ANSWERS)
+    calls = RecordedSeries(job.inputs["reference"] / ANSWERS)
     ref = CodeOptions.from_json(job.options).code_ref
     pairs = PairedFunction(MetricKind(ref.name), load_function(ref))
     if labels is not None:
@@ -151,7 +152,7 @@ class FunctionMetric:
     kind: MetricKind
     ref: CodeRef
 
-    def open(self, labels: Array, reference: Series) -> PairedAnswers:  # noqa: ARG002  (a function reads them itself)
+    def open(self, labels: Array, reference: Iterable[Answers]) -> PairedAnswers:  # noqa: ARG002  (a function reads them itself)
         """Load the function. Raises BadRequest where it cannot be."""
         return PairedFunction(self.kind, load_function(self.ref))
 

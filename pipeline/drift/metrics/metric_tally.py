@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ....models.errors import BadRequest
-from ....models.probes.evidence import Answers, Series
+from ....models.probes.evidence import Answers
 from ....models.signature import Array
 from .task_metric import PairedAnswers, TaskMetric
 
@@ -21,7 +21,7 @@ class MetricTally:
     complaint: str | None = None
 
     @staticmethod
-    def begin(metric: TaskMetric | None, labels: Array | None, reference: Series) -> MetricTally:
+    def begin(metric: TaskMetric | None, labels: Array | None, reference: Iterable[Answers]) -> MetricTally:
         """Begin with all labels and the reference's answers, samples along axis 0."""
         if metric is None or labels is None:
             return MetricTally()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from ....models.errors import BadRequest
-from ....models.probes.evidence import Answers, Series
+from ....models.probes.evidence import Answers
 from ....models.signature import Array
 from . import class_metrics, ranking_metrics, value_metrics
 from .class_answers import NAME_ANOTHER, ClassForm, as_classes, find_form, read_answers
@@ -26,9 +26,9 @@ class NamedMetric:
     kind: MetricKind
     output: str
 
-    def open(self, labels: Array, reference: Series) -> PairedAnswers:
+    def open(self, labels: Array, reference: Iterable[Answers]) -> PairedAnswers:
         """Find out how the output is read, by all labels and the reference's answers."""
-        calls = [call[self.output] for call in reference]
+        calls = (call[self.output] for call in reference)
         if self.kind.name in _OF_VALUES:
             return self._of_values(labels)
         classes = self._classes(labels)

@@ -6,7 +6,7 @@ samples exactly. Only rankings and a user's function keep a sample's numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ....models.errors import BadRequest
-from ....models.probes.evidence import Answers, Series
+from ....models.probes.evidence import Answers
 from ....models.signature import Array
 from .corpus_intervals import Difference, bootstrap_interval, jackknife_interval, unseen_interval
 from .equivalence import mcnemar, samples_needed
@@ -37,7 +37,7 @@ class PairedAnswers(Protocol):
 class TaskMetric(Protocol):
     """A metric of the task."""
 
-    def open(self, labels: Array, reference: Series) -> PairedAnswers:
+    def open(self, labels: Array, reference: Iterable[Answers]) -> PairedAnswers:
         """Begin with the labels of all samples and all answers of the reference, which say how answers are read.
         Raises BadRequest where the two do not go together."""
 

@@ -14,7 +14,7 @@ from transload.models.data_sources.take_samples import take_samples
 from transload.models.dataset import Dataset, read_dataset
 from transload.models.errors import BadRequest
 from transload.models.job import Job
-from transload.models.probes.feeds import check_samples, group_into_calls, make_feeds, sizes_in, split_into_calls
+from transload.models.probes.feeds import CallRows, check_samples, group_into_calls, make_feeds, sizes_in
 from transload.models.probes.samples import make_samples
 from transload.models.signature import Signature, check_feeds, parse_input
 from transload.models.store import digest_of
@@ -73,10 +73,20 @@ def test_another_size_is_made_of_the_samples_own_values_alike_in_every_input(siz
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 12))
 def test_every_sample_is_seen_and_no_call_is_smaller_than_the_model_takes(samples: int, batch: int, less: int) -> None:
     least = max(1, batch - less)
-    calls = list(split_into_calls(samples, batch, least))
+    calls = list(CallRows(samples, batch, least))
     assert set(np.concatenate(calls)) == set(range(samples))
     assert all(least <= len(rows) <= batch for rows in calls)
     assert sum(map(len, calls)) < samples + least
+
+
+def test_the_rows_of_any_call_are_made_without_those_before_it() -> None:
+    calls = CallRows(10**12 + 1, 256, 2)
+    assert len(calls) == 10**12 // 256 + 1
+    assert calls[3][[0, -1]].tolist() == [768, 1023]
+    assert calls[-1].tolist() == [10**12, 0]
+    assert [rows[0] for rows in calls[:2]] == [0, 256]
+    with pytest.raises(IndexError):
+        calls[len(calls)]
 
 
 def test_samples_one_by_one_are_put_together_for_a_batch_that_is_fixed() -> None:

@@ -20,6 +20,7 @@ from transload.models.job import Job
 from transload.models.probes.probe_set import Probe
 from transload.models.signature import Array, Signature, TensorSpec, check_feeds
 from transload.pipeline.drift import check, jobs, sessions
+from transload.pipeline.drift.answer_shards import RecordedSeries
 from transload.pipeline.drift.metrics.chosen_metric import RecipeMetric
 from transload.pipeline.drift.recorded_answers import read_calls, read_record, write_calls
 from transload.pipeline.drift.reference import answer
@@ -108,7 +109,7 @@ def job(tmp_path: Path, data: Path, reference: Path) -> Callable[..., Job]:
 
 
 def test_the_reference_is_recorded_call_by_call(reference: Path, data: Path) -> None:
-    (calls,) = read_calls(reference / "answers.npz")
+    calls = RecordedSeries(reference / "answers")
     record = read_record(reference)
     assert (record.chunk, len(calls), record.signature) == (16, 4, SIGNATURE)
     assert [len(call["y"]) for call in calls] == [16, 16, 16, 2]

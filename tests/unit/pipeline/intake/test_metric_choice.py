@@ -12,7 +12,8 @@ import pytest
 from transload.models.dataset import TEST, Dataset, write_dataset
 from transload.models.errors import BadRequest
 from transload.models.signature import Array, Signature, TensorSpec
-from transload.pipeline.drift.recorded_answers import ANSWERS, write_calls
+from transload.pipeline.drift.answer_shards import write_series
+from transload.pipeline.drift.recorded_answers import ANSWERS
 from transload.pipeline.intake.loaded_model import ModelDescription
 from transload.pipeline.intake.metric_choice import TaskChoice, check_answers, choose_metric
 
@@ -112,7 +113,7 @@ def checked(folder: Path, labels: Array, answers: Array, **asked: Any) -> TaskCh
     choice = choose(folder, labels, ("batch", answers.shape[1]), **asked)
     reference = folder / "reference"
     reference.mkdir()
-    write_calls(reference / ANSWERS, [[{"y": answers[:3]}, {"y": answers[3:]}]])
+    write_series(reference / ANSWERS, [{"y": answers[:3]}, {"y": answers[3:]}])
     outputs = (TensorSpec("y", "float32", ("batch", answers.shape[1])),)
     model = ModelDescription("net", Signature((TensorSpec("x", "float32", ("batch", 2)),), outputs))
     stored: list[Any] = [SimpleNamespace(folder=folder), SimpleNamespace(folder=reference)]

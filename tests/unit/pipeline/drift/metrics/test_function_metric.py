@@ -12,9 +12,10 @@ from transload.models.errors import BadRequest
 from transload.models.job import Job
 from transload.models.signature import Signature, TensorSpec
 from transload.models.sources import CodeRef
+from transload.pipeline.drift.answer_shards import write_series
 from transload.pipeline.drift.metrics.function_metric import FunctionMetric, check_function, describe_function
 from transload.pipeline.drift.metrics.metric_kinds import MetricKind
-from transload.pipeline.drift.recorded_answers import ANSWERS, ReferenceRecord, write_calls, write_record
+from transload.pipeline.drift.recorded_answers import ANSWERS, ReferenceRecord, write_record
 
 OWN = """
 import numpy as np
@@ -97,6 +98,8 @@ def test_what_a_function_says_of_itself_is_checked(tmp_path: Path, name: str, wo
 
 def check(folder: Path, name: str) -> object:
     """Call the function once, as before any copy is asked."""
+    folder = folder / name
+    folder.mkdir()
     (folder / "own.py").write_text(OWN)
     samples, data, reference = np.arange(6, dtype=np.float32), folder / "data", folder / "reference"
     for place in (data, reference):
@@ -104,7 +107,7 @@ def check(folder: Path, name: str) -> object:
     write_dataset(data / TEST, Dataset({"x": samples}, samples))
     signature = Signature((TensorSpec("x", "float32", ("batch",)),), (TensorSpec("y", "float32", ("batch",)),))
     write_record(reference, ReferenceRecord(signature, (), chunk=4))
-    write_calls(reference / ANSWERS, [[{"y": samples[:4]}, {"y": samples[4:]}]])
+    write_series(reference / ANSWERS, [{"y": samples[:4]}, {"y": samples[4:]}])
     inputs = {"data": data, "reference": reference}
     return check_function(Job(inputs, folder, {"ref": f"own.py:{name}", "root": str(folder)}))
 
