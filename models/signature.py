@@ -33,25 +33,44 @@ def served_dtype(name: str) -> str:
 
 
 class Bounds(NamedTuple):
-    """The sizes that a dynamic axis may have, both ends included; `high` None: no end is known."""
+    """The sizes that a dynamic axis may have, both ends included; `high` None: no end is known.
+    Of a `step` above 1 they are low, low + step, low + 2 * step and so on; `high` is one of them."""
 
     low: int = 1
     high: int | None = None
+    step: int = 1
 
     def __str__(self) -> str:
-        return f"{self.low}..{'' if self.high is None else self.high}"
+        high, step = ("" if self.high is None else self.high), (f":{self.step}" if self.step > 1 else "")
+        return f"{self.low}..{high}{step}"
 
     def __contains__(self, size: object) -> bool:
-        return isinstance(size, int) and self.low <= size and (self.high is None or size <= self.high)
+        if not isinstance(size, int) or size < self.low or (self.high is not None and size > self.high):
+            return False
+        return (size - self.low) % self.step == 0
 
     @property
     def filled(self) -> Bounds:
         """The same without the size 0, as every example needs: an empty axis tells nothing."""
-        return self if self.low else Bounds(1, self.high)
+        return self if self.low else self._replace(low=self.step)
 
     def nearest(self, size: int) -> int:
-        """Return the allowed size that is nearest to `size`."""
-        return max(self.low, size if self.high is None else min(size, self.high))
+        """Return the allowed size that is nearest to `size`; of two, the larger."""
+        return self.at_most(size + self.step // 2)
+
+    def at_most(self, size: int) -> int:
+        """Return the largest allowed size up to `size`; the least of all where there is none."""
+        most = size if self.high is None else min(size, self.high)
+        return most - (most - self.low) % self.step if most > self.low else self.low
+
+    def at_least(self, size: int) -> int:
+        """Return the smallest allowed size from `size` on; the largest of all where there is none."""
+        return self.at_most(size + self.step - 1)
+
+    def within(self, low: int, high: int | None) -> Bounds:
+        """Return those of these sizes that lie in low..high."""
+        ends = [end for end in (self.high, high) if end is not None]
+        return Bounds(self.at_least(low), self.at_most(min(ends)) if ends else None, self.step)
 
 
 ANY_SIZE = Bounds()
@@ -87,9 +106,11 @@ class TensorSpec:
             raise ValueError(f"dtype {self.dtype!r} is none of {', '.join(DTYPES + NARROW_DTYPES)}")
         if any(isinstance(axis, int) and axis < 0 for axis in self.shape):
             raise ValueError(f"a static axis is 0 or more, got {self.shape}")
-        for axis, (low, high) in self.bounds:
-            if axis not in self.shape or low < 0 or (high is not None and high <= max(low, 1)):
-                raise ValueError(f"bounds are of an axis in {self.shape}, from 0 and rising, got {axis}={low}..{high}")
+        for axis, bounds in self.bounds:
+            low, high, step = bounds
+            ends_well = step > 0 and (high is None or (high > bounds.filled.low and high in bounds))
+            if axis not in self.shape or low < 0 or not ends_well:
+                raise ValueError(f"bounds are of an axis in {self.shape}, from 0 and rising, got {axis}={bounds}")
         if self.values is not None and not self.values.low < self.values.high:
             raise ValueError(f"values rise, got {self.values}")
 
@@ -109,9 +130,10 @@ class TensorSpec:
         return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in self.shape)
 
     def to_json(self) -> dict[str, Any]:
-        """Return {name, dtype, shape}, dynamic axes as strings in `shape`, any bounds as {axis: [low, high]}, and any
-        values as [low, high]."""
-        bounds = {"bounds": {axis: list(limits) for axis, limits in self.bounds}} if self.bounds else {}
+        """Return {name, dtype, shape}, dynamic axes as strings in `shape`, any bounds as {axis: [low, high]}, or as
+        [low, high, step] where there is a step, and any values as [low, high]."""
+        limits = {axis: list(bounds if bounds.step > 1 else bounds[:2]) for axis, bounds in self.bounds}
+        bounds = {"bounds": limits} if limits else {}
         values = {"values": list(self.values)} if self.values else {}
         return {"name": self.name, "dtype": self.dtype, "shape": list(self.shape), **bounds, **values}
 
@@ -119,7 +141,7 @@ class TensorSpec:
     def from_json(row: Mapping[str, Any]) -> TensorSpec:
         """Reverse `to_json`."""
         name, dtype, shape = row["name"], row["dtype"], tuple(row["shape"])
-        bounds = ((axis, Bounds(low, high)) for axis, (low, high) in dict(row.get("bounds", ())).items())
+        bounds = ((axis, Bounds(*limits)) for axis, limits in dict(row.get("bounds", ())).items())
         values = ValueRange(*row["values"]) if "values" in row else None
         return TensorSpec(name, dtype, shape, tuple(bounds), values)
 
@@ -195,14 +217,15 @@ def bounds_of(specs: Iterable[TensorSpec]) -> dict[str, Bounds]:
 _INPUT = re.compile(r"(?P<name>[^=\s]+)=(?P<dtype>[a-z0-9]+)\[(?P<dims>[^\]]*)\](\s+in\s+(?P<values>.*))?")
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _VALUES = re.compile(rf"(?P<low>{_NUMBER})\s*\.\.\s*(?P<high>{_NUMBER})", re.ASCII)
-_AXIS = re.compile(r"(?P<name>[A-Za-z_]\w*)(\s*=\s*(?P<low>\d+)\s*\.\.\s*(?P<high>\d*))?", re.ASCII)
+_BOUNDS = r"(?P<low>\d+)\s*\.\.\s*(?P<high>\d*)(\s*:\s*(?P<step>\d+))?"
+_AXIS = re.compile(rf"(?P<name>[A-Za-z_]\w*)(\s*=\s*{_BOUNDS})?", re.ASCII)
 
 
 def parse_input(text: str) -> TensorSpec:
     """Parse `NAME=DTYPE[dims]`, or `NAME=DTYPE[dims] in LOW..HIGH`, which says what numbers the input holds.
 
-    A number is a fixed size, a word a dynamic axis, `word=1..64` or `word=8..` a dynamic axis with bounds; `word=0..`,
-    and nothing else, is one that may be empty.
+    A number is a fixed size, a word a dynamic axis, `word=1..64` or `word=8..` a dynamic axis with bounds,
+    `word=32..1024:32` or `word=32..:32` one with a step; `word=0..`, and nothing else, is one that may be empty.
     Raises BadRequest."""
     fix = "write it as in --input image=float32[batch,3,224,224]"
     match = _INPUT.fullmatch(text.strip())
@@ -253,14 +276,35 @@ def _axis(dim: str, text: str, fix: str) -> tuple[Axis, Bounds | None]:
     name, low, high = match["name"], match["low"], match["high"]
     if low is None:
         return name, None
-    bounds = Bounds(int(low), int(high) if high else None)
-    if bounds.low == 0 and bounds.high in (0, 1):
-        fix = "a fixed size is written 0" if bounds.high == 0 else f"write {name}=0.. or {name}=0..2"
-        raise BadRequest(f"--input {text!r}: {dim!r} leaves no two sizes that hold anything", fix=fix)
-    if bounds.high is not None and bounds.high <= bounds.low:
-        fix = f"a fixed size is written {low}" if bounds.high == bounds.low else f"write {name}={high}..{low}"
-        raise BadRequest(f"--input {text!r}: {dim!r} leaves no two sizes", fix=fix)
+    bounds = Bounds(int(low), int(high) if high else None, int(match["step"] or 1))
+    if problem := _bounds_problem(name, bounds):
+        words, fix = problem
+        raise BadRequest(f"--input {text!r}: {dim!r} {words}", fix=fix)
     return name, bounds
+
+
+def _bounds_problem(name: str, bounds: Bounds) -> tuple[str, str] | None:
+    """Return what is wrong with the bounds of the axis `name`, and its fix; None where nothing is."""
+    low, high, step = bounds
+    suffix = f":{step}" if step > 1 else ""
+    if step == 0:
+        return "has a step of 0", f"write {name}={Bounds(low, high)}, or a step as in {name}=32..1024:32"
+    if high is None:
+        return None
+    if low == 0 and high <= step:
+        fix = "a fixed size is written 0" if high == 0 else f"write {name}=0..{suffix} or {name}=0..{2 * step}{suffix}"
+        return "leaves no two sizes that hold anything", fix
+    last = bounds.at_most(high)
+    if last == low:
+        fix = (
+            f"write {name}={high}..{Bounds(high, None, step).at_most(low)}{suffix}"
+            if high < low
+            else f"a fixed size is written {low}"
+        )
+        return "leaves no two sizes", fix
+    multiples = f", or {name}={step}..{high}{suffix} for multiples of {step}" if high % step == 0 else ""
+    fix = f"write {name}={bounds._replace(high=last)}{multiples}"
+    return None if last == high else (f"counts in steps of {step} from {low}, and does not come to {high}", fix)
 
 
 def check_feeds(specs: Sequence[TensorSpec], feeds: Mapping[str, Array]) -> dict[str, int]:
@@ -279,9 +323,13 @@ def check_feeds(specs: Sequence[TensorSpec], feeds: Mapping[str, Array]) -> dict
     for spec in specs:
         _check_feed(spec, feeds[spec.name], sizes)
     for axis, bounds in bounds_of(specs).items():
-        if sizes[axis] not in bounds:
-            raise BadRequest(f"the axis {axis} has the size {sizes[axis]}, and the model takes {bounds}",
-                             fix=f"send a size within {bounds}")  # fmt: skip
+        if (size := sizes[axis]) not in bounds:
+            near = dict.fromkeys((bounds.at_most(size), bounds.at_least(size)))
+            steps = f", such as {' or '.join(map(str, near))}" if bounds.step > 1 else ""
+            raise BadRequest(
+                f"the axis {axis} has the size {size}, and the model takes {bounds}",
+                fix=f"send a size within {bounds}{steps}",
+            )
     return sizes
 
 

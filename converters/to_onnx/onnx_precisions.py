@@ -24,7 +24,7 @@ CALIBRATION_BATCH = 32
 
 def _batches(data: Dataset, signature: Signature) -> Iterator[dict[str, Array]]:
     bounds = bounds_within(signature.inputs, signature.batch)
-    for rows in CallRows(len(data), bounds.nearest(CALIBRATION_BATCH), bounds.low):
+    for rows in CallRows(len(data), bounds.nearest(CALIBRATION_BATCH), bounds):
         yield make_feeds(data, rows, signature)
 
 

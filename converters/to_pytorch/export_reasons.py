@@ -202,11 +202,11 @@ def held(program: torch.export.ExportedProgram, model: torch.nn.Module, signatur
     limits: dict[str, list[int]] = {}
     for axis, (low, high) in ranges(program, signature).items():
         bounds = signature.bounds.get(axis, ANY_SIZE)
-        good = Bounds(low if low > _SPECIALISED_BELOW else bounds.low, high)
+        good = bounds.within(low if low > _SPECIALISED_BELOW else bounds.low, high)
         if good.low > bounds.low:
             return Held(limits, (axis, good))
         if high is not None and (bounds.high is None or high < bounds.high):
-            if answers(model, signature, axis, high + 1):
+            if answers(model, signature, axis, (good.high or high) + good.step):
                 return Held(limits, (axis, good))
             limits[axis] = [good.low, high]
     return Held(limits)
@@ -252,7 +252,7 @@ class OneWay(Refused):
 def one_way(axis: str, good: Bounds, signature: Signature, model: torch.nn.Module) -> OneWay:
     """Return the refusal of a program that holds for `good` sizes of an axis alone, with the line at fault."""
     least = signature.bounds.get(axis, ANY_SIZE).low
-    outside = good.low - 1 if good.low > least or good.high is None else good.high + 1
+    outside = good.low - good.step if good.low > least or good.high is None else good.high + good.step
     where = _blamed({axis: outside}, ("<", ">", "Ne("), signature, model)
     spec = next(spec for spec in signature.inputs if axis in spec.shape)
     bounded = replace(spec, bounds=(*((name, sizes) for name, sizes in spec.bounds if name != axis), (axis, good)))

@@ -35,7 +35,8 @@ def example_inputs(signature: Signature, batch: int = EXAMPLE_BATCH, more: int =
     sizes, bounds = example_sizes(signature.inputs, batch), signature.bounds
     for axis in other_axes(signature.inputs) if more else ():
         filled = bounds.get(axis, ANY_SIZE).filled
-        sizes[axis] = filled.nearest(sizes[axis] + filled.low * -(-more // filled.low))  # keeps multiples
+        unit = filled.low if filled.step == 1 else filled.step
+        sizes[axis] = filled.nearest(sizes[axis] + unit * -(-more // unit))  # keeps multiples
     return inputs_at(signature, sizes)
 
 
@@ -44,7 +45,7 @@ def dynamic_shapes(signature: Signature) -> tuple[dict[int, Any], ...]:
     Uses Dim.DYNAMIC, because Dim(name) turns a relation between two axes into an error."""
     from torch.export import Dim
 
-    hints = {axis: Dim.DYNAMIC(min=low, max=high) for axis, (low, high) in signature.bounds.items()}
+    hints = {axis: Dim.DYNAMIC(min=low, max=high) for axis, (low, high, _) in signature.bounds.items()}
     return tuple(
         {at: hints.get(axis, Dim.DYNAMIC) for at, axis in spec.dynamic_axes.items()} for spec in signature.inputs
     )

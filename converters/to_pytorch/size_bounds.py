@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     _Ranges: TypeAlias = dict[sympy.Symbol, ValueRanges[sympy.Expr]]
 
 _SMALLEST_TRACED = 2  # least size of an axis for torch.export; a program answers at 1 too, unless a guard forbids it
+_STEPS = 8  # sizes that are searched at least where they have a step
 _SEARCH_LIMIT = 64  # a program that starts at larger sizes keeps its guards
 _GUARD_LIMIT = 1025  # up to here a guard is checked for excluding more than small sizes
 
@@ -37,22 +38,25 @@ def settle_bounds(program: torch.export.ExportedProgram, model: torch.nn.Module,
     trial, narrow = _SizeTrial(program, model, signature), dict[str, Bounds]()
     for axis in ranges(program, signature):
         if (least := trial.lower_bound(axis)) is not None:
-            narrow[axis] = Bounds(least, signature.bounds.get(axis, ANY_SIZE).high)
+            narrow[axis] = signature.bounds.get(axis, ANY_SIZE).within(least, None)
     trial.drop_guards_on_least_sizes(narrow)
     for axis, (_, high) in ranges(program, signature).items():
         bounds = narrow.get(axis, signature.bounds.get(axis, ANY_SIZE))
-        if (
-            high is not None
-            and (bounds.high is None or high < bounds.high)
-            and answers(model, signature, axis, high + 1)
-        ):
-            narrow[axis] = Bounds(bounds.low, high)
+        if high is not None and (bounds.high is None or high < bounds.high):
+            smaller = bounds.within(bounds.low, high)
+            if answers(model, signature, axis, (smaller.high or high) + bounds.step):
+                narrow[axis] = smaller
     return replace(signature, inputs=tuple(_with_bounds(spec, narrow) for spec in signature.inputs))
 
 
 def _with_bounds(spec: TensorSpec, narrow: Mapping[str, Bounds]) -> TensorSpec:
     bounds = {**dict(spec.bounds), **{axis: limits for axis, limits in narrow.items() if axis in spec.shape}}
     return replace(spec, bounds=tuple(bounds.items()))
+
+
+def _small_sizes(bounds: Bounds) -> range:
+    """Return the allowed sizes from the least on that tracing may have excluded: some, where the step is large."""
+    return range(bounds.low, max(_SEARCH_LIMIT, bounds.low + _STEPS * bounds.step), bounds.step)
 
 
 class _SizeTrial:
@@ -67,31 +71,33 @@ class _SizeTrial:
     def lower_bound(self, axis: str) -> int | None:
         """Lower the axis's least size for as long as the program answers as the model does.
         Returns the new least size if the model answers below it, too."""
-        least = self.signature.bounds.get(axis, ANY_SIZE).low
-        first = next((size for size in range(least, _SEARCH_LIMIT) if self._is_open(axis, size)), None)
+        bounds = self.signature.bounds.get(axis, ANY_SIZE)
+        least, step = bounds.low, bounds.step
+        first = next((size for size in _small_sizes(bounds) if self._is_open(axis, size)), None)
         if first is None or first == least:
             return None
-        small = [point for size in range(least, first) for point in self._points(axis, size)]
-        larger = ({**self._sizes(), axis: size} for size in range(first, _GUARD_LIMIT))
+        small = [point for size in range(least, first, step) for point in self._points(axis, size)]
+        larger = ({**self._sizes(), axis: size} for size in range(first, _GUARD_LIMIT, step))
         small_guards = self._guards_on_small(small, [*larger, *self._diagonal(first)])
         symbols = {symbol for name, _, symbol in symbols_of(self.program, self.signature) if name == axis}
         former = {symbol: limits for symbol, limits in self.program.range_constraints.items() if symbol in symbols}
         self.program.range_constraints.update(self._from(former, _SMALLEST_TRACED))
         size, agrees = first, None
-        while size > least and (agrees := self._agrees(self._points(axis, size - 1), small_guards)):
-            size -= 1
+        while size > least and (agrees := self._agrees(self._points(axis, size - step), small_guards)):
+            size -= step
         self.program.range_constraints.update(former if size == first else self._from(former, size))
         if size < first:
             self._drop(small_guards)
-        if size in range(least + 1, first):
+        if least < size < first:
             self.guards += [f"{source} >= {size}" for source in self._sources(axis)]
         return size if agrees is False else None
 
     def drop_guards_on_least_sizes(self, narrow: Mapping[str, Bounds]) -> None:
         """Remove guards that only forbid several axes to have their least sizes at once."""
         bounds = {**self.signature.bounds, **narrow}
-        least = {axis: bounds.get(axis, ANY_SIZE).filled.low for axis in self._sizes()}
-        alone = ({**least, axis: size} for axis in least for size in range(least[axis] + 1, _SEARCH_LIMIT))
+        filled = {axis: bounds.get(axis, ANY_SIZE).filled for axis in self._sizes()}
+        least = {axis: limits.low for axis, limits in filled.items()}
+        alone = ({**least, axis: size} for axis in least for size in _small_sizes(filled[axis])[1:])
         small_guards = self._guards_on_small([least], [*alone, *self._diagonal(max(least.values(), default=0) + 1)])
         if small_guards and self._agrees([least], small_guards):
             self._drop(small_guards)
@@ -100,8 +106,9 @@ class _SizeTrial:
         """Return points with all axes equal, from `first` on, or as near to that as their bounds allow.
         At smaller ones the sizes inside a program may be 0, and any guard may break."""
         bounds = {axis: self.signature.bounds.get(axis, ANY_SIZE) for axis in self._sizes()}
-        sizes = range(first, _SEARCH_LIMIT + first)
-        return [{axis: limits.nearest(size) for axis, limits in bounds.items()} for size in sizes]
+        step = max((limits.step for limits in bounds.values()), default=1)
+        sizes = range(first, first + _SEARCH_LIMIT * step, step)
+        return [{axis: limits.at_least(size) for axis, limits in bounds.items()} for size in sizes]
 
     def _guards_on_small(self, points: Sequence[Mapping[str, int]], beyond: Sequence[Mapping[str, int]]) -> set[str]:
         """Return the guards that break at some of the points, and at none of those beyond."""

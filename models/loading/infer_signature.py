@@ -75,8 +75,9 @@ def _large_sizes(inputs: tuple[TensorSpec, ...], first: Mapping[str, int], secon
     A network that halves an axis five times still tells it from the first: 11 and 12 both become 6. The batch is not
     halved, and an axis whose two sizes lie far apart needs no third."""
     bounds, batch = bounds_of(inputs), batch_axis(inputs)
-    near = {axis for axis in first if axis != batch and abs(first[axis] - second[axis]) == 1}
-    return {axis: bounds.get(axis, ANY_SIZE).nearest(at + _MORE) if axis in near else at for axis, at in first.items()}
+    limits = {axis: bounds.get(axis, ANY_SIZE) for axis in first if axis != batch}
+    near = {axis: own for axis, own in limits.items() if abs(first[axis] - second[axis]) == own.step}
+    return {axis: near[axis].nearest(at + _MORE) if axis in near else at for axis, at in first.items()}
 
 
 def _call(model: torch.nn.Module, call: Call, inputs: Mapping[str, Array]) -> object:

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..signature import Bounds, TensorSpec, batch_axis, bounds_of
-from .sizes import bounds_within, count_elements, most_elements
+from .sizes import bounds_within, count_elements, most_elements, stride_of
 
 Alternatives: TypeAlias = tuple[int, ...]  # sizes of one axis, of which the first that has an answer is asked
 
 FAR_SAMPLES = 2  # in a probe of another size: two tell whether answers vary
 _FAR = (65, 33, 17)  # one beyond a power of two
 _LARGE = (1025, 513, 257, 129, *_FAR)  # in place of an upper end that there is no room for
-_MULTIPLES = 5  # an axis that begins here may take multiples of its lower end alone
 _CALL_S = 2.0  # that a call may take, as far as the usual one tells
 _END_S = 10.0  # the same for an end that was declared
 
@@ -58,7 +57,8 @@ def far_sizes_of(specs: Sequence[TensorSpec], axis: str, own: int) -> list[Alter
     if bounds.high is None:
         return _large(bounds, own)
     middle = bounds.nearest((bounds.low + bounds.high) // 2)
-    between = (bounds.high - 1, middle + 1, middle, bounds.filled.low + 1)
+    step = bounds.step
+    between = (bounds.high - step, middle + step, middle, bounds.filled.low + step)
     return [*_upper_end(bounds, own), *((bounds.nearest(size),) for size in between)]
 
 
@@ -66,10 +66,17 @@ def _upper_end(bounds: Bounds, most: int) -> list[Alternatives]:
     """Return the upper end, and what is asked in its place where there is no room for it."""
     if bounds.high is None or bounds.high <= most:
         return []
-    return [(bounds.high, *(size for size in _LARGE if most < size < bounds.high and size in bounds))]
+    return [(bounds.high, *(size for size in _stepped(bounds, _LARGE) if most < size < bounds.high))]
 
 
 def _large(bounds: Bounds, most: int) -> list[Alternatives]:
-    sizes = _FAR if bounds.low < _MULTIPLES else (4 * bounds.low,)
-    larger = tuple(size for size in sizes if size > most and size in bounds)
+    stride = stride_of(bounds)
+    sizes = _FAR if stride == 1 else (bounds.low + 3 * stride,)
+    larger = tuple(size for size in _stepped(bounds, sizes) if size > most)
     return [larger] if larger else []
+
+
+def _stepped(bounds: Bounds, sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return the sizes that bounds allow; where these have a step, the nearest to each."""
+    near = sizes if bounds.step == 1 else dict.fromkeys(map(bounds.nearest, sizes))
+    return tuple(size for size in near if size in bounds)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..dataset import Dataset
 from ..errors import BadRequest
-from ..signature import Array, Signature, TensorSpec, batch_axis, check_feeds, shape_text
+from ..signature import ANY_SIZE, Array, Bounds, Signature, TensorSpec, batch_axis, check_feeds, shape_text
 from .random_inputs import is_length, max_length
 from .sizes import other_axes
 
@@ -130,11 +130,11 @@ def sizes_in(data: Dataset, signature: Signature) -> dict[str, int]:
 @dataclass(frozen=True)
 class CallRows(Sequence[Array]):
     """The rows of each call that together see every sample once; none is kept.
-    The last call may be shorter. For a model that takes no fewer than `least` it is filled up from the start."""
+    The last call may be shorter. Where the model takes no such batch, it is filled up from the start."""
 
     samples: int
     batch: int
-    least: int = 1
+    batches: Bounds = ANY_SIZE
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -152,5 +152,5 @@ class CallRows(Sequence[Array]):
         if isinstance(at, slice):
             return [self[call] for call in range(*at.indices(len(self)))]
         start = self._starts[at]  # raises IndexError where there is no such call
-        stop = max(min(start + self.batch, self.samples), start + self.least)
+        stop = start + self.batches.at_least(min(self.batch, self.samples - start))
         return np.arange(start, stop) % self.samples

@@ -39,7 +39,7 @@ def batches_within(specs: Sequence[TensorSpec], batches: Iterable[int]) -> tuple
     """Return the batch sizes to try a model at in place of `batches`, which it may not take.
     Of 1, 2 and 5 in 4..6 they are 4, 5 and 6. A model without a batch is called with one sample at a time."""
     bounds = bounds_within(specs, batch_axis(specs))
-    shifted = (size if size >= bounds.low else bounds.low + size - 1 for size in batches)
+    shifted = (size if size >= bounds.low else bounds.low + (size - 1) * bounds.step for size in batches)
     return tuple(dict.fromkeys(map(bounds.nearest, shifted)))
 
 
@@ -57,9 +57,11 @@ def with_sizes(spec: TensorSpec, axes: Collection[str]) -> TensorSpec:
 def other_sizes(size: int, bounds: Bounds) -> Iterator[int]:
     """Yield sizes to try in place of `size`.
     Smaller ones come first, for the samples hold enough for them. Half and double are among them, because some models
-    take multiples alone."""
-    wanted = (size - max(1, size // 3), size - 1, size // 2, size + 1, size + size // 2 + 1, 2 * size)
-    return (other for other in dict.fromkeys(wanted) if other in bounds.filled and other != size)
+    take multiples alone. Bounds with a step have the nearest size in place of each."""
+    filled, step = bounds.filled, bounds.step
+    wanted = (size - max(step, size // 3), size - step, size // 2, size + step, size + size // 2 + 1, 2 * size)
+    stepped = wanted if step == 1 else map(filled.nearest, wanted)
+    return (other for other in dict.fromkeys(stepped) if other in filled and other != size)
 
 
 def resized_axes(axis: str, size: int, own: Mapping[str, int]) -> tuple[dict[str, int], ...]:
@@ -80,11 +82,18 @@ def example_sizes(specs: Sequence[TensorSpec], batch: int) -> dict[str, int]:
     return sizes
 
 
+def stride_of(bounds: Bounds) -> int:
+    """Return what a size grows by at least: the step; without one, the lower end where a model may take its multiples
+    alone."""
+    return bounds.low if bounds.step == 1 and bounds.low >= _ENOUGH else bounds.step
+
+
 def _distinct_size(bounds: Bounds, at: int, used: Collection[int]) -> int:
-    low, high = bounds
-    wanted = bounds.nearest((2 + at) * low if low >= _ENOUGH else _OWN + 2 * at)
-    choices = (wanted, bounds.nearest(2 * low), low, high or low + 2, bounds.nearest(low + 1), bounds.nearest(low + 2))
-    return next((size for size in choices if size not in used), wanted)
+    low, high, step = bounds
+    stride = stride_of(bounds)
+    wanted = bounds.nearest(low + (1 + at) * stride if stride > 1 else _OWN + 2 * at)
+    near = map(bounds.nearest, (low + stride, low, high or low + 2 * step, low + step, low + 2 * step))
+    return next((size for size in (wanted, *near) if size not in used), wanted)
 
 
 def two_sizes(specs: Sequence[TensorSpec]) -> tuple[dict[str, int], dict[str, int]]:
@@ -98,9 +107,9 @@ def two_sizes(specs: Sequence[TensorSpec]) -> tuple[dict[str, int], dict[str, in
 
 
 def _distinct_pair(bounds: Bounds, at: int, used: Collection[tuple[int, int]]) -> tuple[int, int]:
-    low = bounds.low
-    first, step = ((2 + at) * low, low) if low >= _ENOUGH else (_OWN + 3 * at, 1)
-    sizes = dict.fromkeys(map(bounds.nearest, (first, first + step, low, low + 1, low + 2)))
+    low, step, stride = bounds.low, bounds.step, stride_of(bounds)
+    first = low + (1 + at) * stride if stride > 1 else _OWN + 3 * at
+    sizes = dict.fromkeys(map(bounds.nearest, (first, first + stride, low, low + step, low + 2 * step)))
     pairs = list(permutations(sizes, 2))  # at least one: the bounds of an axis hold two sizes or more
     return next((pair for pair in pairs if pair not in used), pairs[0])
 
@@ -130,7 +139,8 @@ def far_sizes(specs: Sequence[TensorSpec]) -> list[dict[str, int]]:
         points += _with_room(specs, ({**own, axis: size} for size in _LARGE), _MOST_ELEMENTS)
         points += list(_with_room(specs, ({**least, axis: size} for size in _LARGEST), most))[:1]
     if len(own) > 1:
-        together = ({axis: size + place for place, axis in enumerate(own)} for size in _TOGETHER)
+        steps = {axis: bounds_within(specs, axis).step for axis in own}
+        together = ({axis: size + place * steps[axis] for place, axis in enumerate(own)} for size in _TOGETHER)
         points += list(_with_room(specs, together, most))[:1]
     points += [{**own, axis: 0} for axis in empty_axes(specs)]
     return [point for at, point in enumerate(points) if point != own and point not in points[:at]]
@@ -142,4 +152,4 @@ def _with_room(specs: Sequence[TensorSpec], points: Iterable[Mapping[str, int]],
 
 
 def _within_bounds(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> dict[str, int]:
-    return {axis: bounds_within(specs, axis).nearest(size) for axis, size in sizes.items()}
+    return {axis: bounds_within(specs, axis).filled.nearest(size) for axis, size in sizes.items()}

@@ -30,7 +30,9 @@ Input = Annotated[
     typer.Option(
         "--input",
         metavar="SPEC",
-        help="An input, NAME=DTYPE[dims], as in image=float32[batch,3,224,224]; once for each.",
+        help="An input, NAME=DTYPE[dims], as in image=float32[batch,3,224,224]; once for each. Sizes may have bounds "
+        "and a step, as in height=32..1024:32 or seq=1..; values stand behind: "
+        "'ids=int64[batch,seq=1..128] in 0..30521'.",
     ),
 ]
 Weights = Annotated[Path | None, typer.Option("--weights", metavar="FILE", help="The weights of a model that is code.")]

@@ -88,7 +88,7 @@ class Check:
         if chunk is None:
             raise BadRequest("the reference was not asked the whole test set", fix="record it without probes_only")
         answers = RecordedSeries(self._reference / ANSWERS)
-        rows = CallRows(len(self._data), chunk, self.record.least)
+        rows = CallRows(len(self._data), chunk, self.record.batches)
         if len(rows) != len(answers):
             raise BadRequest("the reference was recorded on other data", fix=_REFERENCE_FIX)
         path = self._reference / UNSETTLED_SET

@@ -21,7 +21,7 @@ from ...models.probes.masks import Fill
 from ...models.probes.probe_set import Probe
 from ...models.probes.sizes import bounds_within
 from ...models.probes.stress_values import IntegerRange
-from ...models.signature import Array, Signature
+from ...models.signature import Array, Bounds, Signature
 from .noise_floor import Cause, OutputNoise
 
 ANSWERS = "answers"  # the whole test set in shards (answer_shards.py); the last call may be shorter
@@ -77,9 +77,9 @@ class ReferenceRecord:
         return dict(zip((known.key for known in self.probes), noise, strict=False)).get(probe.key)
 
     @property
-    def least(self) -> int:
-        """The smallest batch that the model takes."""
-        return bounds_within(self.signature.inputs, self.signature.batch).low
+    def batches(self) -> Bounds:
+        """The batches that the model takes."""
+        return bounds_within(self.signature.inputs, self.signature.batch)
 
 
 def write_record(folder: Path, record: ReferenceRecord) -> None:

@@ -173,7 +173,7 @@ class _ReferenceProbing:
     def rows_of_set(self, chunk: int) -> Sequence[Array]:
         """Return the rows of each call of the whole test set."""
         signature = self.session.signature
-        return CallRows(len(self.data), chunk, bounds_within(signature.inputs, signature.batch).low)
+        return CallRows(len(self.data), chunk, bounds_within(signature.inputs, signature.batch))
 
     def check_repeats(self) -> None:
         """Compare the reference with itself, at the largest batch: a model that draws numbers draws most of them there.

@@ -154,8 +154,8 @@ def _single_samples(
     record: ReferenceRecord, data: Dataset, series: Sequence[Answers], rule: Rule
 ) -> Iterator[_ProbedCall]:
     """Yield the samples of the whole test set one by one, where each output has one row per sample."""
-    for rows, expected in zip(CallRows(len(data), record.chunk or 1, record.least), series, strict=False):
-        if record.least > 1 or any(len(array) != len(rows) for array in expected.values() if array.ndim):
+    for rows, expected in zip(CallRows(len(data), record.chunk or 1, record.batches), series, strict=False):
+        if record.batches.low > 1 or any(len(array) != len(rows) for array in expected.values() if array.ndim):
             yield _ProbedCall("the test set", make_feeds(data, rows, record.signature), expected, rule)
             continue
         for at, row in enumerate(rows):

@@ -26,6 +26,19 @@ class Attend(torch.nn.Module):
         a, b = self.embed(tokens), self.conv(sound).transpose(1, 2)
         return torch.softmax(a @ b.transpose(1, 2), -1) @ b
 
+class Skip(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.steps = torch.nn.ModuleList(torch.nn.Conv2d(2 if at else 1, 2, 3, padding=1) for at in range(3))
+        self.last = torch.nn.Conv2d(4, 1, 1)
+
+    def forward(self, image):
+        first, x = self.steps[0](image), image
+        for step in self.steps:
+            x = torch.nn.functional.max_pool2d(step(x), 2)
+        return self.last(torch.cat([first, torch.nn.functional.interpolate(x, scale_factor=8.0)], 1))
+
 class Baked(torch.nn.Module):
     def forward(self, x):
         return x.sum(1) / float(np.int64(x.shape[1]))  # a trace keeps the length; numpy is not compiled
@@ -67,6 +80,21 @@ def test_two_dynamic_axes_are_verified_at_several_sizes_within_their_bounds(here
     rows = json.loads((here / "attend" / "convert.json").read_text())["artifacts"]
     assert rows[0]["signature"]["inputs"][0] == {"name": "tokens", "dtype": "int64", "shape": ["batch", "tokens"]}
     assert rows[0]["batches_verified"] == [1, 2, 5, 16]
+
+
+def test_sizes_in_steps_are_kept_by_capture_checks_record_and_session(here: Path) -> None:
+    words = ("--input", "image=float32[batch,1,height=8..64:8,width=16..:8]", "--to", "pt2,torchscript,onnx")
+    done = run(here, "convert", "net.py:Skip", *words, "--out", "skip", "--quiet")
+    lines = done.stdout.splitlines()[:3]
+    seen = "at batches 1, 2, 5, 65 and height 16, 8, 64, 56, 48, 40 and width 32, 24, 16, 40"
+    assert all(line.endswith(seen) for line in lines), done.stdout
+    record = json.loads((here / "skip" / "onnx" / "artifact.json").read_text())
+    assert record["signature"]["inputs"][0]["bounds"] == {"height": [8, 64, 8], "width": [16, None, 8]}
+    np.savez(here / "odd.npz", image=np.ones((4, 1, 20, 16), np.float32))
+    again = ("validate", "skip/onnx", "--against", "skip/pt2", "--data", "odd.npz")
+    refused = run(here, *again, status=2)
+    assert "the axis height has the size 20, and the model takes 8..64:8" in refused.stderr
+    assert "fix: send a size within 8..64:8, such as 16 or 24" in refused.stderr
 
 
 def test_a_trace_that_keeps_the_length_of_its_example_is_refused_with_the_line(here: Path) -> None:

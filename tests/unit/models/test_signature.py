@@ -27,6 +27,11 @@ def specs(*texts: str) -> tuple[TensorSpec, ...]:
         ("past=0..", ("past",), {"past": Bounds(0, None)}),
         ("past=0..8", ("past",), {"past": Bounds(0, 8)}),
         ("batch, tokens = 8 .. 512", ("batch", "tokens"), {"tokens": Bounds(8, 512)}),
+        ("h=32..1024:32", ("h",), {"h": Bounds(32, 1024, 32)}),
+        ("h = 16 .. : 16", ("h",), {"h": Bounds(16, None, 16)}),
+        ("h=0..64:32", ("h",), {"h": Bounds(0, 64, 32)}),
+        ("h=33..:32", ("h",), {"h": Bounds(33, None, 32)}),
+        ("h=2..5:1", ("h",), {"h": Bounds(2, 5)}),
         ("n=2..5,n", ("n", "n"), {"n": Bounds(2, 5)}),
         ("n=2..5,n=2..5", ("n", "n"), {"n": Bounds(2, 5)}),
         ("2,edges", (2, "edges"), {}),
@@ -49,6 +54,27 @@ MESSAGES = [
         "n=0..0",
         "--input 'x=int64[n=0..0]': 'n=0..0' leaves no two sizes that hold anything\n  fix: a fixed size is written 0",
     ),
+    (
+        "n=4..9:0",
+        "--input 'x=int64[n=4..9:0]': 'n=4..9:0' has a step of 0\n  fix: write n=4..9, or a step as in n=32..1024:32",
+    ),
+    (
+        "n=0..32:32",
+        "--input 'x=int64[n=0..32:32]': 'n=0..32:32' leaves no two sizes that hold anything\n"
+        "  fix: write n=0..:32 or n=0..64:32",
+    ),
+    (
+        "n=32..1000:32",
+        "--input 'x=int64[n=32..1000:32]': 'n=32..1000:32' counts in steps of 32 from 32, and does not come to 1000\n"
+        "  fix: write n=32..992:32",
+    ),
+    (
+        "n=1..1024:32",
+        "--input 'x=int64[n=1..1024:32]': 'n=1..1024:32' counts in steps of 32 from 1, and does not come to 1024\n"
+        "  fix: write n=1..993:32, or n=32..1024:32 for multiples of 32",
+    ),
+    ("n=9..4:2", "--input 'x=int64[n=9..4:2]': 'n=9..4:2' leaves no two sizes\n  fix: write n=4..8:2"),
+    ("n=4..5:2", "--input 'x=int64[n=4..5:2]': 'n=4..5:2' leaves no two sizes\n  fix: a fixed size is written 4"),
     ("n=1..2,n=1..3", "--input 'x=int64[n=1..2,n=1..3]': the axis n has two bounds\n  fix: give n its bounds once"),
     (
         "n=8",
@@ -82,10 +108,44 @@ def test_bounds_that_are_given_once_hold_in_every_input() -> None:
     assert check_feeds(inputs, {name: value[..., :4] for name, value in feeds.items()}) == {"n": 4}
 
 
+@pytest.mark.parametrize(
+    ("size", "fix"),
+    [
+        (40, "send a size within 32..96:32, such as 32 or 64"),
+        (8, "send a size within 32..96:32, such as 32"),
+        (128, "send a size within 32..96:32, such as 96"),
+    ],
+)
+def test_a_size_between_two_steps_is_refused_with_those_beside_it(size: int, fix: str) -> None:
+    (spec,) = specs("x=float32[batch,h=32..96:32]")
+    assert check_feeds([spec], {"x": np.zeros((1, 64), np.float32)}) == {"batch": 1, "h": 64}
+    with pytest.raises(BadRequest) as caught:
+        check_feeds([spec], {"x": np.zeros((1, size), np.float32)})
+    assert (caught.value.what, caught.value.fix) == (
+        f"the axis h has the size {size}, and the model takes 32..96:32",
+        fix,
+    )
+
+
+@given(st.integers(0, 40), st.integers(0, 9), st.integers(1, 40), st.integers(0, 500))
+def test_the_nearest_allowed_size_is_nearest(low: int, steps: int, step: int, size: int) -> None:
+    bounds = Bounds(low, low + steps * step if steps else None, step)
+    allowed = [known for known in range(1000) if known in bounds]
+    assert abs(bounds.nearest(size) - size) == min(abs(known - size) for known in allowed)
+    assert bounds.at_most(size) == max((known for known in allowed if known <= size), default=low)
+    assert bounds.at_least(size) == min((known for known in allowed if known >= size), default=allowed[-1])
+    assert all(known in bounds for known in (bounds.within(size, None).low, bounds.within(low, size).high or low))
+
+
 sizes = st.integers(1, 99)
 names = st.sampled_from(["batch", "n", "tokens"])
 axes = st.one_of(sizes, names)
-bounds = st.builds(lambda low, more: Bounds(low, low + more if more else None), sizes, st.integers(0, 9))
+bounds = st.builds(
+    lambda low, more, step: Bounds(low, low + more * step if more else None, step),
+    sizes,
+    st.integers(0, 9),
+    st.sampled_from([1, 1, 2, 32]),
+)
 
 
 @st.composite

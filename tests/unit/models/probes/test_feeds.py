@@ -16,7 +16,7 @@ from transload.models.errors import BadRequest
 from transload.models.job import Job
 from transload.models.probes.feeds import CallRows, check_samples, group_into_calls, make_feeds, sizes_in
 from transload.models.probes.samples import make_samples
-from transload.models.signature import Signature, check_feeds, parse_input
+from transload.models.signature import Bounds, Signature, check_feeds, parse_input
 from transload.models.store import digest_of
 
 
@@ -70,17 +70,18 @@ def test_another_size_is_made_of_the_samples_own_values_alike_in_every_input(siz
     np.testing.assert_array_equal(feeds["late"], plain["late"][rows])
 
 
-@given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 12))
-def test_every_sample_is_seen_and_no_call_is_smaller_than_the_model_takes(samples: int, batch: int, less: int) -> None:
-    least = max(1, batch - less)
-    calls = list(CallRows(samples, batch, least))
+@given(st.integers(1, 40), st.integers(1, 12), st.integers(0, 4), st.integers(1, 5))
+def test_every_sample_is_seen_in_calls_that_the_model_takes(samples: int, least: int, more: int, step: int) -> None:
+    batches = Bounds(least, None, step)
+    batch = least + more * step
+    calls = list(CallRows(samples, batch, batches))
     assert set(np.concatenate(calls)) == set(range(samples))
-    assert all(least <= len(rows) <= batch for rows in calls)
-    assert sum(map(len, calls)) < samples + least
+    assert all(len(rows) in batches and len(rows) <= batch for rows in calls)
+    assert sum(map(len, calls)) < samples + max(least, step)
 
 
 def test_the_rows_of_any_call_are_made_without_those_before_it() -> None:
-    calls = CallRows(10**12 + 1, 256, 2)
+    calls = CallRows(10**12 + 1, 256, Bounds(2))
     assert len(calls) == 10**12 // 256 + 1
     assert calls[3][[0, -1]].tolist() == [768, 1023]
     assert calls[-1].tolist() == [10**12, 0]

@@ -6,13 +6,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transload.models.probes.sizes import batches_within, example_sizes, other_axes, two_sizes
+from transload.models.probes.sizes import (
+    axes_of,
+    batches_within,
+    example_sizes,
+    far_sizes,
+    other_axes,
+    other_sizes,
+    two_sizes,
+)
 from transload.models.signature import ANY_SIZE, Bounds, TensorSpec, batch_axis, parse_input
 
 bounds = st.one_of(
     st.none(),
     st.builds(lambda low: Bounds(low, None), st.integers(0, 300)),
     st.builds(lambda low, more: Bounds(low, low + more), st.integers(0, 300), st.integers(2, 300)),
+    st.builds(
+        lambda low, more, step: Bounds(low, low + more * step if more else None, step),
+        st.integers(0, 300),
+        st.sampled_from([0, *range(3, 40)]),
+        st.integers(2, 64),
+    ),
 )
 
 
@@ -63,6 +77,8 @@ def test_batches_are_those_that_the_model_takes(specs: tuple[TensorSpec, ...], a
         ("x=float32[batch=4..6]", (4, 5)),
         ("x=float32[batch=60..64]", (60, 61, 64)),
         ("x=float32[batch=1..3]", (1, 2, 3)),
+        ("x=float32[batch=8..:8]", (8, 16, 40)),
+        ("x=float32[batch=4..8:4]", (4, 8)),
         ("x=float32[8,3]", (1,)),
         ("x=float32[]", (1,)),
     ],
@@ -75,6 +91,17 @@ def test_an_axis_that_begins_high_is_tried_at_multiples_of_that() -> None:
     specs = [parse_input("x=float32[batch,3,h=32..256,w=32..256]")]
     assert example_sizes(specs, 2) == {"batch": 2, "h": 64, "w": 96}
     assert all(size % 32 == 0 for sizes in two_sizes(specs) for axis, size in sizes.items() if axis != "batch")
+
+
+@given(models(), st.integers(1, 400))
+def test_every_size_that_is_tried_is_one_that_the_model_takes(specs: tuple[TensorSpec, ...], size: int) -> None:
+    for axis in axes_of(specs):
+        own = of(specs[0], axis)
+        others = list(other_sizes(own.filled.nearest(size), own))
+        assert all(other in own and other for other in others)
+        assert own.step == 1 or others, "a step leads somewhere from each size"
+    for point in far_sizes(specs):
+        assert all(at in of(specs[0], axis) for axis, at in point.items())
 
 
 def test_other_axes_keep_their_order() -> None:
