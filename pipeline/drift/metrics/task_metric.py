@@ -19,7 +19,7 @@ from ....models.signature import Array
 from .corpus_intervals import Difference, bootstrap_interval, jackknife_interval, unseen_interval
 from .equivalence import mcnemar, samples_needed
 from .metric_kinds import SHARE, MetricKind
-from .paired_intervals import paired_interval
+from .paired_intervals import LARGE, PairedSpread
 
 GROUPS = 4096  # of samples: sums of more samples than this are put together at random
 
@@ -76,36 +76,46 @@ def metric_row(
 
 @dataclass
 class PairedScores:
-    """Scores of a sample, whose mean is the metric."""
+    """Scores of a sample, whose mean is the metric. Of more than are resampled only sums are kept."""
 
     kind: MetricKind
     score: Callable[[Answers, Array], Array]  # (answers, labels) -> (samples,)
     is_unit_known: bool = True  # else scores of 0 and 1 are a share
     sides: tuple[list[Array], list[Array]] = field(default_factory=lambda: ([], []))
+    spread: PairedSpread | None = None  # of all scores that are no longer in `sides`
 
     def add(self, reference: Answers, candidate: Answers, labels: Array) -> None:
         """Score one call of both sides."""
         for scores, answers in zip(self.sides, (reference, candidate), strict=True):
-            scores.append(np.asarray(self.score(answers, labels)))
+            scores.append(np.array(self.score(answers, labels)))  # a view would keep what it is of
+        if sum(map(len, self.sides[0])) > LARGE:
+            self._fold()
 
-    def row(self, allowed_loss: float | None) -> dict[str, Any]:
-        """Return the means, with the interval of their paired difference."""
+    def _fold(self) -> PairedSpread:
+        """Add the scores to the sums. Raises BadRequest where they are none that can be paired."""
         reference, candidate = (_scores(self.kind.name, np.concatenate(scores)) for scores in self.sides)
         if reference.shape != candidate.shape:
             raise BadRequest(
                 f"the metric {self.kind.name} gave {len(reference)} and {len(candidate)} scores for the same samples",
                 fix="let the metric return one score a sample",
             )
-        won, lost = int(np.count_nonzero(candidate > reference)), int(np.count_nonzero(candidate < reference))
-        binary = bool(np.isin(reference, (0, 1)).all() and np.isin(candidate, (0, 1)).all())
-        kind = replace(self.kind, unit=SHARE) if binary and not self.is_unit_known else self.kind
+        spread = PairedSpread.of(reference, candidate)
+        self.spread = spread if self.spread is None else self.spread.merge(spread)
+        for scores in self.sides:
+            scores.clear()
+        return self.spread
+
+    def row(self, allowed_loss: float | None) -> dict[str, Any]:
+        """Return the means, with the interval of their paired difference."""
+        spread = self._fold() if self.sides[0] or self.spread is None else self.spread
+        kind = replace(self.kind, unit=SHARE) if spread.binary and not self.is_unit_known else self.kind
         return metric_row(
             kind,
-            (float(reference.mean()), float(candidate.mean())),
-            paired_interval(reference, candidate),
-            len(reference),
+            (spread.reference / spread.samples, spread.candidate / spread.samples),
+            spread.interval(),
+            spread.samples,
             allowed_loss,
-            p_value=mcnemar(won, lost) if binary else None,
+            p_value=mcnemar(spread.won, spread.lost) if spread.binary else None,
         )
 
 

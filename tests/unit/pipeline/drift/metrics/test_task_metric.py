@@ -23,7 +23,7 @@ from transload.pipeline.drift.metrics import (
 from transload.pipeline.drift.metrics.chosen_metric import RecipeMetric
 from transload.pipeline.drift.metrics.metric_kinds import MetricKind, kind_of_metric
 from transload.pipeline.drift.metrics.named_metric import NamedMetric
-from transload.pipeline.drift.metrics.paired_intervals import paired_proportions
+from transload.pipeline.drift.metrics.paired_intervals import paired_interval, paired_proportions
 from transload.pipeline.drift.metrics.task_metric import PairedScores, paired_interval_of
 
 
@@ -41,6 +41,19 @@ def test_the_row_has_both_sides_and_the_difference() -> None:
         "ci95": list(paired_proportions(0, 1, 4)),
         "unit": "share", "higher_is_better": True, "p_value": 1.0, "samples_needed": None,
     }  # fmt: skip
+
+
+def test_many_scores_are_summed_and_not_kept() -> None:
+    rng = np.random.default_rng(1)
+    reference, candidate = rng.normal(size=(2, 20_100))
+    pairs = scored(reference[:100], candidate[:100])
+    for start in range(100, 20_100, 250):
+        rows = slice(start, start + 250)
+        pairs.add({"score": reference[rows]}, {"score": candidate[rows]}, rng.normal(size=250))
+        assert sum(map(len, pairs.sides[0])) <= 4096
+    row = pairs.row(None)
+    assert row["candidate"] == pytest.approx(candidate.mean(), rel=1e-12)
+    assert row["ci95"] == pytest.approx(list(paired_interval(reference, candidate)), rel=1e-12)
 
 
 BAD = [
