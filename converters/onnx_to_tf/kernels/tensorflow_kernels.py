@@ -48,6 +48,14 @@ class Kernels:
         function: Callable[..., TfTensor] = attrgetter(name)(tf)
         return function
 
+    def relu(self, x: TfTensor) -> TfTensor:
+        """Return the larger of x and 0, NaN of NaN.
+
+        On a CPU TensorFlow 2.21 fuses tf.nn.relu into the convolution or the product before it, where oneDNN makes 0
+        of NaN. It leaves this form alone, which takes as long (docs/design/lowering.md).
+        """
+        return tf.maximum(x, tf.zeros([], x.dtype))
+
     def cast(self, x: TfTensor, dtype: str) -> TfTensor:
         """Cast numbers to another dtype: floats are cut towards zero, integers wrap modulo its width."""
         return tf.cast(x, dtype)

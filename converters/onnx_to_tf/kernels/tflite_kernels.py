@@ -62,6 +62,9 @@ class TFLiteKernels(Kernels):
 
         return function
 
+    def relu(self, x: TfTensor) -> TfTensor:
+        return tf.nn.relu(x)  # fused into the operator before it, as TFLite's quantiser needs it
+
     def cast(self, x: TfTensor, dtype: str) -> TfTensor:
         if not tf.as_dtype(dtype).is_integer:
             return super().cast(x, dtype)

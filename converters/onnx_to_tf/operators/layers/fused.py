@@ -59,7 +59,7 @@ def fused_conv(op: OperatorContext) -> Value:
 
 def _activation(op: OperatorContext, name: str, numbers: list[float]) -> Callable[[TfTensor], TfTensor]:
     """Return an activation by its name in ONNX; LeakyRelu and Clip have numbers."""
-    plain = {"Relu": tf.nn.relu, "Sigmoid": tf.sigmoid, "Tanh": tf.tanh, "Softplus": tf.math.softplus}
+    plain = {"Relu": op.kernels.relu, "Sigmoid": tf.sigmoid, "Tanh": tf.tanh, "Softplus": tf.math.softplus}
     wanted = {"LeakyRelu": 1, "Clip": 2}.get(name, 0)
     if len(numbers) < wanted or (name not in plain and not wanted):
         op.refuse(f"its attribute activation is {name!r}, which is not carried", fix="export without this fusion")

@@ -35,7 +35,6 @@ _UNARY: dict[str, tuple[int, frozenset[str], str]] = {
     "Neg": (6, FLOATS | SIGNED, "negative"),
     "Not": (1, BOOL, "logical_not"),
     "Reciprocal": (6, FLOATS, "math.reciprocal"),
-    "Relu": (6, FLOATS | SIGNED, "nn.relu"),
     "Round": (6, FLOATS, "round"),  # halves to even, as ONNX has it
     "Sigmoid": (6, FLOATS, "sigmoid"),
     "Sin": (6, FLOATS, "sin"),
@@ -46,7 +45,7 @@ _UNARY: dict[str, tuple[int, frozenset[str], str]] = {
     "Tan": (6, FLOATS, "tan"),
     "Tanh": (6, FLOATS, "tanh"),
 }
-_NON_NEGATIVE = ("Relu", "Sigmoid", "Softplus")
+_NON_NEGATIVE = ("Sigmoid", "Softplus")
 
 
 def _unary(name: str, since: int, dtypes: frozenset[str], function: str) -> None:
@@ -57,6 +56,12 @@ def _unary(name: str, since: int, dtypes: frozenset[str], function: str) -> None
 
 for _name, (_since, _dtypes, _function) in _UNARY.items():
     _unary(_name, _since, _dtypes, _function)
+
+
+@lowers("Relu", since=6, T=FLOATS | SIGNED)
+def relu(op: OperatorContext) -> Value:
+    """Lower Relu: x, or 0 below zero; NaN of NaN."""
+    return map_elements(op.value(0), op.kernels.relu, non_negative=True)
 
 
 @lowers("Abs", since=6, T=NUMBERS)
@@ -190,7 +195,7 @@ def clip(op: OperatorContext) -> Value:
 
     def function(t: TfTensor) -> TfTensor:
         if t.dtype.is_floating and low_number == 0 and (high is None or _number(high) == 6):
-            return tf.nn.relu(t) if high is None else tf.nn.relu6(t)
+            return op.kernels.relu(t) if high is None else tf.nn.relu6(t)
         t = t if low is None else tf.maximum(t, low.tensor())
         return t if high is None else tf.minimum(t, high.tensor())
 

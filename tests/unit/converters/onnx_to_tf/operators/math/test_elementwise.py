@@ -44,6 +44,25 @@ def test_attributes_change_the_answer(bench, case, op_type, attributes):
     bench.agrees_both_ways(lambda s: case(op_type, {"x": (s("NCHW"), maker)}, attributes=attributes), rtol=1e-4)
 
 
+LAYERS = {
+    "Conv": ("float[N,2,h,w] x", "float[3,2,1,1] weight = {1, -2, 3, -4, 5, -6}", (2, 2, 3, 3)),
+    "Gemm": ("float[N,2] x", "float[2,3] weight = {1, -2, 3, -4, 5, -6}", (3, 2)),
+}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("relu", ["Relu(c)", "Clip(c, zero)"])
+def test_a_relu_after_a_layer_keeps_nan(bench, layer, relu):
+    """TensorFlow fuses the layer, its bias and tf.nn.relu into one kernel of oneDNN's, which makes 0 of NaN."""
+    declared, weight, shape = LAYERS[layer]
+    text = f"""<ir_version: 8, opset_import: ["" : 18]>
+        net ({declared}) => (float[] y) <{weight}, float[3] bias = {{0.5, -0.5, 1}}, float zero = {{0}}>
+        {{ c = {layer}(x, weight, bias) y = {relu} }}"""
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    x[0, 1] = np.nan
+    bench.model_agrees(text, {"x": x}, tflite=False)
+
+
 BROADCASTS = ["NCHW NCHW", "NCHW CHW", "NCHW W", "W NCHW", "NCHW HW", "NC C", "NCD NCD"]
 
 
