@@ -52,6 +52,7 @@ class SourceOptions(CodeOptions):
     key: str | None = None  # the part of a checkpoint that holds the weights
     signature: Signature | None = None  # this, or the inputs alone, where the code is no recipe and has no example
     inputs: tuple[TensorSpec, ...] = ()
+    copy_inputs: tuple[TensorSpec, ...] = ()  # of a copy of the model, for where nothing else tells them
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -148,12 +148,11 @@ def _convert_requests(
     # Without a cross-check: the other routes took three quarters of the time.
     section = {"targets": targets, "cross_check": False, "flex": flex, "search_seconds": search}
     request = read_request(None, {"model": model, "convert": section, "device": device})
-    return request, ModelRequest(model["recipe"], _specs(inputs), _text(data))
+    return request, ModelRequest(model["recipe"], _specs(inputs), data=_text(data))
 
 
 def validate(
-    candidate: _Path,
-    *,
+    *candidates: _Path,
     against: str,
     data: _Path | None = None,
     inputs: Sequence[str | TensorSpec] = (),
@@ -172,18 +171,22 @@ def validate(
     jobs: int | None = None,
     quiet: bool = True,
 ) -> ValidateResult:
-    """Compare the outputs of an artifact (its folder, an .onnx or a .pt2 file) with those of its model.
+    """Compare the outputs of artifacts (folders, or files of models) with those of the model they were made from.
 
-    There is a row for each runtime and batch size, the full test set first. `metric`: a name of docs/metrics.md, or
-    FILE.py:FUNCTION; the data then holds labels. `allowed_loss`: how much of it a reduced precision may lose.
+    There is a row for each artifact, runtime and batch size, the full test set first. `metric`: a name of
+    docs/metrics.md, or FILE.py:FUNCTION; the data then holds labels. `allowed_loss`: how much of it a reduced
+    precision may lose.
 
     The result has the rows, the rules that were applied, the verdict and the folder.
     """
+    if not candidates:
+        raise BadRequest("nothing to validate is named", fix="name the folders of artifacts")
     section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
     checks = {"runtimes": runtimes, "batches": batches, "metric": metric, "allowed_loss": allowed_loss}
     request = read_request(None, {"model": section, "validate": checks, "device": device})
-    model = ModelRequest(against, _specs(inputs), _text(data))
-    return validate_command.validate(request, str(candidate), model, _local(store, jobs, runs), Progress(quiet=quiet))
+    model = ModelRequest(against, _specs(inputs), data=_text(data))
+    texts = [str(candidate) for candidate in candidates]
+    return validate_command.validate(request, texts, model, _local(store, jobs, runs), Progress(quiet=quiet))
 
 
 def locate(
@@ -211,7 +214,7 @@ def locate(
     """
     section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
     request = read_request(None, {"model": section})
-    model = ModelRequest(against, _specs(inputs), _text(data))
+    model = ModelRequest(against, _specs(inputs), data=_text(data))
     local = _local(store, jobs, runs)
     return locate_command.locate(request, str(candidate), model, local, Progress(quiet=quiet), seconds=seconds)
 

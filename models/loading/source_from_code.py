@@ -92,7 +92,7 @@ def _find_call(options: SourceOptions, model: torch.nn.Module, halves: bool) -> 
     if options.signature:
         return _CalledModel(options.signature, inferred=False)
     example = None if inputs else find_example(ref, model)
-    if example is None and (inputs := inputs or known_inputs(ref, model) or ()):
+    if example is None and (inputs := inputs or known_inputs(ref, model) or options.copy_inputs):
         floats = ("float16", "bfloat16") if halves else ()  # float32 stands for those of a half-precision model
         wide = (replace(spec, dtype="float32") if spec.dtype in floats else spec for spec in inputs)
         return _with_notes(*infer_signature(model, tuple(wide)))

@@ -47,7 +47,7 @@ WORK, LOOK = "Work", "Look"
 COMMANDS: tuple[Command, ...] = (
     Command("run", "Train, convert, validate, measure, and say what may be released.", WORK),
     Command("convert", "Carry a model, or several, into other formats, each verified against it.", WORK),
-    Command("validate", "Hold the answers of an artifact against those of the model it was made from.", WORK),
+    Command("validate", "Hold the answers of artifacts against those of the model they were made from.", WORK),
     Command("locate", "Find where an artifact departs from the model it was made from.", WORK),
     Command("bench", "Measure the latency of artifacts, all of them in the same rounds.", WORK),
     Command("serve", "Serve an artifact over TF Serving's API until it is stopped.", WORK),

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from ..result.schema import GateRow
 
 Against = Annotated[
-    str, typer.Option("--against", metavar="MODEL", help="The model that it was made from, as 'convert' takes it.")
+    str, typer.Option("--against", metavar="MODEL", help="The model that they were made from, as 'convert' takes it.")
 ]
 
 
 def command(
-    candidate: Annotated[str, typer.Argument(metavar="CANDIDATE", help="An artifact's folder, or a model in a file.")],
+    candidates: Annotated[
+        list[str], typer.Argument(metavar="CANDIDATE...", help="Artifacts' folders, or models in files.")
+    ],
     *,
     against: Against,
     data: options.Data = None,
@@ -43,15 +45,15 @@ def command(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Hold the answers of an artifact against those of the model it was made from.
+    """Hold the answers of artifacts against those of the model they were made from.
 
-    In every runtime that takes it, on the whole test set and at each batch size. Without --data a model that is no
+    In every runtime that takes each, on the whole test set and at each batch size. Without --data a model that is no
     recipe is asked random inputs. The exit status is the verdict: 0 pass, 1 fail, 3 inconclusive.
     """
     from ..api import validate
 
     done = validate(
-        candidate, against=against, runtimes=options.parse_runtimes(runtime) or None,
+        *candidates, against=against, runtimes=options.parse_runtimes(runtime) or None,
         batches=options.parse_batches(batch) or None, inputs=options.parse_inputs(input_), data=data, weights=weights,
         weights_key=weights_key, settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust,
         metric=metric, allowed_loss=allowed_loss, device=device, runs=out, store=store, jobs=jobs, quiet=quiet,
@@ -64,10 +66,12 @@ def _lines(done: ValidateResult) -> list[str]:
     from ..report.units import sentence, sqnr, task_metric
     from ..result.schema import Verdict
 
-    rows = [("runtime", "batch", "samples", "agreement", "metric", "verdict")]
+    several = len({row.artifact for row in done.drift}) > 1
+    rows = [("artifact", "runtime", "batch", "samples", "agreement", "metric", "verdict")[not several :]]
     for row in done.drift:
         metric = task_metric(row.metric)
-        rows.append((row.runtime, str(row.batch), str(row.samples), sqnr(row), metric, str(row.verdict)))
+        cells = (row.artifact, row.runtime, str(row.batch), str(row.samples), sqnr(row), metric, str(row.verdict))
+        rows.append(cells[not several :])
     wrong = [
         f"{rule.artifact}{f' in {rule.runtime}' if rule.runtime else ''}: "
         + (sentence(rule) if isinstance(rule.got, float) else f"{rule.rule}: {rule.got}")

@@ -21,7 +21,7 @@ from ..result.gate import answered
 from ..result.schema import LatencyRow, Verdict
 from ..stages.bench import Bench, BenchSubject
 from ..stages.servers import Servers
-from .candidates import check_candidate, check_operators, check_same_inputs, fitting_runtimes
+from .candidates import check_candidate, check_operators, check_same_inputs, fitting_runtimes, labels_of
 from .workspace import close_workers, document_of, new_run_context, report_disk_full, write_document
 
 
@@ -72,7 +72,9 @@ def bench(
             check_operators(text, candidate, request.bench.runtimes)
             check_same_inputs(text, candidate.model.signature, first.model.name, first.model.signature)
         samples = resolve_data(context, first, argument)
-        wanted = _wanted(reference, _by_label(candidates, loaded), request.bench.runtimes)
+        wanted = _wanted(
+            reference, dict(zip(labels_of(candidates, loaded), loaded, strict=True)), request.bench.runtimes
+        )
         with Servers(context) as servers, progress.stage("bench") as stage:
             measured = Bench(context, samples, servers, first.model).measure(wanted)
             stage.note = measured.note or ""
@@ -81,16 +83,6 @@ def bench(
             write_samples(context.folder / "latency.npz", measured.series)
         write_document(context.folder / "bench.json", result.document)
     return result
-
-
-def _by_label(candidates: Sequence[str], loaded: Sequence[LoadedModel]) -> dict[str, LoadedModel]:
-    """Return the candidates by a unique label: the target, else the path, else the path with a number."""
-    labelled: dict[str, LoadedModel] = {}
-    targets = [str(model.start) for model in loaded]
-    for text, target, model in zip(candidates, targets, loaded, strict=True):
-        label = target if targets.count(target) == 1 else text
-        labelled[label if label not in labelled else f"{label}#{len(labelled) + 1}"] = model
-    return labelled
 
 
 def _wanted(

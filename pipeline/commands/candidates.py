@@ -61,3 +61,13 @@ def check_same_inputs(candidate: str, ours: Signature, model: str, theirs: Signa
 
 def _without_axis_names(spec: TensorSpec) -> tuple[str, str, tuple[int | None, ...]]:
     return spec.name, spec.dtype, tuple(axis if isinstance(axis, int) else None for axis in spec.shape)
+
+
+def labels_of(candidates: Sequence[str], loaded: Sequence[LoadedModel]) -> list[str]:
+    """Return a unique label for each candidate: the target, else the path, else the path with a number."""
+    targets = [str(model.start) for model in loaded]
+    labels: list[str] = []
+    for text, target in zip(candidates, targets, strict=True):
+        label = target if targets.count(target) == 1 else text
+        labels.append(label if label not in labels else f"{label}#{len(labels) + 1}")
+    return labels

@@ -13,7 +13,7 @@ from ...serving.runtimes.runtime_table import RUNTIMES
 from ..context import Context, LocalSettings
 from ..drift.sessions import runtime_for
 from ..intake.loaded_model import LoadedModel, require_runtime
-from ..intake.model_argument import ModelRequest, candidate_request, kind_of, start_of, without_inputs_of
+from ..intake.model_argument import ModelRequest, candidate_request, kind_of, reference_request, start_of
 from ..intake.run_inputs import RunInputs, load_model, resolve_inputs
 from ..locate.locate_records import CaptureFacts, CaptureOptions, FollowFacts, FollowOptions, PlaceFacts
 from ..progress import Progress
@@ -67,7 +67,8 @@ def locate(
     context = new_run_context(request, f"locate-{Path(candidate).stem}", local, progress)
     with report_disk_full(context.folder), close_workers(context):
         loaded = load_model(context, candidate_request(candidate, against.inputs))
-        inputs = resolve_inputs(context, without_inputs_of(candidate, against))
+        reference = reference_request(candidate, against, loaded.model.signature.inputs)
+        inputs = resolve_inputs(context, reference)
         check_same_inputs(candidate, loaded.model.signature, against.text, inputs.model.signature)
         least_db = _LEAST_DB[str(_start(loaded).precision)]
         with progress.stage("capture") as stage:

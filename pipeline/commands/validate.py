@@ -1,16 +1,17 @@
-"""The command `validate`: compare an artifact's outputs with those of the model that it was made from."""
+"""The command `validate`: compare the outputs of artifacts with those of the model that they were made from."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...models.errors import Exit
-from ...models.formats import Format
+from ...models.formats import Format, Precision
 from ..context import LocalSettings
 from ..intake.loaded_model import LoadedModel
-from ..intake.model_argument import ModelRequest, candidate_request, kind_of, without_inputs_of
+from ..intake.model_argument import ModelRequest, candidate_request, kind_of, reference_request
 from ..intake.run_inputs import load_model, resolve_inputs
 from ..plan.router import TargetResult
 from ..plan.run_plan import Route
@@ -22,7 +23,7 @@ from ..result.run_folder import artifact_row
 from ..result.schema import DriftRow, GateRow, Verdict
 from ..stages.servers import Servers
 from ..stages.validate import validate_all
-from .candidates import check_candidate, check_operators, check_same_inputs
+from .candidates import check_candidate, check_operators, check_same_inputs, labels_of
 from .workspace import close_workers, document_of, new_run_context, report_disk_full, write_document
 
 
@@ -44,37 +45,43 @@ class ValidateResult:
 
 
 def validate(
-    request: RunRequest, candidate: str, against: ModelRequest, local: LocalSettings, progress: Progress
+    request: RunRequest, candidates: Sequence[str], against: ModelRequest, local: LocalSettings, progress: Progress
 ) -> ValidateResult:
-    """Compare the candidate's outputs with the model's, in every wanted runtime that takes the candidate.
+    """Compare the outputs of every candidate with the model's, in every wanted runtime that takes the candidate.
     Leaves a folder with logs, a script per step and validate.json.
-    Raises TransloadError where one of the two cannot be loaded, or they take different inputs."""
+    Raises TransloadError where one of the models cannot be loaded, or they take different inputs."""
     runtimes = request.validate_.runtimes
-    check_candidate(candidate, runtimes)
+    for text in candidates:
+        check_candidate(text, runtimes)
     kind_of(against.text)
-    context = new_run_context(request, f"validate-{Path(candidate).stem}", local, progress)
+    context = new_run_context(request, f"validate-{Path(candidates[0]).stem}", local, progress)
     with report_disk_full(context.folder), close_workers(context):
-        loaded = load_model(context, candidate_request(candidate, against.inputs))
-        check_operators(candidate, loaded, runtimes)
-        inputs = resolve_inputs(context, without_inputs_of(candidate, against))
-        check_same_inputs(candidate, loaded.model.signature, against.text, inputs.model.signature)
-        if isinstance(kind_of(candidate), Format) and request.validate_.allowed_loss is not None:
-            inputs = replace(inputs, metric=inputs.metric.for_unknown_precision())
-        target = _target_result(loaded)
+        loaded = [load_model(context, candidate_request(text, against.inputs)) for text in candidates]
+        for text, candidate in zip(candidates, loaded, strict=True):
+            check_operators(text, candidate, runtimes)
+        reference = reference_request(candidates[0], against, loaded[0].model.signature.inputs)
+        inputs = resolve_inputs(context, reference)
+        for text, candidate in zip(candidates, loaded, strict=True):
+            check_same_inputs(text, candidate.model.signature, against.text, inputs.model.signature)
+        labels = labels_of(candidates, loaded)
+        has_loss = request.validate_.allowed_loss is not None
+        targets = [_target_result(*named, has_loss=has_loss) for named in zip(candidates, labels, loaded, strict=True)]
         with Servers(context) as servers, progress.stage("validate"):
-            validated = validate_all(context, inputs, [target], servers)
-        row = artifact_row(target, validated.rows)
+            validated = validate_all(context, inputs, targets, servers)
+        artifacts = [artifact_row(target, validated.rows) for target in targets]
         rules = GateRules(device=context.device, runtimes=tuple(sorted(set(runtimes))))
-        rows = gate(rules, [row], validated.rows, (), failures=validated.failures, reasons=validated.reasons)
-        decided = verdict_of(rows, [row])
+        rows = gate(rules, artifacts, validated.rows, (), failures=validated.failures, reasons=validated.reasons)
+        decided = verdict_of(rows, artifacts)
         note = inputs.metric.note
         result = ValidateResult(validated.rows, rows, decided, context.folder, note, validated.evidence)
         write_document(context.folder / "validate.json", result.document)
     return result
 
 
-def _target_result(loaded: LoadedModel) -> TargetResult:
-    """Return the candidate in the form in which a conversion reports a target."""
+def _target_result(text: str, label: str, loaded: LoadedModel, *, has_loss: bool) -> TargetResult:
+    """Return the candidate in the form in which a conversion reports a target.
+    A file without a record may be of any precision: an allowed loss judges it as the lowest one."""
     if loaded.start is None:
         raise ValueError(f"{loaded.model.name} is a source")
-    return TargetResult(loaded.start, loaded.stored, Route(()), (), 0.0, ())
+    judged_as = Precision.INT8 if has_loss and isinstance(kind_of(text), Format) else None
+    return TargetResult(loaded.start, loaded.stored, Route(()), label=label, judged_as=judged_as)

@@ -14,21 +14,23 @@ from ...models.job_records import CodeOptions, RecipeFacts, SourceFacts, SourceO
 from ...models.loading.code_refs import ref_digest
 from ...models.loading.weight_files import weights_digest
 from ...models.probes.stress_values import free_integers
-from ...models.signature import TensorSpec, bounds_of
+from ...models.signature import bounds_of
 from ...models.sources import LIBRARIES, CodeRef, code_ref
 from ...models.store import Stored
 from ..context import Context, cores
 from ..request import RunRequest
 from ..workers.engine import Action
 from .loaded_model import LoadedModel, ModelDescription
+from .model_argument import ModelRequest
 
 _MODELS = "transload.models"
 
 
-def load_code(context: Context, text: str, inputs: tuple[TensorSpec, ...]) -> LoadedModel:
-    """Load the model that `text` names, with the settings and weights of the request; train a recipe without weights.
+def load_code(context: Context, request: ModelRequest) -> LoadedModel:
+    """Load the model that a request names, with the settings and weights of the run; train a recipe without weights.
     Raises BadRequest where code, settings, weights and inputs do not fit together, ToolMissing where a library is not
     installed, StepFailed where the code ends its process or does not return in time."""
+    text, inputs = request.text, request.inputs
     bounds_of(inputs)  # raises where an axis has two
     ref = code_ref(text, context.request.root, context.request.model.settings)
     _require_libraries(ref)
@@ -43,7 +45,7 @@ def load_code(context: Context, text: str, inputs: tuple[TensorSpec, ...]) -> Lo
                 raise BadRequest(f"{text} is a recipe, and takes no settings", fix="leave --set out")
             return load_recipe(context, _describe(context, ref, code, recipe))
     with _code_failures(context, text):
-        source = _source(context, ref, code, inputs)
+        source = _source(context, ref, code, request)
     facts = SourceFacts.from_json(source.facts)
     return LoadedModel(ModelDescription(_name(ref), facts.signature, ref, code), source, notes=facts.notes)
 
@@ -152,9 +154,11 @@ def _with_weights(context: Context, options: SourceOptions, code: str, *, requir
     return context.executor.perform(action)
 
 
-def _source(context: Context, ref: CodeRef, code: str, inputs: tuple[TensorSpec, ...]) -> Stored:
+def _source(context: Context, ref: CodeRef, code: str, request: ModelRequest) -> Stored:
+    inputs = request.inputs
+    options = SourceOptions.of(ref, inputs=inputs, copy_inputs=request.copy_inputs)
     try:
-        return _with_weights(context, SourceOptions.of(ref, inputs=inputs), code, requires=_libraries(ref))
+        return _with_weights(context, options, code, requires=_libraries(ref))
     except CallFailed as error:
         if not inputs:
             raise

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from ...models.dataset import TEST, read_dataset
 from ...models.errors import BadRequest
-from ...models.formats import Precision
 from ...models.job_records import CodeOptions
 from ...models.loading.code_refs import ref_digest
 from ...models.signature import Array, TensorSpec
@@ -39,11 +38,6 @@ class TaskChoice:
     allowed_loss: float | None = None  # None: the metric is reported, and does not judge
     code: str = ""  # the digest of a user's function
     note: str | None = None  # a sentence for the user
-    precision: Precision | None = None  # that a copy is judged as, in place of its own
-
-    def for_unknown_precision(self) -> TaskChoice:
-        """Let the allowed loss judge a file without a record, which may be of any precision: as the lowest one."""
-        return replace(self, precision=Precision.INT8)
 
 
 def choose_metric(context: Context, model: ModelDescription, data: Stored) -> TaskChoice:

@@ -54,6 +54,7 @@ class ModelRequest:
 
     text: str
     inputs: tuple[TensorSpec, ...] = ()
+    copy_inputs: tuple[TensorSpec, ...] = ()  # of a copy of it, for code that nothing else says the inputs of
     data: str | None = None  # what --data names
 
 
@@ -110,7 +111,8 @@ def candidate_request(text: str, inputs: Sequence[TensorSpec]) -> ModelRequest:
     return ModelRequest(text, tuple(inputs) if kind_of(text) is Format.TORCHSCRIPT else ())
 
 
-def without_inputs_of(candidate: str, against: ModelRequest) -> ModelRequest:
-    """Drop the inputs of the reference model's request where they were meant for the candidate."""
+def reference_request(candidate: str, against: ModelRequest, copy_inputs: tuple[TensorSpec, ...]) -> ModelRequest:
+    """Return the request for the reference model of a candidate that has the inputs `copy_inputs`.
+    Inputs that were meant for the candidate are dropped. Code that says nothing of its inputs has those of its copy."""
     for_candidate = kind_of(candidate) is Format.TORCHSCRIPT and kind_of(against.text) is ModelKind.ARTIFACT
-    return replace(against, inputs=()) if for_candidate else against
+    return replace(against, inputs=() if for_candidate else against.inputs, copy_inputs=copy_inputs)

@@ -19,7 +19,7 @@ from functools import partial
 
 from ...converters.conversion_records import ConversionFacts
 from ...models.errors import DiskFull, StepFailed, TransloadError
-from ...models.formats import Target
+from ...models.formats import Precision, Target
 from ...models.store import Stored
 from ..drift.drift_records import CheckEvidence, VerifyFacts
 from ..result.check_rows import CheckRows, read_check_rows
@@ -52,6 +52,13 @@ class TargetResult:
     batches: tuple[int, ...] = ()
     failures: tuple[FailedStep, ...] = ()  # each once, the cheapest route's first
     evidence: CheckRows = field(default_factory=CheckRows)  # of its check; without it, of the first wrong one
+    label: str | None = None  # tells it from another artifact of the same target
+    judged_as: Precision | None = None  # in place of the target's own precision
+
+    @property
+    def name(self) -> str:
+        """The artifact's name in rows."""
+        return self.label or str(self.target)
 
 
 @dataclass(frozen=True)

@@ -69,13 +69,13 @@ def artifact_row(result: TargetResult, drift: Sequence[DriftRow]) -> ArtifactRow
     target, stored = result.target, result.stored
     artifact = read_artifact(stored.folder) if stored and result.route else None
     return ArtifactRow(
-        name=str(target),
+        name=result.name,
         format=str(target.format),
         precision=str(target.precision),
         path=f"artifacts/{target.slug}/{PAYLOAD[target.format]}" if artifact else None,
         sha256=digest_of(artifact.path) if artifact else None,
         bytes=size_of(artifact.path) if artifact else None,
-        status=status_of([row for row in drift if row.artifact == str(target)]) if artifact else Status.FAILED,
+        status=status_of([row for row in drift if row.artifact == result.name]) if artifact else Status.FAILED,
         route=result.route.names if artifact and result.route else (),
         tried=result.tried,
         seconds=result.seconds,

@@ -52,8 +52,8 @@ def measure_all(context: Context, inputs: RunInputs, results: Sequence[TargetRes
     """Measure the latency of the source in PyTorch, eager, and of every artifact in every wanted runtime."""
     subjects: list[BenchSubject] = [(REFERENCE, inputs.source, RUNTIMES["torch"])]
     subjects += [
-        ((str(target), runtime.name), stored, runtime)
-        for target, stored, runtime in pairs(results, context.request.bench.runtimes)
+        ((checked.name, checked.runtime.name), checked.stored, checked.runtime)
+        for checked in pairs(results, context.request.bench.runtimes)
     ]
     return Bench(context, inputs.data, servers, inputs.model).measure(subjects)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
@@ -30,7 +31,23 @@ from .servers import EMBEDDED, Servers
 
 VALIDATE = "transload.pipeline.drift.jobs:validate"
 Pair = tuple[str, str]  # artifact, runtime
-CheckedArtifact = tuple[Target, Stored, Runtime]
+
+
+@dataclass(frozen=True)
+class CheckedArtifact:
+    """An artifact in a runtime that takes it."""
+
+    name: str  # in rows
+    target: Target
+    stored: Stored
+    runtime: Runtime
+    precision: Precision  # that it is judged as
+
+    @property
+    def step(self) -> str:
+        """The name of the step that checks it, which its log and repeat script have too."""
+        slug = re.sub(r"[^\w.-]+", "-", self.name)
+        return f"validate.{slug}.{self.runtime.name}"
 
 
 @dataclass(frozen=True)
@@ -46,7 +63,7 @@ class ValidationRows:
 def pairs(results: Sequence[TargetResult], runtimes: Sequence[str]) -> list[CheckedArtifact]:
     """Return every artifact with each of the runtimes that takes it."""
     return [
-        (result.target, result.stored, runtime)
+        CheckedArtifact(result.name, result.target, result.stored, runtime, result.judged_as or result.target.precision)
         for result in results
         if result.stored
         for runtime in runtimes_for(result.target.format, ConversionFacts.part_of(result.stored.facts).flex)
@@ -69,11 +86,10 @@ def validate_all(
             (checked, _begin(context, inputs, checked, servers))
             for checked in pairs(results, context.request.validate_.runtimes)
         ]
-        for (target, _, runtime), check in checks:
-            pair = str(target), runtime.name
-            checked_pairs[pair] = _wait(context, inputs.model, target, runtime.name, check)
+        for checked, check in checks:
+            checked_pairs[checked.name, checked.runtime.name] = _wait(context, inputs.model, checked, check)
     return ValidationRows(
-        tuple(row for checked in checked_pairs.values() for row in checked.drift),
+        tuple(row for pair in checked_pairs.values() for row in pair.drift),
         {pair: checked.silence for pair, checked in checked_pairs.items() if checked.silence},
         {pair: checked.reason for pair, checked in checked_pairs.items() if checked.reason},
         join_check_rows(checked.evidence for checked in checked_pairs.values()),
@@ -92,7 +108,7 @@ class _CheckedPair:
 
 def _begin(context: Context, inputs: RunInputs, checked: CheckedArtifact, servers: Servers) -> Future[Stored] | str:
     """Begin the check of a pair, or return the sentence that says why there is none."""
-    target, _, runtime = checked
+    runtime = checked.runtime
     if reason := lacking(runtime):
         return f"{runtime.name} {reason}"
     try:
@@ -101,18 +117,18 @@ def _begin(context: Context, inputs: RunInputs, checked: CheckedArtifact, server
         raise
     except TransloadError as error:
         return error.what
-    check.add_done_callback(lambda _: context.progress.step(f"{target} in {runtime.name}"))
+    check.add_done_callback(lambda _: context.progress.step(f"{checked.name} in {runtime.name}"))
     return check
 
 
 def _wait(
-    context: Context, model: ModelDescription, target: Target, runtime: str, check: Future[Stored] | str
+    context: Context, model: ModelDescription, checked: CheckedArtifact, check: Future[Stored] | str
 ) -> _CheckedPair:
     """Wait for a check and return its rows."""
-    silent = _no_answer(context, model, str(target), runtime)
+    silent = _no_answer(context, model, checked.name, checked.runtime.name)
     if isinstance(check, str):
         return _CheckedPair([silent], silence=check)
-    log = log_of(_check_name(target, runtime))
+    log = log_of(checked.step)
     try:
         stored = check.result()
     except DiskFull:
@@ -120,22 +136,18 @@ def _wait(
     except TransloadError as error:
         return _CheckedPair([replace(silent, log=log)], silence=error.what)
     facts = ValidateFacts.from_json(stored.facts)
-    rows = [_drift_row(row, artifact=str(target), log=log) for row in facts.rows]
-    evidence = read_check_rows(facts.evidence, str(target))
+    rows = [_drift_row(row, artifact=checked.name, log=log) for row in facts.rows]
+    evidence = read_check_rows(facts.evidence, checked.name)
     return _CheckedPair(rows, facts.reason or facts.note, facts.silence, evidence)
 
 
-def _check_name(target: Target, runtime: str) -> str:
-    return f"validate.{target.slug}.{runtime}"
-
-
 def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, servers: Servers) -> Action:
-    target, stored, runtime = checked
+    target, stored, runtime = checked.target, checked.stored, checked.runtime
     device = device_for(runtime, context.device)
     interpreter = interpreter_of(runtime)
     request = context.request.validate_
     action = Action(
-        name=_check_name(target, runtime.name),
+        name=checked.step,
         entry=VALIDATE,
         inputs={"artifact": stored, "data": inputs.data, "reference": inputs.reference},
         options=CheckOptions(
@@ -146,7 +158,7 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
             runtime=runtime.name,
             device=device,
             batches=batch_sizes(context, inputs.model),
-            precision=str(inputs.metric.precision or target.precision),
+            precision=str(checked.precision),
             tolerance_sqnr_db=request.sqnr_db if target.precision is Precision.FP32 else None,
             allowed_loss=inputs.metric.allowed_loss,
         ).to_json(),

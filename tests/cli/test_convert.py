@@ -228,6 +228,10 @@ rows = transload.convert("net.py:Net", ["onnx"], out="by-hand", inputs=[{INPUT[1
 assert [(row.name, row.status, row.path) for row in rows] == [("onnx", "verified", "onnx/model.onnx")], rows
 drift = transload.validate("by-hand/onnx", against="net.py:Net", inputs=[{INPUT[1]!r}], batches=[3]).drift
 assert [(row.batch, row.verdict) for row in drift] == [(64, "pass"), (3, "pass"), (65, "pass")], drift
+both = transload.validate("by-hand/onnx", "by-hand/onnx/model.onnx", against="net.py:Net", batches=[3])
+assert sorted({{row.artifact for row in both.drift}}) == ["by-hand/onnx", "by-hand/onnx/model.onnx"], both.drift
+assert len(both.drift) == 6
+assert {{row.verdict for row in both.drift}} == {{"pass"}}
 assert not {{"torch", "onnxruntime", "tensorflow"}} & set(sys.modules)
 """
     done = subprocess.run([sys.executable, "-P", "-c", script], cwd=here, capture_output=True, text=True, check=False)
