@@ -106,6 +106,10 @@ class GraphCutter(Cutter):
     def record(self, feeds: Mapping[str, Array]) -> None:
         """Run the full model once, and keep every tensor that an array can hold."""
 
+    def record_until_failure(self, feeds: Mapping[str, Array]) -> int | None:  # noqa: ARG002  (formats that can)
+        """Keep every tensor that can be computed, and return the first operator that fails; None if none is known."""
+        return None
+
     @abstractmethod
     def _spec(self, name: str, plain: str) -> TensorSpec: ...
 

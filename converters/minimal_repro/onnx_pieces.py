@@ -68,6 +68,40 @@ class OnnxCutter(GraphCutter):
         """Run the full model once, and keep every tensor."""
         self._values = {**feeds, **_all_values(self._model, self._producers, self._types, feeds)}
 
+    def record_until_failure(self, feeds: Mapping[str, Array]) -> int | None:
+        """Run node by node, and keep every tensor that can be computed. Return the first node that fails, if any."""
+        from onnx import numpy_helper
+
+        weights = {name: numpy_helper.to_array(tensor) for name, tensor in self._weights.items()}
+        values, failing = {**weights, **feeds}, None
+        for at, node in enumerate(self.nodes):
+            if not values.keys() >= set(self._reads[at]):
+                continue
+            try:
+                values |= self._run_node(node, {name: values[name] for name in self._reads[at]})
+            except Exception:  # noqa: BLE001  (ONNX Runtime raises its own, for every kind of mismatch)
+                failing = at if failing is None else failing
+        self._values = {name: value for name, value in values.items() if name not in weights}
+        return failing
+
+    def _run_node(self, node: onnx.NodeProto, read: Mapping[str, Array]) -> dict[str, Array]:
+        """Run a node alone."""
+        import onnxruntime
+        from onnx import helper
+
+        inputs = [_value_info(TensorSpec(name, str(array.dtype), array.shape)) for name, array in read.items()]
+        names = [name for name in node.output if name]
+        graph = helper.make_graph([node], "node", inputs, [helper.make_empty_tensor_value_info(name) for name in names])
+        model = helper.make_model(
+            graph, opset_imports=list(self._model.opset_import), functions=list(self._model.functions)
+        )
+        model.ir_version = self._model.ir_version
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.log_severity_level = 1, 4  # a failure is an answer here
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        values = zip(names, session.run(names, read), strict=True)
+        return {name: value for name, value in values if isinstance(value, np.ndarray)}
+
     def piece(self, chosen: Iterable[int]) -> OnnxPiece | None:
         """Return these nodes as a model; None if an input or output is no recorded tensor, or there are no inputs."""
         from onnx import numpy_helper

@@ -11,11 +11,12 @@ from ...models.formats import Format, Target
 from ...models.store import Stored
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..context import Context, LocalSettings
+from ..drift.drift_records import CheckOptions
 from ..drift.sessions import runtime_for
 from ..intake.loaded_model import LoadedModel, require_runtime
 from ..intake.model_argument import ModelRequest, candidate_request, kind_of, reference_request, start_of
-from ..intake.run_inputs import RunInputs, load_model, resolve_inputs
-from ..locate.locate_records import CaptureFacts, CaptureOptions, FollowFacts, FollowOptions, PlaceFacts
+from ..intake.run_inputs import RunInputs, batch_sizes, load_model, resolve_inputs
+from ..locate.locate_records import CaptureFacts, FollowFacts, FollowOptions, PlaceFacts
 from ..progress import Progress
 from ..request import RunRequest
 from ..result.schema import Verdict
@@ -72,14 +73,13 @@ def locate(
         check_same_inputs(candidate, loaded.model.signature, against.text, inputs.model.signature)
         least_db = _LEAST_DB[str(_start(loaded).precision)]
         with progress.stage("capture") as stage:
-            captured = _capture(context, loaded, {"data": inputs.data, "reference": inputs.reference})
+            captured = _capture(context, loaded, inputs)
             facts = CaptureFacts.from_json(captured.facts)
             stage.note = _describe_capture(facts)
         follow = None
-        if facts.departs and not facts.error and not facts.vanishes:
+        if facts.departs and facts.operators and not facts.vanishes:
             with progress.stage("follow") as stage:
-                output_db = min(least_db, facts.limit_db or least_db)
-                options = FollowOptions(least_db=least_db, output_db=output_db, seconds=seconds)
+                options = FollowOptions(least_db=least_db, limits_db=facts.limits_db, seconds=seconds)
                 follow = _follow(context, inputs, captured, options)
                 stage.note = f"{follow.matched} of {follow.values} values of the model are in the candidate"
         result = LocateResult(facts, follow, context.folder)
@@ -109,16 +109,17 @@ def _start(loaded: LoadedModel) -> Target:
     return loaded.start
 
 
-def _capture(context: Context, loaded: LoadedModel, inputs: dict[str, Stored]) -> Stored:
+def _capture(context: Context, loaded: LoadedModel, inputs: RunInputs) -> Stored:
     runtime = runtime_for(_start(loaded).format, loaded.flex)
     require_runtime(runtime)
     interpreter = interpreter_of(RUNTIMES[runtime])
     limits = context.limits()
-    options = CaptureOptions(runtime=runtime, threads=limits.threads)
+    options = CheckOptions(runtime=runtime, threads=limits.threads, batches=batch_sizes(context, inputs.model))
     return context.executor.perform(
         Action(
             name="capture", entry="transload.pipeline.locate.capture:capture",
-            inputs={"artifact": loaded.stored, **inputs}, options=options.to_json(),
+            inputs={"artifact": loaded.stored, "data": inputs.data, "reference": inputs.reference},
+            options=options.to_json(),
             requires=RUNTIMES[runtime].requires, python=interpreter.path, tools=interpreter.tools,
             framework=framework_of(RUNTIMES[runtime].requires), limits=limits,
         )

@@ -14,10 +14,10 @@ def describe_places(capture: CaptureFacts, follow: FollowFacts | None) -> list[s
     if not capture.departs:
         agreement = "exactly" if capture.agreement_db is None else f"to {capture.agreement_db:.0f} dB or better"
         return [f"nothing departs: the outputs of {capture.calls} calls agree {agreement}"]
-    if capture.error:
-        return [f"the candidate gives no answer at {capture.call}: {capture.error}"]
     agreement = "in shape or in what is finite" if capture.agreement_db is None else f"at {capture.agreement_db:.0f} dB"
     head = f"the outputs depart {agreement} ({capture.call})"
+    if capture.error:
+        head = f"the candidate gives no answer at {capture.call}: {capture.error}"
     if capture.vanishes:
         cure = f"; with {capture.cure} they agree" if capture.cure else ""
         return [head, f"the failure vanishes under observation: with every value kept, nothing departs{cure}"]
@@ -28,6 +28,8 @@ def describe_places(capture: CaptureFacts, follow: FollowFacts | None) -> list[s
     lines = [head]
     for number, place in enumerate(follow.places, 1):
         lines += ["", *_describe_place(place, number, len(follow.places))]
+    if capture.error:
+        return lines
     rest = "the rest follows from it" if len(follow.places) == 1 else "the rest follows from them"
     return [
         *lines,

@@ -15,11 +15,13 @@ from ...serving.tracing.operator_trace import OperatorCall
 from ...serving.tracing.piece_replay import Explanation, PieceReplay
 from ...serving.tracing.traced_model import TracedModel
 from .departure import Departure, PairTrial, finite_or_none
-from .followed_answer import FollowedAnswer, FollowedReference, ValuePair
+from .failed_shape import FailedShape
+from .followed_answer import Equality, FollowedAnswer, FollowedReference, ValuePair
 from .locate_records import Capture, FollowFacts, FollowOptions, PlaceFacts
 from .value_match import agreement_db
 
 _EXPLAIN_S = 20.0  # in which errors of one place are tried
+_EQUALITIES = (Equality(), Equality(margin_db=10.0), Equality(margin_db=0.0), Equality(margin_db=0.0, by_element=True))
 
 
 def follow(job: Job) -> Mapping[str, Any]:
@@ -45,10 +47,12 @@ class Follower:
 
         Each place's value is taken from the candidate, and what departs then is searched for the next one.
         """
+        if self._capture.graph.failing is not None:
+            return self._failure(self._capture.graph.failing)
         overrides: list[ValuePair] = []
         places: list[PlaceFacts] = []
-        answer = self._reference.answer(overrides)
-        while wrong := [name for name, db in answer.outputs_db.items() if db < self._options.output_db]:
+        answer = self._first_answer()
+        while wrong := self._wrong_outputs(answer):
             if len(places) == self._options.most or time.monotonic() > self._deadline:
                 break
             pair, place = self._find_place(answer, wrong, overrides)
@@ -66,6 +70,35 @@ class Follower:
             note="more places were not looked for" if wrong and len(places) == self._options.most else "",
         )
 
+    def _failure(self, failing: int) -> FollowFacts:
+        """Return the place at which a candidate stops, which has values up to there alone."""
+        answer = self._reference.answer([])
+        departure = Departure.before(answer, self._capture.graph, self._reference.values.arrays, failing)
+        shape = FailedShape.find(departure, self._capture.values)
+        if shape is not None:
+            operators, call = sorted({*departure.candidate, shape.operator}), shape.call
+            place = replace(self._place_of(call, operators), error_class="layout", explanation=shape.words)
+        else:
+            place = self._place_of(departure.first_lost_call(), departure.candidate)
+        return FollowFacts(
+            places=(place,), rest_follows=False, values=len(answer.arrays), matched=len(answer.names),
+            note="there are no outputs to compare",
+        )  # fmt: skip
+
+    def _first_answer(self) -> FollowedAnswer:
+        """Return the reference's answer with the candidate's equal values. Where these explain all, as small errors
+        within the rounding of their operators may, values must be the more alike to be equal."""
+        for equality in _EQUALITIES:
+            self._reference.equality = equality
+            answer = self._reference.answer([])
+            if self._wrong_outputs(answer):
+                break
+        return answer
+
+    def _wrong_outputs(self, answer: FollowedAnswer) -> list[str]:
+        least_db, limits_db = self._options.least_db, self._options.limits_db
+        return [name for name, db in answer.outputs_db.items() if db < min(least_db, limits_db.get(name, least_db))]
+
     def _find_place(
         self, answer: FollowedAnswer, wrong: Sequence[str], overrides: Sequence[ValuePair]
     ) -> tuple[ValuePair | None, PlaceFacts]:
@@ -73,7 +106,7 @@ class Follower:
         graph = self._capture.graph
         departure = Departure.of(answer, graph, self._reference.values.arrays, wrong)
         trial = PairTrial(self._reference, departure, overrides, self._deadline)
-        pair = trial.first_explaining(departure.pairs(self._reference))
+        pair = trial.earliest_explaining(departure.pairs(self._reference))
         pair = pair or departure.last_pair(wrong, graph, dict(self._capture.answers))
         if pair is None:
             return None, self._describe_start(departure)
@@ -85,7 +118,9 @@ class Follower:
         explanation = self._explain(departure, pair, piece) if self._options.explain else None
         likely = next((call for call in reversed(piece) if not call.is_view), piece[-1])
         call = explanation.call if explanation else likely
-        place = self._place_of(call, departure.candidate_piece(pair.name))
+        operators = departure.candidate_piece(pair.name, with_integers=explanation is None)
+        operators = departure.with_idle(operators, self._capture.values, moving=call.is_view)
+        place = self._place_of(call, operators)
         place = replace(place, own_db=finite_or_none(pair.own_db), piece=tuple(call.operator for call in piece))
         if explanation is None:
             return place
@@ -109,7 +144,8 @@ class Follower:
     def _describe_start(self, departure: Departure) -> PlaceFacts:
         """Describe the first operators of both that depart, where no pair of values explains the rest."""
         calls = [departure.answer.calls[at] for at in departure.reference] or [departure.answer.calls[-1]]
-        return self._place_of(next((call for call in calls if not call.is_view), calls[0]), departure.candidate[:1])
+        operators = departure.with_idle(departure.candidate[:1], self._capture.values, moving=True)
+        return self._place_of(next((call for call in calls if not call.is_view), calls[0]), operators)
 
     def _place_of(self, call: OperatorCall, operators: Sequence[int]) -> PlaceFacts:
         nodes = tuple(str(self._capture.graph.operators[at]) for at in operators)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,10 +18,19 @@ from ...serving.tracing.operator_trace import OperatorCall
 from ...serving.tracing.traced_model import ListenArrays, ReplaceArrays, TracedModel, rerun_wider
 from .locate_records import Capture
 from .regions import DataFlow
-from .value_match import EXACT_DB, CandidateValues, agreement_db, is_telling
+from .value_match import EXACT_DB, CandidateValues, agreement_db, is_telling, plain_key, worst_element_db
 
-_LOCAL_MARGIN_DB = 25.0  # below the float32 noise of an operator itself
+PlainKey: TypeAlias = tuple[int, bytes]
 _LEAST_DB = 30.0  # two values that agree less are never equal
+_LEAST_ELEMENT_DB = 60.0  # of each element, where small ones count as much as large ones
+
+
+@dataclass(frozen=True)
+class Equality:
+    """When two values are equal: as far above the float32 noise of their operator, and in each element or overall."""
+
+    margin_db: float = 25.0  # below the noise of the operator itself
+    by_element: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,10 +57,27 @@ class FollowedAnswer:
     outputs: Mapping[str, Array]
     outputs_db: Mapping[str, float]  # agreement of the candidate's
     number_of: Callable[[Any], int | None]  # a tensor's
+    plain: Mapping[int, PlainKey]  # the values that tell nothing, by number
+    candidate_plain: Mapping[str, PlainKey]  # the same of the candidate, by name
+    candidate_integers: frozenset[str]  # those of them that are no floats
 
     def is_known(self, number: int) -> bool:
-        """Return whether the candidate has a value, or it tells nothing."""
+        """Return whether the candidate has a value; one that tells nothing counts where any value is equal to it."""
+        if number in self.plain:
+            return self.plain[number] in self._candidate_keys
         return number in self.names or number not in self.arrays
+
+    def lacks(self, name: str) -> bool:
+        """Return whether a value of the candidate that tells nothing is equal to none of the reference."""
+        return name in self.candidate_plain and self.candidate_plain[name] not in self._keys
+
+    @cached_property
+    def _keys(self) -> frozenset[PlainKey]:
+        return frozenset(self.plain.values())
+
+    @cached_property
+    def _candidate_keys(self) -> frozenset[PlainKey]:
+        return frozenset(self.candidate_plain.values())
 
     @property
     def equal_names(self) -> frozenset[str]:
@@ -64,18 +91,27 @@ class FollowedReference:
     def __init__(self, model: TracedModel, capture: Capture, least_db: float) -> None:
         self._model, self._capture, self.least_db = model, capture, least_db
         self.values = CandidateValues({name: array for name, array in capture.values.items() if is_telling(array)})
+        rest = {name: array for name, array in capture.values.items() if name not in self.values.arrays}
+        self._plain = {name: plain_key(array) for name, array in rest.items() if array.dtype.kind in "fiub"}
+        self._integers = frozenset(name for name in self._plain if rest[name].dtype.kind != "f")
+        self.equality = Equality()
 
     def answer(self, overrides: Collection[ValuePair]) -> FollowedAnswer:
         """Let the reference answer, with the candidate's value in each of the overrides."""
         results: dict[int, Sequence[Array | None]] = {}
         arrays: dict[int, Array] = {}
         names: dict[int, Sequence[str]] = {}
+        plain: dict[int, PlainKey] = {}
         replaced = {(pair.call, pair.at): pair for pair in overrides}
 
         def listen(call: OperatorCall, produced: Sequence[Array | None]) -> None:
             for at, array in enumerate(produced):
                 pair = replaced.get((call.index, at))
-                if array is None or (pair is None and not is_telling(array)):
+                if array is None:
+                    continue
+                if pair is None and not is_telling(array):
+                    if array.dtype.kind in "fiub":
+                        plain[call.writes[at]] = plain_key(array)
                     continue
                 if pair is not None:
                     array[...] = pair.array
@@ -87,10 +123,12 @@ class FollowedReference:
 
         traced = self.run(listen)
         flow = DataFlow([call.reads for call in traced.calls], [call.writes for call in traced.calls])
-        agreements = {name: self.agreement(name, array) for name, array in traced.outputs.items()}
+        outputs = {name: array for name, array in traced.outputs.items() if name in self._capture.answers}
+        agreements = {name: self.agreement(name, array) for name, array in outputs.items()}
         return FollowedAnswer(
-            traced.calls, flow, results, arrays, names, traced.numbers, traced.outputs, agreements, traced.number_of
-        )
+            traced.calls, flow, results, arrays, names, traced.numbers, outputs, agreements, traced.number_of,
+            plain, self._plain, self._integers,
+        )  # fmt: skip
 
     def run(self, listen: ListenArrays, stored: ReplaceArrays = lambda _call: None) -> Any:
         """Let the reference answer the candidate's call."""
@@ -110,8 +148,10 @@ class FollowedReference:
         if matches[0].agreement_db < limit:
             wide = rerun_wider(call)
             noise_db = agreement_db(array, wide[at]) if at < len(wide) and wide[at].shape == array.shape else EXACT_DB
-            limit = max(_LEAST_DB, min(limit, noise_db - _LOCAL_MARGIN_DB))
+            limit = max(_LEAST_DB, min(limit, noise_db - self.equality.margin_db))
         equal = [match for match in matches if match.agreement_db >= limit]
+        if self.equality.by_element:
+            equal = [match for match in equal if worst_element_db(match.array, array) >= _LEAST_ELEMENT_DB]
         if equal and not call.is_view:
             array[...] = equal[0].array
         return [match.name for match in equal]

@@ -16,14 +16,6 @@ _GRAPH, _VALUES, _FEEDS, _ANSWERS = "graph.json", "values.npz", "feeds.npz", "an
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaptureOptions(JsonRecord):
-    """The runtime in which a candidate is asked."""
-
-    runtime: str | None = None
-    threads: int = 1
-
-
-@dataclass(frozen=True, kw_only=True)
 class CaptureFacts(Facts):
     """The call at which a candidate departs. `calls`: how many were compared."""
 
@@ -31,7 +23,7 @@ class CaptureFacts(Facts):
     agreement_db: float | None  # of the worst call: None where no number can be given (other shapes, NaN)
     departs: bool
     call: str = ""  # in words: "batch 1 with time=7"
-    limit_db: float | None = None  # that the outputs must reach there
+    limits_db: Mapping[str, float] = field(default_factory=dict)  # that each output must reach there
     error: str = ""  # that the runtime raised in place of an answer
     vanishes: bool = False  # the answers agree once every value of the graph is kept
     cure: str = ""  # an option of the runtime with which they agree
@@ -43,7 +35,7 @@ class FollowOptions(JsonRecord):
     """How closely a candidate must follow its reference, and for how long it is searched."""
 
     least_db: float = 100.0
-    output_db: float = 100.0  # that an output must reach, once the candidate's values are taken over
+    limits_db: Mapping[str, float] = field(default_factory=dict)  # of outputs that may agree less than that
     seconds: float = 120.0
     most: int = 3  # places that are looked for
     threads: int = 1
@@ -97,6 +89,7 @@ class CandidateGraph:
 
     operators: tuple[CandidateOperator, ...]
     outputs: Mapping[str, str]
+    failing: int | None = None  # the first operator that gives no result
 
 
 @dataclass(frozen=True)
@@ -122,7 +115,9 @@ class Capture:
         """Read what `write` wrote."""
         document: dict[str, Any] = json.loads((folder / _GRAPH).read_text())
         rows = ({**row, "reads": tuple(row["reads"]), "writes": tuple(row["writes"])} for row in document["operators"])
-        graph = CandidateGraph(tuple(CandidateOperator(**row) for row in rows), document["outputs"])
+        graph = CandidateGraph(
+            tuple(CandidateOperator(**row) for row in rows), document["outputs"], document["failing"]
+        )
         names = json.loads((folder / "names.json").read_text())
         arrays = read_arrays(folder / _VALUES)
         values = {name: arrays[str(at)] for at, name in enumerate(names)}

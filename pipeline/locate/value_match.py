@@ -20,6 +20,7 @@ _PREVIEW = 2048  # elements that tell whether an order of axes is worth a full c
 _PREVIEW_DB = 15.0
 _MOST_ORDERS = 4
 _SMALL_MATTER_DB = 40.0  # values that agree less are unequal as they are
+_TELLING_BITS = 22.0
 _ALLOWANCE_DB = 20.0  # the smaller half of normal values has 11 dB less signal than all of them
 
 
@@ -130,6 +131,15 @@ def agreement_db(candidate: Array, reference: Array) -> float:
     return min(overall_db, _small_values_db(x, y)) if _SMALL_MATTER_DB < overall_db < EXACT_DB else overall_db
 
 
+def worst_element_db(candidate: Array, reference: Array) -> float:
+    """Return the agreement of the element that agrees least, in dB: a logarithm magnifies the error of small ones."""
+    with np.errstate(all="ignore"):
+        x, y = candidate.astype(np.float64), reference.astype(np.float64)
+        sizes = np.abs(x - y) / np.maximum(np.abs(y), np.finfo(np.float32).tiny)
+    worst = float(np.nanmax(sizes, initial=0.0))
+    return EXACT_DB if worst == 0 else -20 * math.log10(worst)
+
+
 def _small_values_db(x: Array, y: Array) -> float:
     """Return the agreement of the smaller half of the values, with an allowance: beside a mask of -1e9 all of them
     could be wrong, and the whole would agree."""
@@ -147,8 +157,34 @@ def _ratio_db(signal: float, noise: float) -> float:
 
 
 def is_telling(array: Array) -> bool:
-    """Return whether equality of an array means anything: constants and a few integers are equal by chance."""
-    if array.size < 2 or (array.dtype.kind != "f" and array.size < 16):
+    """Return whether equality of an array means anything: plain constants and a few small integers are equal by chance.
+    Numbers with many digits are not, however few they are."""
+    flat = array.ravel()
+    if not flat.size:
         return False
-    first = array.ravel()[0]
-    return not bool(np.all(array == first))
+    if flat.size >= (2 if array.dtype.kind == "f" else 16) and not bool(np.all(flat == flat[0])):
+        return True
+    return _count_bits(flat[:16]) >= _TELLING_BITS
+
+
+def plain_key(array: Array) -> tuple[int, bytes]:
+    """Return what equal arrays that tell nothing have in common, whatever their dtype and shape."""
+    values = array.astype(np.float64).ravel() + 0.0  # -0.0 is 0.0
+    is_constant = bool(values.size) and bool(np.all(values == values[0]))
+    return values.size, (values[:1] if is_constant else values).tobytes()
+
+
+def _count_bits(values: Array) -> float:
+    """Return how many bits the different values take, without zeros behind the last digit of a float."""
+    unique = np.unique(values)
+    if values.dtype.kind in "iu":
+        return float(np.sum(np.log2(1 + np.abs(unique.astype(np.float64)))))
+    if values.dtype.kind != "f":
+        return 0.0
+    mantissas = np.frexp(unique[np.isfinite(unique)].astype(np.float32))[0] * np.float32(2**24)
+    digits = np.abs(mantissas).astype(np.int64)
+    return float(sum(int(number).bit_length() - _trailing_zeros(int(number)) for number in digits))
+
+
+def _trailing_zeros(number: int) -> int:
+    return (number & -number).bit_length() - 1 if number else 0

@@ -193,6 +193,37 @@ def test_an_epsilon_that_was_folded_into_a_convolution_is_named(
     assert 20 < place.own_db < 90
 
 
+def insert_before(model: onnx.ModelProto, reader: str, kind: str, *more: str, **attributes: Any) -> None:
+    """Send what an operator reads first through an operator of the copy's own."""
+    target = node(model, reader)
+    own = helper.make_node(kind, [target.input[0], *more], ["own"], "own", **attributes)
+    target.input[0] = "own"
+    model.graph.node.insert(next(at for at, other in enumerate(model.graph.node) if other == target), own)
+
+
+def test_a_result_that_the_copy_changes_afterwards_is_the_place(
+    source: Path, exported: onnx.ModelProto, tmp_path: Path
+) -> None:
+    broken = onnx.ModelProto()
+    broken.CopyFrom(exported)
+    broken.graph.initializer.append(numpy_helper.from_array(np.array(0.99, np.float32), "little"))
+    insert_before(broken, "LSTM", "Mul", "little")
+    (place,) = located(source, broken, tmp_path).places
+    assert place.line.startswith("net.py:22 ")  # the LSTM that reads it is on the next line
+    assert place.nodes == ("Mul (own)",)
+
+
+def test_an_operator_that_only_moves_values_is_named_where_the_order_is_wrong(
+    source: Path, exported: onnx.ModelProto, tmp_path: Path
+) -> None:
+    broken = onnx.ModelProto()
+    broken.CopyFrom(exported)
+    broken.graph.initializer.append(numpy_helper.from_array(np.array([8, 7, 6, 5, 4, 3, 2, 1, 0]), "turned"))
+    insert_before(broken, "LSTM", "Gather", "turned", axis=0)
+    (place,) = located(source, broken, tmp_path).places
+    assert "Gather (own)" in place.nodes
+
+
 def test_a_right_copy_has_no_place(source: Path, exported: onnx.ModelProto, tmp_path: Path) -> None:
     facts = located(source, exported, tmp_path)
     assert facts.places == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from transload.pipeline.locate.value_match import EXACT_DB, CandidateValues, agreement_db, is_telling
+from transload.pipeline.locate.value_match import EXACT_DB, CandidateValues, agreement_db, is_telling, plain_key
 
 RNG = np.random.default_rng(5)
 IMAGE = RNG.normal(size=(2, 3, 5, 7)).astype(np.float32)
@@ -49,7 +49,23 @@ def test_agreement_counts_no_number_where_other_elements_are_finite() -> None:
 
 @pytest.mark.parametrize(
     ("array", "telling"),
-    [(np.ones(9, np.float32), False), (np.arange(4), False), (np.arange(40), True), (IMAGE, True), (IMAGE[:0], False)],
+    [
+        (np.ones(9, np.float32), False),
+        (np.full(9, 0.1, np.float32), True),
+        (np.full(9, -10000.0, np.float32), False),
+        (np.arange(4), False),
+        (np.array([1_700_000_000]), True),
+        (np.arange(40), True),
+        (IMAGE, True),
+        (IMAGE[:0], False),
+    ],
 )
-def test_constants_and_few_integers_tell_nothing(array: np.ndarray, telling: bool) -> None:
+def test_plain_constants_and_few_small_integers_tell_nothing(array: np.ndarray, telling: bool) -> None:
     assert is_telling(array) is telling
+
+
+def test_equal_values_that_tell_nothing_have_one_key() -> None:
+    mask = np.array([True, True, False])
+    assert plain_key(mask) == plain_key(mask.astype(np.float32)[None]) == plain_key(mask.astype(np.int64))
+    assert plain_key(np.ones(5)) != plain_key(np.ones(6))
+    assert plain_key(np.array([1, 2])) != plain_key(np.array([2, 1]))

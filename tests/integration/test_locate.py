@@ -1,0 +1,134 @@
+"""Bare broken files of a small net, through the command: each call that `validate` asks can show the place."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import transload
+from transload.pipeline.commands.locate import LocateResult
+
+pytestmark = [pytest.mark.usefixtures("loaded_once")]
+
+NET = """
+    import torch
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(3)
+            self.table = nn.Embedding(50, 6)
+            self.mix = nn.Linear(12, 3)
+
+        def forward(self, ids, scale):
+            rows = self.table(ids)
+            rows = rows * scale[:, None, None]
+            flat = rows.flatten(1)
+            power = torch.log((flat * flat).sum(1) + 1e-6)
+            return torch.tanh(self.mix(flat)), power
+"""
+INPUTS = ("ids=int64[batch,2] in 0..49", "scale=float32[batch]")
+Weights = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Weights]:
+    """Return the folder of the net, and its weights as arrays."""
+    import torch
+
+    folder = tmp_path_factory.mktemp("net")
+    (folder / "net.py").write_text(textwrap.dedent(NET))
+    torch.manual_seed(3)
+    table, mix = torch.nn.Embedding(50, 6), torch.nn.Linear(12, 3)
+    arrays = {"table": table.weight, "w": mix.weight, "b": mix.bias}
+    return folder, {name: tensor.detach().numpy().copy() for name, tensor in arrays.items()}
+
+
+def graph(weights: Weights) -> onnx.ModelProto:
+    """Return the net as a file that names no layer and no line."""
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["1"], "look up"),
+        helper.make_node("Unsqueeze", ["scale", "axes"], ["2"]),
+        helper.make_node("Mul", ["1", "2"], ["3"], "scale"),
+        helper.make_node("Reshape", ["3", "flat"], ["4"], "flatten"),
+        helper.make_node("Gemm", ["4", "w", "b"], ["5"], "mix", transB=1),
+        helper.make_node("Tanh", ["5"], ["output_0"], "squash"),
+        helper.make_node("Mul", ["4", "4"], ["6"]),
+        helper.make_node("ReduceSum", ["6", "one"], ["7"], "sum", keepdims=0),
+        helper.make_node("Add", ["7", "small"], ["8"], "add"),
+        helper.make_node("Log", ["8"], ["output_1"], "log"),
+    ]
+    constants = {
+        **weights, "axes": np.array([1, 2]), "flat": np.array([-1, 12]), "one": np.array([1]),
+        "small": np.float32(1e-6),
+    }  # fmt: skip
+    inputs = [
+        helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, ["batch", 2]),
+        helper.make_tensor_value_info("scale", onnx.TensorProto.FLOAT, ["batch"]),
+    ]
+    outputs = [
+        helper.make_tensor_value_info("output_0", onnx.TensorProto.FLOAT, ["batch", 3]),
+        helper.make_tensor_value_info("output_1", onnx.TensorProto.FLOAT, ["batch"]),
+    ]
+    initializers = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
+    made = helper.make_graph(nodes, "net", inputs, outputs, initializers)
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+def change(model: onnx.ModelProto, name: str, edit: Callable[[Any], Any]) -> None:
+    tensor = next(tensor for tensor in model.graph.initializer if tensor.name == name)
+    tensor.CopyFrom(numpy_helper.from_array(np.asarray(edit(numpy_helper.to_array(tensor).copy())), name))
+
+
+def locate(model: onnx.ModelProto, folder: Path, tmp_path: Path) -> LocateResult:
+    onnx.save(model, tmp_path / "copy.onnx")
+    return transload.locate(
+        tmp_path / "copy.onnx", against=f"{folder / 'net.py'}:Net", inputs=INPUTS, runs=tmp_path / "runs",
+        store=tmp_path / "store", jobs=1,
+    )  # fmt: skip
+
+
+def lose_last_row(table: Any) -> Any:
+    table[49] = 0
+    return table
+
+
+def test_a_right_file_has_no_place(weights: tuple[Path, Weights], tmp_path: Path) -> None:
+    result = locate(graph(weights[1]), weights[0], tmp_path)
+    assert not result.capture.departs
+    assert result.places == ()
+
+
+def test_a_row_of_a_table_that_few_samples_read_is_located(weights: tuple[Path, Weights], tmp_path: Path) -> None:
+    model = graph(weights[1])
+    change(model, "table", lose_last_row)
+    (place,) = locate(model, weights[0], tmp_path).places
+    assert (place.operator, place.module, place.nodes) == ("embedding", "table", ("Gather (look up)",))
+    assert place.line == "net.py:13 (`rows = self.table(ids)`)"
+
+
+def test_an_error_of_small_elements_alone_is_located(weights: tuple[Path, Weights], tmp_path: Path) -> None:
+    model = graph(weights[1])
+    change(model, "small", np.zeros_like)
+    result = locate(model, weights[0], tmp_path)
+    (place,) = result.places
+    assert (place.operator, place.nodes) == ("add", ("Add (add)", "Log (log)"))  # it adds 0: right to 130 dB
+    assert place.line.startswith("net.py:16 ")
+
+
+def test_the_operator_before_a_call_without_an_answer_is_located(weights: tuple[Path, Weights], tmp_path: Path) -> None:
+    model = graph(weights[1])
+    change(model, "flat", lambda _: np.array([2, 12]))
+    result = locate(model, weights[0], tmp_path)
+    (place,) = result.places
+    assert result.capture.error
+    assert place.nodes == ("Reshape (flatten)",)
+    assert place.line.startswith("net.py:15 ")
