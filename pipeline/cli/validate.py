@@ -63,6 +63,7 @@ def command(
 
 def _lines(done: ValidateResult) -> list[str]:
     """Print a line per runtime and batch size, the rules that are not kept, the verdict last."""
+    from ..report.exercise_view import exercises
     from ..report.units import sentence, sqnr, task_metric
     from ..result.schema import Verdict
 
@@ -78,7 +79,8 @@ def _lines(done: ValidateResult) -> list[str]:
         for rule in done.gate
         if rule.verdict is not Verdict.PASS and not _is_told_by_drift(rule, done.gate)
     ]
-    notes = [*wrong, *([done.note] if done.note else [])]
+    questions = [exercise.sentence for exercise in exercises(done.evidence.exercised)]
+    notes = [*wrong, *([done.note] if done.note else []), *questions]
     return page(rows, notes, f"{done.decided[0].upper()}  logs in {done.folder}")
 
 

@@ -164,7 +164,12 @@ class Check:
     def repeat(self, session: Session, calls: ProbeCalls, when: str) -> CheckResult | None:
         """Ask the first call of a probe that passed once more; return the fail of a copy that answers otherwise now."""
         first = replace(
-            calls, rows=calls.rows[:1], answers=calls.answers[:1], unsettled=calls.unsettled[:1], metric=None
+            calls,
+            rows=calls.rows[:1],
+            answers=calls.answers[:1],
+            unsettled=calls.unsettled[:1],
+            metric=None,
+            errors=None,
         )
         result = self._ask(session, first)
         if result.verdict != FAIL:
@@ -202,6 +207,8 @@ class Check:
                 settled, ties = settle(candidate, reference, marks)
                 tally.add(settled, reference, len(rows))
                 tally.ties += ties
+                if calls.errors is not None:
+                    calls.errors.add(settled, reference, rows)
         except TransloadError as error:
             return self.refuse(calls, error.what)
         return self._judge(calls, tally)

@@ -59,6 +59,9 @@ class CheckEvidence(JsonRecord):
     """What a check asked and saw. The rows are those of result.check_rows, without `artifact`."""
 
     probes: tuple[Mapping[str, Any], ...] = ()  # in the order asked
+    exercised: tuple[Mapping[str, Any], ...] = ()
+    errors: tuple[Mapping[str, Any], ...] = ()  # of the test set, by output
+    worst_samples: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

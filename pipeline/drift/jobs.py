@@ -21,6 +21,8 @@ from ...serving.runtimes.provider_check import check_device
 from ...serving.runtimes.runtime_table import RUNTIMES
 from .check import Check
 from .drift_records import CheckEvidence, ValidateFacts, VerifyFacts
+from .error_profile import ErrorProfile
+from .exercised import ObservedSession, describe_exercise
 from .probe_result import CheckResult, ProbeCalls
 from .probe_rows import probe_rows
 from .rules import FAIL, INCONCLUSIVE, PASS
@@ -37,17 +39,22 @@ def validate(job: Job) -> Mapping[str, Any]:
     Raises what the runtime raises where the artifact cannot be opened.
     """
     check = Check(job)
-    probes = [check.whole_set(), *check.probes()]
-    results, device = _run(job, check, probes)
+    errors = ErrorProfile(batched=check.record.signature.batch is not None)
+    probes = [replace(check.whole_set(), errors=errors), *check.probes()]
+    results, observed = _run(job, check, probes)
     results += _run_reopened(job, check, probes[0]) if results[0].verdict != FAIL else []
     note = _first_reason(results, INCONCLUSIVE) or check.agreement.doubt_single_size(results)
     return ValidateFacts(
         rows=(results[0].row, *(result.row for result in _worst_by_batch(results[1:]))),
-        device=device,
+        device=observed.device,
         reason=_first_reason([result for result in results if result.answered], FAIL),
         silence=_first_reason([result for result in results if not result.answered], FAIL),
         note=note or _first_reason(results, PASS) or check.note,
-        evidence=_evidence(check, results, whole_set_first=True),
+        evidence=replace(
+            _evidence(check, results, observed, whole_set_first=True),
+            errors=tuple(errors.rows(check.runtime)),
+            worst_samples=tuple(errors.worst_rows(check.runtime, probes[0].data)),
+        ),
     ).to_json()
 
 
@@ -61,7 +68,7 @@ def verify(job: Job) -> Mapping[str, Any]:
     check = Check(job)
     probes = check.probes()
     try:
-        results, _ = _run(job, check, probes)
+        results, observed = _run(job, check, probes)
     except ToolMissing as error:
         if not read_artifact(job.inputs["artifact"]).flex:
             raise
@@ -82,24 +89,28 @@ def verify(job: Job) -> Mapping[str, Any]:
         batches=tuple(result.row["batch"] for result in _worst_by_batch(results) if result.verdict != FAIL),
         sizes=check.agreement.sizes(results),
         limit_db=next((result.judgement.tolerance["sqnr_db"] for result in results if result.verdict == FAIL), None),
-        evidence=_evidence(check, results, whole_set_first=False),
+        evidence=_evidence(check, results, observed, whole_set_first=False),
     ).to_json()
 
 
-def _evidence(check: Check, results: Sequence[CheckResult], *, whole_set_first: bool) -> CheckEvidence:
+def _evidence(
+    check: Check, results: Sequence[CheckResult], observed: ObservedSession, *, whole_set_first: bool
+) -> CheckEvidence:
     rows = probe_rows(results, check.record.signature.inputs, whole_set_first=whole_set_first)
-    return CheckEvidence(probes=tuple(rows))
+    exercised = describe_exercise(observed, check.record, results, check.runtime)
+    return CheckEvidence(probes=tuple(rows), exercised=(exercised,))
 
 
-def _run(job: Job, check: Check, probes: Sequence[ProbeCalls]) -> tuple[list[CheckResult], str]:
-    """Run all probes in one session over the artifact; return the results and the device."""
+def _run(job: Job, check: Check, probes: Sequence[ProbeCalls]) -> tuple[list[CheckResult], ObservedSession]:
+    """Run all probes in one session over the artifact; return the results, and what it was asked."""
     with closing(open_for(job, "artifact", check.runtime, check.options)) as session:
+        observed = ObservedSession(session, check.record.signature)
         wrong = check_device(session, check.options.device)
         if wrong:
-            return [check.refuse(calls, wrong) for calls in probes], session.device
-        results = check.run_all(session, probes)
-        repeated = check.repeat(session, probes[0], "asked once more") if results[0].verdict != FAIL else None
-        return [*results, *([repeated] if repeated else [])], session.device
+            return [check.refuse(calls, wrong) for calls in probes], observed
+        results = check.run_all(observed, probes)
+        repeated = check.repeat(observed, probes[0], "asked once more") if results[0].verdict != FAIL else None
+        return [*results, *([repeated] if repeated else [])], observed
 
 
 def _run_reopened(job: Job, check: Check, calls: ProbeCalls) -> list[CheckResult]:

@@ -12,6 +12,7 @@ from ...models.dataset import Dataset
 from ...models.probes.evidence import Series
 from ...models.probes.probe_set import Probe
 from ...models.signature import Array
+from .error_profile import ErrorProfile
 from .metrics.task_metric import TaskMetric
 from .rules import Judgement
 from .unsettled import Marks
@@ -29,6 +30,7 @@ class ProbeCalls:
     metric: TaskMetric | None = None  # the task's metric, where it is taken
     lowered_db: float | None = None  # a floor below the usual one
     unsettled: Sequence[Marks] = ()  # call by call: integers that rounding decides
+    errors: ErrorProfile | None = None  # collects the errors of the test set
 
     @property
     def samples(self) -> int:

@@ -18,7 +18,7 @@ from ...models.signature import Array
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..drift.metrics.metric_kinds import SHARE
 from ..result.gate import answered
-from ..result.schema import DriftRow, LatencyRow, MetricRow, RunResult, Verdict
+from ..result.schema import DriftRow, ErrorRow, LatencyRow, MetricRow, RunResult, Verdict
 from . import units, view
 
 Samples: TypeAlias = Mapping[tuple[str, str, int], Array]  # (artifact, runtime, batch) -> seconds, one-dimensional
@@ -44,7 +44,8 @@ class Plot:
 def plots(result: RunResult, samples: Samples) -> tuple[Plot, ...]:
     """Every plot that there is something to show in, in reading order."""
     formats = {line.name: line.format for line in view.lines(result)}
-    summaries = (_drift_plot(result, formats), _metric_plot(result, formats), _size_plot(result, formats))
+    spread = _error_plot(result, formats)
+    summaries = (_drift_plot(result, formats), spread, _metric_plot(result, formats), _size_plot(result, formats))
     return tuple(plot for plot in (*_latency_plots(result, samples, formats), *summaries) if plot is not None)
 
 
@@ -156,6 +157,47 @@ def _drift_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
     if any(row.sqnr_db is None for row in rows):
         note += " Marks at the right edge: identical to the last bit."
     return Plot("drift", "Drift: how loud the difference to the reference is", note, tuple(traces), layout)
+
+
+def _error_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
+    """Histograms of the differences, element by element, on a logarithmic axis."""
+    rows = [row for row in reversed(result.errors) if row.bins]
+    if not rows:
+        return None
+    several = len({row.output for row in rows}) > 1
+    names = [_safe(f"{units.where(row)}{f', {row.output}' if several else ''}") for row in rows]
+    traces = [_error_bars(at, row, formats.get(row.artifact, "")) for at, row in enumerate(rows)]
+    layout = _layout(len(rows), names, "|candidate \u2212 reference| of an element, logarithmic", log=True)
+    layout["xaxis"] |= {"exponentformat": "power", "dtick": 2}
+    sizes = {f"{units.plain(row.output)} {units.digits(row.rms)}" for row in rows}
+    note = "Histograms over all elements of the test set, by powers of two; elements that are equal are not drawn."
+    if len(sizes) == 1:
+        note += f" For comparison, the typical size (rms) of the reference's {sizes.pop()}."
+    return Plot("errors", "How large the differences are, element by element", note, tuple(traces), layout)
+
+
+def _error_bars(at: int, row: ErrorRow, form: str) -> Trace:
+    """Draw the counts of one output as an outline of bars on its line."""
+    most = max(count for _, count in row.bins)
+    x: list[float] = []
+    y: list[float] = []
+    for exponent, count in row.bins:
+        height = at - _HALF + 2 * _HALF * count / most
+        x += [2.0 ** (exponent - 1), 2.0 ** (exponent - 1), 2.0**exponent, 2.0**exponent]
+        y += [at - _HALF, height, height, at - _HALF]
+    least, largest = row.bins[0][0] - 1, row.bins[-1][0]
+    hover = "<br>".join(
+        (
+            f"<b>{_safe(units.where(row))}</b>, {_safe(row.output)}",
+            f"{row.elements:,} elements, {row.equal:,} of them equal, {row.non_finite:,} NaN or infinite on one side",
+            f"differences from {2.0**least:.2g} to {2.0**largest:.2g}; rms of the reference {row.rms:.3g}",
+        )
+    )
+    return {
+        "type": "scatter", "mode": "lines", "fill": "toself", "line": {"width": 1}, "showlegend": False,
+        "x": _rounded(x), "y": _rounded(y), "text": hover, "hoverinfo": "text", "hoveron": "fills",
+        "meta": {"format": form},
+    }  # fmt: skip
 
 
 def _metric_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:

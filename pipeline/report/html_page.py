@@ -22,7 +22,7 @@ from ...models.errors import Exit
 from ...models.whole_files import write_whole
 from ..result.gate import WORST_FIRST, answered, is_reference
 from ..result.schema import RunResult
-from . import figures, probe_view, units, view
+from . import exercise_view, figures, probe_view, units, view
 
 _HERE = files(__package__)
 
@@ -64,6 +64,7 @@ def render_html(
         gate=sorted(result.gate, key=lambda row: WORST_FIRST.index(row.verdict)),
         doubts=view.doubts(result),
         probe_tables=probe_view.probe_tables(result),
+        exercises=exercise_view.exercises(result.exercised),
         plots=plots,
         plot_data=Markup(_inert_json(data)),  # noqa: S704  (nothing in it can end the element)
         scripts=[Markup(text) for text in scripts],  # noqa: S704  (our own, and plotly's)

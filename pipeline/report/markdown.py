@@ -8,7 +8,7 @@ from pathlib import Path
 from ...models.whole_files import write_whole
 from ..result.gate import answered, is_reference
 from ..result.schema import DriftRow, LatencyRow, RunResult
-from . import probe_view, units, view
+from . import exercise_view, probe_view, units, view
 
 
 def write_markdown(result: RunResult, path: Path, *, logs: view.Links | None = None) -> None:
@@ -25,6 +25,7 @@ def render_markdown(result: RunResult, *, logs: view.Links | None = None) -> str
         _note(result),
         f"<sub>{escaped(needs)}</sub>" if (needs := view.flex(result)) else "",
         f"<sub>{escaped(probes)}</sub>" if (probes := probe_view.describe(result)) else "",
+        *(f"<sub>{escaped(exercise.sentence)}</sub>" for exercise in exercise_view.exercises(result.exercised)),
         _findings(result, logs or {}),
         _doubts(result),
         f"<sub>run {escaped(result.id)}, {units.instant(result.started_at)}, {units.stretch(result.seconds)}, "

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..result.gate import worst_verdict
-from ..result.schema import ProbeResultRow, RunResult, Verdict
+from ..result.schema import ProbeResultRow, RunResult, Verdict, WorstSampleRow
 from . import units
 
 
@@ -18,6 +18,7 @@ class ProbeTable:
     runtime: str
     format: str
     rows: tuple[ProbeResultRow, ...]
+    worst: tuple[WorstSampleRow, ...]
 
     @property
     def verdict(self) -> Verdict:
@@ -38,7 +39,15 @@ def probe_tables(result: RunResult) -> tuple[ProbeTable, ...]:
     groups: dict[tuple[str, str], list[ProbeResultRow]] = {}
     for row in result.probes:
         groups.setdefault((row.artifact, row.runtime), []).append(row)
-    tables = [ProbeTable(*pair, formats.get(pair[0], "other"), tuple(rows)) for pair, rows in groups.items()]
+    tables = [
+        ProbeTable(
+            *pair,
+            formats.get(pair[0], "other"),
+            tuple(rows),
+            tuple(row for row in result.worst_samples if (row.artifact, row.runtime) == pair),
+        )
+        for pair, rows in groups.items()
+    ]
     return tuple(sorted(tables, key=lambda table: table.verdict is Verdict.PASS))
 
 
@@ -63,6 +72,11 @@ def limit(row: ProbeResultRow) -> str:
         return units.NONE
     loss = row.tolerance.metric_loss
     return units.decibel(row.tolerance.sqnr_db) if loss is None else f"metric loss {units.digits(loss)}"
+
+
+def number(value: float | None) -> str:
+    """Format an element or its error; "NaN or inf" where it is no number."""
+    return "NaN or inf" if value is None else units.signed(f"{value:.9g}")
 
 
 def why_limit(row: ProbeResultRow) -> str:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ..result.gate import answered, is_reference
 from ..result.schema import DriftRow, LatencyRow, RunResult
-from . import probe_view, units, view
+from . import exercise_view, probe_view, units, view
 
 WIDE = 116  # columns from which each fact has a column of its own
 _STYLES = {
@@ -33,6 +33,8 @@ def print_result(
         console.print(Text(note, style="dim"))
     if probes := probe_view.describe(result):
         console.print(Text(probes, style="dim"))
+    for exercise in exercise_view.exercises(result.exercised):
+        console.print(Text(exercise.sentence, style="dim"))
     for finding in view.findings(result, logs or {}):
         _print_finding(finding, console)
     _print_doubts(result, console)

@@ -8,7 +8,7 @@ import unicodedata
 from ..drift.metrics.metric_kinds import SHARE
 from ..drift.metrics.metric_text import format_change, format_interval, format_loss, format_value
 from ..result.gate import answered
-from ..result.schema import ArtifactRow, DriftRow, GateRow, LatencyRow, MetricRow, Verdict
+from ..result.schema import ArtifactRow, DriftRow, ErrorRow, ExercisedRow, GateRow, LatencyRow, MetricRow, Verdict
 
 NONE = "\u2013"
 _MINUS = "\u2212"
@@ -139,7 +139,7 @@ def quantity(rule: str, value: float | str | None, unit: str | None = None) -> s
 _FORMATS = {"p99_s": duration, "size_bytes": size, "sqnr_db": decibel, "latency_ratio": ratio, "size_ratio": ratio}
 
 
-def where(row: GateRow | LatencyRow | DriftRow) -> str:
+def where(row: GateRow | LatencyRow | DriftRow | ExercisedRow | ErrorRow) -> str:
     """Name the subject of a row: "onnx in onnxruntime", or "onnx"."""
     return plain(f"{row.artifact} in {row.runtime}" if row.runtime else row.artifact)
 

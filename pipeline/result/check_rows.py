@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ..drift.drift_records import CheckEvidence
-from .schema import ProbeResultRow
+from .schema import ErrorRow, ExercisedRow, ProbeResultRow, WorstSampleRow
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,9 @@ class CheckRows:
     """Rows of one check, or of several."""
 
     probes: tuple[ProbeResultRow, ...] = ()
+    exercised: tuple[ExercisedRow, ...] = ()
+    errors: tuple[ErrorRow, ...] = ()
+    worst_samples: tuple[WorstSampleRow, ...] = ()
 
 
 def read_check_rows(evidence: CheckEvidence, artifact: str) -> CheckRows:

@@ -1,7 +1,7 @@
 """The result of a run: run.json, schema 1. Seconds and bytes; a person's units exist only in rendering.
 
 Schema history.  1: first version. `flex` of an artifact and `log` of a row came later; absent, they are empty and null.
-`probes` came later, too.
+`probes`, `exercised`, `errors` and `worst_samples` came later, too.
 
 A number is null where there is none to give: a runtime that did not answer (the sentence is then in the gate's
 row, and in `doubts` for latency), or a signal-to-noise ratio of answers that are the same to the last bit.
@@ -175,6 +175,74 @@ class ProbeResultRow:
 
 
 @dataclass(frozen=True)
+class AxisRow:
+    """The sizes of a dynamic axis that a copy was asked. Ranges are [low, high]; high is null where no end is known."""
+
+    axis: Name
+    declared: tuple[Count, Count | None]
+    sizes: tuple[Count, ...]
+    refused: tuple[Count, ...]  # at which the model itself gives no answer
+    not_asked: tuple[tuple[Count, Count | None], ...]  # below the least and above the largest of the other two
+
+
+@dataclass(frozen=True)
+class InputValuesRow:
+    """The numbers that an input held; null where there was none (an empty input)."""
+
+    input: Name
+    dtype: Name
+    least: int | FiniteFloat | None
+    most: int | FiniteFloat | None
+    least_magnitude: NotNegative | None  # of floats, without zeros
+    non_finite: bool  # NaN or an infinity was asked, too
+    declared: tuple[int | FiniteFloat, int | FiniteFloat] | None
+    not_asked: tuple[tuple[int | FiniteFloat, int | FiniteFloat], ...]  # the ends of `declared` beyond least and most
+
+
+@dataclass(frozen=True)
+class ExercisedRow:
+    """What an artifact was asked in a runtime, and what of the declared range was not."""
+
+    artifact: Name
+    runtime: Name
+    samples: Count  # different ones
+    calls: Count
+    axes: tuple[AxisRow, ...]
+    inputs: tuple[InputValuesRow, ...]
+    stress: tuple[Name, ...]  # inputs with what they were filled with, as in "image nan"
+    stress_not_asked: tuple[Name, ...]  # that the model answers, and that a reduced precision is not asked
+
+
+@dataclass(frozen=True)
+class ErrorRow:
+    """How |candidate - reference| is spread over the elements of an output, on the whole test set."""
+
+    artifact: Name
+    runtime: Name
+    output: Name
+    elements: Count
+    equal: Count
+    non_finite: Count  # NaN or infinite on one side only
+    rms: NotNegative  # root mean square of the reference's output
+    bins: tuple[tuple[int, Count], ...]  # [exponent, elements]: errors from 2^(exponent - 1) to below 2^exponent
+
+
+@dataclass(frozen=True)
+class WorstSampleRow:
+    """A sample of the test set with one of the largest errors, the worst first."""
+
+    artifact: Name
+    runtime: Name
+    sample: Count  # counted from 0
+    output: Name
+    error: NotNegative | None  # its largest |candidate - reference|; null: NaN or infinite on one side only
+    candidate: FiniteFloat | None  # the element with that error
+    reference: FiniteFloat | None
+    label: str | None
+    picture: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/=]+$")] | None  # PNG in base64, of an input that is an image
+
+
+@dataclass(frozen=True)
 class LatencyRow:
     """One artifact in one runtime at one batch size. Raw samples lie in the run's latency.npz."""
 
@@ -244,6 +312,9 @@ class RunResult:
     latency: tuple[LatencyRow, ...]
     gate: tuple[GateRow, ...]
     probes: tuple[ProbeResultRow, ...] = ()
+    exercised: tuple[ExercisedRow, ...] = ()
+    errors: tuple[ErrorRow, ...] = ()
+    worst_samples: tuple[WorstSampleRow, ...] = ()
 
 
 @cache

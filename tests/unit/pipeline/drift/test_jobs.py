@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from transload.models.artifact import write_artifact
-from transload.models.dataset import Dataset, write_dataset
+from transload.models.dataset import Dataset, read_dataset, write_dataset
 from transload.models.errors import BadRequest, SessionLost, ToolMissing
 from transload.models.formats import Format, Precision, Target
 from transload.models.job import Job
@@ -159,6 +159,35 @@ def test_every_probe_is_told_with_its_question_and_its_limit(
     assert failed[0]["derivation"] == "the model itself agrees to 130 dB where its inputs differ in their last bits"
     assert "agrees to 40.0 dB, below 95 dB" in failed[0]["reason"]
     assert jobs.verify(asked)["evidence"]["probes"] == rows[1:]
+
+
+def test_what_was_asked_is_told_and_what_of_the_declaration_was_not(job: Callable[..., Job], data: Path) -> None:
+    (row,) = jobs.validate(job())["evidence"]["exercised"]
+    x = read_dataset(data / "test.npz").inputs["x"]
+    assert (row["runtime"], row["samples"], row["calls"]) == ("onnxruntime", SAMPLES, 4 + 10 + 5 + 4 + 1 + 1)
+    assert row["axes"] == [
+        {"axis": "batch", "declared": [1, None], "sizes": [1, 2, 5, 16, 65], "refused": [], "not_asked": [[66, None]]}
+    ]
+    assert row["inputs"] == [
+        {
+            "input": "x", "dtype": "float32", "least": x.min(), "most": x.max(), "least_magnitude": np.abs(x).min(),
+            "non_finite": False, "declared": None, "not_asked": [],
+        }
+    ]  # fmt: skip
+    (quick,) = jobs.verify(job())["evidence"]["exercised"]
+    assert quick["axes"][0]["sizes"] == [1, 2, 5, 65]
+
+
+def test_the_errors_of_the_test_set_are_told_and_not_those_of_probes(
+    job: Callable[..., Job], runtimes: Callable[..., None]
+) -> None:
+    asked = job()
+    runtimes(lambda x: {"y": right(x)["y"] * np.float32(1 + 1e-6)})
+    evidence = jobs.validate(asked)["evidence"]
+    assert [row["elements"] for row in evidence["errors"]] == [SAMPLES * 4]
+    assert len(evidence["worst_samples"]) == 6
+    assert all(row["label"] in "0123" for row in evidence["worst_samples"])
+    assert {"errors", "worst_samples"}.isdisjoint(jobs.verify(asked)["evidence"])
 
 
 def test_rows_are_rows_of_the_result(job: Callable[..., Job]) -> None:

@@ -17,8 +17,12 @@ from transload.pipeline.report.view import Links
 from transload.pipeline.result.gate import GateRules, gate, verdict_of
 from transload.pipeline.result.schema import (
     ArtifactRow,
+    AxisRow,
     DriftRow,
     Environment,
+    ErrorRow,
+    ExercisedRow,
+    InputValuesRow,
     LatencyRow,
     MetricRow,
     ProbeResultRow,
@@ -30,6 +34,7 @@ from transload.pipeline.result.schema import (
     Tolerance,
     TriedRow,
     Verdict,
+    WorstSampleRow,
     to_json,
 )
 
@@ -37,6 +42,7 @@ RULES = GateRules(latency_ratio=6.0, size_bytes=1_000_000)
 FP32, REDUCED = Tolerance(60.0, None), Tolerance(None, 0.01)
 LOGS = {"tflite:int8": "logs/validate-tflite-int8.log", "saved-model in tfserving-rest": "logs/bench-rest.log"}
 REPEAT = {"torch.export": "repeat/03-pt2.sh", "lowering": "repeat/07-saved-model.sh"}
+CHECK_PARTS = ("probes", "exercised", "errors", "worst_samples")
 SENTENCE = "the server closed the connection after 3 of 20 rounds"
 
 _SIGNATURE = SignatureRow(
@@ -198,6 +204,36 @@ _PROBES = (
     probe("tflite:int8", "tflite", 11.9, "whole test set", batch=360, reason="output logits agrees to 11.9 dB"),
 )
 
+_SAMPLED = InputValuesRow("image", "float32", 0.0, 1.0, 0.0625, False, None, ())
+_BATCH = AxisRow("batch", (1, None), (1, 2, 5, 360), (), ((361, None),))
+
+
+def exercised(name: str, runtime: str, *, stress: bool = True) -> ExercisedRow:
+    """What a copy was asked; a reduced precision without stress."""
+    kinds = ("image large", "image nan")
+    asked = replace(_SAMPLED, most=1000.0, non_finite=True) if stress else _SAMPLED
+    return ExercisedRow(
+        name, runtime, 360, 31, (_BATCH,), (asked,), kinds if stress else (), () if stress else kinds
+    )  # fmt: skip
+
+
+_EXERCISED = (
+    exercised("pt2", "torch"),
+    exercised("onnx", "onnxruntime"),
+    exercised("tflite:int8", "tflite", stress=False),
+)
+_ERRORS = (
+    ErrorRow("pt2", "torch", "logits", 3600, 3600, 0, 5.46, ()),
+    ErrorRow("onnx", "onnxruntime", "logits", 3600, 600, 0, 5.46, ((-20, 2000), (-19, 1000))),
+    ErrorRow("tflite:int8", "tflite", "logits", 3600, 0, 1, 5.46, ((-4, 599), (-2, 3000))),
+)
+PICTURE = "iVBORw0KGgo="
+_WORST = (
+    WorstSampleRow("onnx", "onnxruntime", 17, "logits", 3.8e-6, 12.1, 12.1, None, None),
+    WorstSampleRow("tflite:int8", "tflite", 226, "logits", None, None, 5.25, "7", PICTURE),
+    WorstSampleRow("tflite:int8", "tflite", 197, "logits", 0.125, -5.0, -5.125, "9", PICTURE),
+)
+
 _GUESS = "a p99 from 200 samples is a guess: use --rounds 100"
 _TIMES = {  # p50 at batch 1 and 8, ratio at both
     ("source", "torch"): (214e-6, 361e-6, 1.0, 1.0),
@@ -237,7 +273,7 @@ def result(rules: GateRules = RULES) -> RunResult:
     )  # fmt: skip
     return RunResult(
         1, "20261121-040901-digits-cnn", "0.1.0", verdict, int(code), "2026-11-21T04:09:01Z", 118.4, environment,
-        _ARTIFACTS, _DRIFT, timed, rows, _PROBES,
+        _ARTIFACTS, _DRIFT, timed, rows, _PROBES, _EXERCISED, _ERRORS, _WORST,
     )  # fmt: skip
 
 
@@ -251,8 +287,11 @@ def without(run: RunResult, *names: str, runtime: str = "") -> RunResult:
     kept = tuple(row for row in run.artifacts if row.name not in names)
     compared = tuple(row for row in run.drift if row.artifact not in names and row.runtime != runtime)
     timed = tuple(row for row in run.latency if row.artifact not in names and row.runtime != runtime)
-    asked = tuple(row for row in run.probes if row.artifact not in names and row.runtime != runtime)
-    return judged(replace(run, artifacts=kept, drift=compared, latency=timed, probes=asked))
+    rest: dict[str, Any] = {
+        part: tuple(row for row in getattr(run, part) if row.artifact not in names and row.runtime != runtime)
+        for part in CHECK_PARTS
+    }
+    return judged(replace(run, artifacts=kept, drift=compared, latency=timed, **rest))
 
 
 def judged(run: RunResult, rules: GateRules = RULES) -> RunResult:
@@ -268,17 +307,20 @@ def renamed(run: RunResult, old: str, new: str) -> RunResult:
     def other(name: str) -> str:
         return new if name == old else name
 
+    rest: dict[str, Any] = {
+        part: tuple(replace(row, artifact=other(row.artifact)) for row in getattr(run, part)) for part in CHECK_PARTS
+    }
     return replace(
         run,
         artifacts=tuple(replace(row, name=other(row.name)) for row in run.artifacts),
         drift=tuple(replace(row, artifact=other(row.artifact)) for row in run.drift),
         latency=tuple(replace(row, artifact=other(row.artifact)) for row in run.latency),
-        probes=tuple(replace(row, artifact=other(row.artifact)) for row in run.probes),
+        **rest,
         gate=tuple(replace(row, artifact=other(row.artifact)) for row in run.gate),
     )
 
 
-_CLOSED = {"status", "verdict", "server", "sha256", "started_at"}  # what the schema does not leave free
+_CLOSED = {"picture", "status", "verdict", "server", "sha256", "started_at"}  # what the schema does not leave free
 
 
 def hostile(run: RunResult, bad: str) -> RunResult:
@@ -296,7 +338,8 @@ def hostile(run: RunResult, bad: str) -> RunResult:
 
 def empty() -> RunResult:
     """A run that made nothing."""
-    return judged(replace(result(), artifacts=(), drift=(), latency=(), probes=()))
+    rest: dict[str, Any] = dict.fromkeys(CHECK_PARTS, ())
+    return judged(replace(result(), artifacts=(), drift=(), latency=(), **rest))
 
 
 def samples(run: RunResult, count: int = 2000, seed: int = 7) -> dict[tuple[str, str, int], Array]:

@@ -35,7 +35,7 @@ def test_plotly_knows_every_property() -> None:
 
 
 def test_there_is_a_plot_of_each_kind() -> None:
-    assert list(drawn(samples.result())) == ["latency-0", "latency-1", "drift", "metric", "size"]
+    assert list(drawn(samples.result())) == ["latency-0", "latency-1", "drift", "errors", "metric", "size"]
 
 
 def test_a_latency_plot_shows_the_quantiles_of_all_samples_in_milliseconds() -> None:
@@ -65,7 +65,7 @@ def test_rows_of_another_device_have_a_plot_of_their_own() -> None:
 
 def test_rows_without_samples_are_left_out_of_the_plots() -> None:
     run = samples.result()
-    assert [plot.key for plot in plots(run, {})] == ["drift", "metric", "size"]
+    assert [plot.key for plot in plots(run, {})] == ["drift", "errors", "metric", "size"]
     few = {("onnx", "onnxruntime", 1): np.array([1e-3, np.nan, np.inf, -1.0, 2e-3])}
     plot = plots(run, few)[0]
     assert plot.layout["yaxis"]["ticktext"] == ["onnx \u00b7 onnxruntime"]
@@ -119,3 +119,15 @@ def test_names_beside_the_marks_do_not_cover_each_other() -> None:
 
 def test_an_empty_run_has_no_plots() -> None:
     assert plots(samples.empty(), {}) == ()
+
+
+def test_differences_are_drawn_as_bars_between_powers_of_two() -> None:
+    plot = drawn(samples.result())["errors"]
+    wrong, right = plot.data  # the first is the lowest; pt2 has no difference to draw
+    assert plot.layout["yaxis"]["ticktext"] == ["tflite:int8 in tflite", "onnx in onnxruntime"]
+    assert wrong["x"] == pytest.approx([2**-5, 2**-5, 2**-4, 2**-4, 2**-3, 2**-3, 2**-2, 2**-2])
+    heights = [high - wrong["y"][0] for high in wrong["y"][1::4]]
+    assert heights == pytest.approx([heights[1] * 599 / 3000, heights[1]])
+    assert "3,600 elements, 600 of them equal" in right["text"]
+    assert "differences from 4.8e-07 to 1.9e-06" in right["text"]
+    assert plot.note.endswith("the typical size (rms) of the reference's logits 5.46.")

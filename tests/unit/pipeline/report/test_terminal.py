@@ -105,9 +105,18 @@ def test_latencies_that_may_not_be_compared_stand_outside_the_table() -> None:
 def test_a_run_without_latency_says_so() -> None:
     text = render(replace(samples.passing(), latency=()), 80)
     assert "no latency was measured" in text
-    assert "batch 1" not in text
+    assert "p50, batch 1" not in text
 
 
 def test_the_probe_that_is_nearest_to_its_limit_is_named() -> None:
     told = "3 of 4 probes pass; nearest to its limit: 11.9 dB, limit 101 dB (tflite:int8 in tflite, whole test set, "
     assert told in samples.render(samples.result(), 200)
+
+
+def test_what_was_asked_and_what_was_not_is_said_once_for_all_copies_alike() -> None:
+    text = samples.render(samples.result(), 400)
+    assert text.count("asked of ") == 2
+    assert (
+        "asked of pt2 in torch and 1 more: 360 samples in 31 calls; batch 1, 2, 5, 360; image from 0 to 1000, " in text
+    )
+    assert "stress: none; not asked: batch 361 and larger; stress (image large, nan)" in text

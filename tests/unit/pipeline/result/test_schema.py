@@ -20,7 +20,7 @@ from ..report import samples
 PUBLISHED = Path(__file__).parents[4] / "docs" / "run.schema.json"
 FIELDS = {
     "": "schema id transload_version verdict exit_code started_at seconds environment artifacts drift latency gate "
-    "probes",
+    "probes exercised errors worst_samples",
     "artifacts": "name format precision path sha256 bytes status route tried seconds signature batches_verified flex",
     "drift": "artifact runtime batch samples max_abs rms cosine sqnr_db non_finite tolerance verdict metric log "
     "mismatch derivation lost",
@@ -28,6 +28,9 @@ FIELDS = {
     "ratio_to_reference ratio_ci95 peak_rss_bytes doubts log",
     "probes": "artifact runtime batch sizes values samples max_abs sqnr_db non_finite tolerance derivation "
     "verdict reason",
+    "exercised": "artifact runtime samples calls axes inputs stress stress_not_asked",
+    "errors": "artifact runtime output elements equal non_finite rms bins",
+    "worst_samples": "artifact runtime sample output error candidate reference label picture",
     "gate": "rule limit got verdict artifact runtime unit samples_needed",
 }
 
