@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...models.array_file import pieces
 from ...models.dataset import TEST, read_dataset
 from ...models.errors import BadRequest
 from ...models.job_records import CodeOptions
@@ -16,7 +17,7 @@ from ...models.sources import code_ref
 from ...models.store import Stored
 from ..context import Context
 from ..drift.answer_shards import RecordedSeries
-from ..drift.metrics.class_answers import NAME_ANOTHER, as_classes, class_axis, describe_sample
+from ..drift.metrics.class_answers import NAME_ANOTHER, LabelRange, class_axis, describe_sample
 from ..drift.metrics.function_metric import FunctionFacts
 from ..drift.metrics.metric_kinds import SHARE, MetricChoice, is_function, kind_of_metric
 from ..drift.metrics.named_metric import named_metric
@@ -134,7 +135,7 @@ def _check_numbers(labels: Array) -> None:
     """Raise BadRequest where labels are no numbers, or some are NaN or infinite."""
     if labels.dtype.kind not in "biuf":
         raise BadRequest(f"the labels are {labels.dtype}, and no numbers", fix="write each class as its number from 0")
-    broken = 0 if labels.dtype.kind != "f" else int(np.count_nonzero(~np.isfinite(labels)))
+    broken = sum(int(np.count_nonzero(~np.isfinite(piece))) for piece in pieces(labels))
     if broken:
         raise BadRequest(
             f"{broken} of {labels.size} labels are NaN or infinite", fix="leave those samples out of the data"
@@ -176,29 +177,28 @@ def _is_float(output: TensorSpec) -> bool:
 
 def _plain_metric(output: TensorSpec, labels: Array) -> str | None:
     """Return the metric that fits an output and labels, by their shapes and values."""
-    dims, classes = _dims(output), as_classes(labels)
+    dims, classes = _dims(output), LabelRange.of(labels)
     floats = _is_float(output)
     if classes is not None:
-        axis = class_axis(dims, _sizes(classes))
+        axis = class_axis(dims, (None, *classes.shape))
         size = None if axis is None else dims[axis]
-        if axis is not None and floats and size != 1 and (size is None or int(classes.max(initial=0)) < size):
-            return "miou" if classes.ndim > 2 else "accuracy"
-        bits = bool(np.isin(classes, (0, 1)).all())
-        if bits and _same(dims, labels) and floats and labels.dtype.kind != "f":
-            return "map" if classes.ndim == 2 else "accuracy"
+        if axis is not None and floats and size != 1 and (size is None or classes.largest < size):
+            return "miou" if len(classes.shape) > 1 else "accuracy"
+        if classes.are_bits and _same(dims, labels) and floats and labels.dtype.kind != "f":
+            return "map" if len(classes.shape) == 1 else "accuracy"
         if not floats and _same(dims, labels):
-            return "miou" if classes.ndim > 2 else "accuracy"
+            return "miou" if len(classes.shape) > 1 else "accuracy"
     return "mae" if floats and labels.dtype.kind == "f" and _same(dims, labels) else None
 
 
 def _fitting_output(name: str, outputs: Sequence[TensorSpec], labels: Array) -> TensorSpec:
     """Return the first output that the metric can be taken of. Raises BadRequest where none is."""
-    classes = None if name in _OF_VALUES else as_classes(labels)
+    classes = None if name in _OF_VALUES else LabelRange.of(labels)
     if classes is None and name not in _OF_VALUES:
         raise BadRequest(f"{name} needs labels that are whole numbers, and these are {labels.dtype}", fix=NAME_ANOTHER)
     for output in _scores_first(outputs):
         fits = _same(_dims(output), labels)
-        if fits or (classes is not None and class_axis(_dims(output), _sizes(classes)) is not None):
+        if fits or (classes is not None and class_axis(_dims(output), (None, *classes.shape)) is not None):
             return output
     shapes = ", ".join(map(str, outputs))
     raise BadRequest(
@@ -209,11 +209,6 @@ def _fitting_output(name: str, outputs: Sequence[TensorSpec], labels: Array) -> 
 
 def _dims(output: TensorSpec) -> Dims:
     return tuple(size if isinstance(size, int) else None for size in output.shape)
-
-
-def _sizes(labels: Array) -> Dims:
-    """Return the shape of labels; the number of samples is anything, as a call has its own."""
-    return (None, *labels.shape[1:])
 
 
 def _same(dims: Dims, labels: Array) -> bool:

@@ -13,6 +13,7 @@ from itertools import chain
 
 import numpy as np
 
+from ....models.array_file import pieces
 from ....models.errors import BadRequest
 from ....models.signature import Array
 
@@ -52,9 +53,40 @@ class ClassAnswers:
         return self.labels >= 0
 
 
+@dataclass(frozen=True)
+class LabelRange:
+    """Labels that are classes: the shape of a sample's, and the least and the largest, 0 among them."""
+
+    shape: tuple[int, ...]
+    least: int
+    largest: int
+
+    @classmethod
+    def of(cls, labels: Array) -> LabelRange | None:
+        """Read labels piece by piece; None where they are no whole numbers."""
+        least = largest = 0
+        shape: tuple[int, ...] = ()
+        for piece in pieces(labels):
+            classes = as_classes(piece)
+            if classes is None:
+                return None
+            least, largest = min(least, int(classes.min(initial=0))), max(largest, int(classes.max(initial=0)))
+            shape = classes.shape[1:]
+        return cls(shape, least, largest)
+
+    @property
+    def are_bits(self) -> bool:
+        """Whether every label is 0 or 1."""
+        return self.least >= 0 and self.largest <= 1
+
+
 def describe_sample(array: Array) -> str:
     """Return the shape of a sample as text: "the shape [samples, 3, 3]"."""
-    return f"the shape [{', '.join(['samples', *map(str, array.shape[1:])])}]"
+    return _describe_shape(array.shape[1:])
+
+
+def _describe_shape(shape: Sequence[int]) -> str:
+    return f"the shape [{', '.join(['samples', *map(str, shape)])}]"
 
 
 def as_classes(labels: Array) -> Array | None:
@@ -81,16 +113,16 @@ def class_axis(output: Sequence[int | None], labels: Sequence[int | None]) -> in
     return None
 
 
-def find_form(labels: Array, reference: Iterable[Array]) -> ClassForm:
-    """Find out how an output is to be read, from int64 labels of all samples and the reference's calls.
+def find_form(labels: LabelRange, reference: Iterable[Array]) -> ClassForm:
+    """Find out how an output is to be read, from all labels and the reference's calls.
     Raises BadRequest where labels and output do not go together."""
     calls = iter(reference)
     first_call = next(calls)
-    first = _like_labels(first_call, labels.ndim)
-    axis = class_axis(first.shape[:1] + first.shape[1:], first.shape[:1] + labels.shape[1:])
-    if axis is None and first.shape[1:] != labels.shape[1:]:
+    first = _like_labels(first_call, 1 + len(labels.shape))
+    axis = class_axis(first.shape[:1] + first.shape[1:], first.shape[:1] + labels.shape)
+    if axis is None and first.shape[1:] != labels.shape:
         raise BadRequest(
-            f"labels of {describe_sample(labels)} do not go with an output of {describe_sample(first)}",
+            f"labels of {_describe_shape(labels.shape)} do not go with an output of {describe_sample(first)}",
             fix=NAME_ANOTHER,
         )
     if axis is not None:
@@ -98,19 +130,18 @@ def find_form(labels: Array, reference: Iterable[Array]) -> ClassForm:
         _check_range(labels, classes)
         return ClassForm(classes, axis, probabilities=_are_probabilities(chain([first_call], calls), axis))
     if first.dtype.kind in "biu":
-        largest = max(int(labels.max(initial=0)), *(int(call.max(initial=0)) for call in chain([first_call], calls)))
+        largest = max(labels.largest, *(int(call.max(initial=0)) for call in chain([first_call], calls)))
         return ClassForm(largest + 1, ids=True)
     _check_range(labels, 2)
     within = all(bool(((call >= 0) & (call <= 1)).all()) for call in chain([first_call], calls))
-    bits = labels.ndim == 2
-    return ClassForm(2, bits=bits, probabilities=within, columns=labels.shape[1] if bits else 1)
+    bits = len(labels.shape) == 1
+    return ClassForm(2, bits=bits, probabilities=within, columns=labels.shape[0] if bits else 1)
 
 
-def _check_range(labels: Array, classes: int) -> None:
-    largest = int(labels.max(initial=0))
-    if largest >= classes:
+def _check_range(labels: LabelRange, classes: int) -> None:
+    if labels.largest >= classes:
         raise BadRequest(
-            f"the label {largest} is none of {classes} classes, which count from 0",
+            f"the label {labels.largest} is none of {classes} classes, which count from 0",
             fix="check the labels in the data; a negative label does not count",
         )
 

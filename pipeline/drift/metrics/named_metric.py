@@ -8,11 +8,12 @@ from functools import partial
 
 import numpy as np
 
+from ....models.array_file import pieces
 from ....models.errors import BadRequest
 from ....models.probes.evidence import Answers
 from ....models.signature import Array
 from . import class_metrics, ranking_metrics, value_metrics
-from .class_answers import NAME_ANOTHER, ClassForm, as_classes, find_form, read_answers
+from .class_answers import NAME_ANOTHER, ClassForm, LabelRange, as_classes, find_form, read_answers
 from .metric_kinds import MetricChoice, MetricKind, places_of
 from .task_metric import PairedAnswers, PairedRankings, PairedScores, PairedSums
 
@@ -31,7 +32,9 @@ class NamedMetric:
         calls = (call[self.output] for call in reference)
         if self.kind.name in _OF_VALUES:
             return self._of_values(labels)
-        classes = self._classes(labels)
+        classes = LabelRange.of(labels)
+        if classes is None:
+            raise self._no_classes()
         form = find_form(classes, calls)
         read = partial(self._rows_of_classes, form)
         name = self.kind.name
@@ -41,22 +44,23 @@ class NamedMetric:
         values = {"f1": class_metrics.f1_of(form), **_VALUES}
         if name in values:
             return PairedSums(self.kind, partial(read, work), values[name])
-        if not form.bits and classes.ndim == 1 and bool((classes >= 0).all()):
+        if not form.bits and not classes.shape and classes.least >= 0:
             return PairedScores(self.kind, lambda answers, own: read(work, answers, own)[:, 0])
         return PairedSums(self.kind, partial(read, work), class_metrics.ratio)
 
     def _classes(self, labels: Array) -> Array:
         classes = as_classes(labels)
         if classes is None:
-            raise BadRequest(f"{self.kind.name} needs labels that are whole numbers", fix=NAME_ANOTHER)
+            raise self._no_classes()
         return classes
+
+    def _no_classes(self) -> BadRequest:
+        return BadRequest(f"{self.kind.name} needs labels that are whole numbers", fix=NAME_ANOTHER)
 
     def _rows_of_classes(self, form: ClassForm, work: class_metrics.Rows, answers: Answers, labels: Array) -> Array:
         return work(form, read_answers(form, answers[self.output], self._classes(labels)))
 
     def _of_values(self, labels: Array) -> PairedAnswers:
-        centre = np.asarray(labels, np.float64).reshape(len(labels), -1).mean(axis=0)
-
         def rows(work: Callable[[Array, Array], Array], answers: Answers, own: Array) -> Array:
             return work(*value_metrics.as_values(answers[self.output], own))
 
@@ -65,6 +69,8 @@ class NamedMetric:
             return PairedScores(self.kind, partial(rows, work))
         if self.kind.name == "rmse":
             return PairedSums(self.kind, partial(rows, value_metrics.squared_errors), value_metrics.rmse)
+        sums = (np.asarray(piece, np.float64).reshape(len(piece), -1).sum(axis=0) for piece in pieces(labels))
+        centre = sum(sums) / len(labels)
         return PairedSums(self.kind, partial(rows, partial(value_metrics.r2_rows, centre=centre)), value_metrics.r2)
 
 

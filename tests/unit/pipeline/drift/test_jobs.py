@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +23,7 @@ from transload.models.signature import Array, Signature, TensorSpec, check_feeds
 from transload.pipeline.drift import check, jobs, sessions
 from transload.pipeline.drift.answer_shards import RecordedSeries
 from transload.pipeline.drift.metrics.chosen_metric import RecipeMetric
+from transload.pipeline.drift.metrics.metric_kinds import MetricChoice
 from transload.pipeline.drift.recorded_answers import read_calls, read_record, write_calls
 from transload.pipeline.drift.reference import answer
 from transload.pipeline.result.schema import DriftRow, MetricRow, Tolerance, Verdict
@@ -116,6 +118,29 @@ def test_the_reference_is_recorded_call_by_call(reference: Path, data: Path) -> 
     probes = read_calls(reference / "probes.npz")
     assert [(len(calls), len(calls[0]["y"])) for calls in probes] == [(10, 1), (5, 2), (4, 5), (1, 65)]
     assert record.probes == (Probe(1), Probe(2), Probe(5), Probe(65))
+
+
+def test_no_more_than_a_few_calls_of_the_test_set_are_in_memory(tmp_path: Path, runtimes: Callable[..., None]) -> None:
+    def wide(x: Array) -> Mapping[str, Array]:
+        return {"y": np.tile(x @ WEIGHTS, (1, 500))}
+
+    runtimes(wide)
+    x = np.random.default_rng(8).normal(size=(8000, 4)).astype(np.float32)
+    (tmp_path / "data").mkdir()
+    write_dataset(tmp_path / "data" / "test.npz", Dataset({"x": x}, (x @ WEIGHTS).argmax(1)))
+    inputs = {"model": artifact(tmp_path), "artifact": artifact(tmp_path), "data": tmp_path / "data"}
+    metric = MetricChoice(name="accuracy", output="y").to_json()
+    tracemalloc.start()
+    try:
+        answer(Job(inputs, tmp_path, {"runtime": "onnxruntime"}))
+        facts = jobs.validate(
+            Job({**inputs, "reference": tmp_path}, tmp_path, {"runtime": "onnxruntime", "metric": metric})
+        )
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20, "the answers are 61 MB a side"
+    finally:
+        tracemalloc.stop()
+    assert (facts["rows"][0]["samples"], facts["rows"][0]["verdict"]) == (8000, "pass")
+    assert facts["rows"][0]["metric"]["reference"] == 1.0
 
 
 def test_a_right_copy_passes_everywhere(job: Callable[..., Job]) -> None:

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from sklearn import metrics as sk
 from sklearn.preprocessing import label_binarize
 
+from transload.models import array_file
 from transload.models.errors import BadRequest
 from transload.models.signature import Array
+from transload.pipeline.drift.metrics.class_answers import LabelRange
 from transload.pipeline.drift.metrics.metric_kinds import kind_of_metric
 from transload.pipeline.drift.metrics.named_metric import NamedMetric
 
@@ -255,3 +257,22 @@ def test_what_does_not_go_together_is_refused(name: str, labels: Array, output: 
     with pytest.raises(BadRequest) as caught:
         row_of(name, labels, output, output)
     assert caught.value.what == words
+
+
+def test_labels_are_read_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(array_file, "_PIECE_BYTES", 16)
+    pixels = np.zeros((9, 2, 2), np.uint8)
+    pixels[7, 1], pixels[3, 0] = 5, 255
+    assert LabelRange.of(pixels) == LabelRange((2, 2), -1, 5)
+    assert LabelRange.of(np.array([[0.0], [3.0], [1.0]])) == LabelRange((), 0, 3)
+    assert LabelRange.of(np.array([0.0] * 9 + [0.5])) is None
+
+
+def test_r2_has_the_mean_of_all_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(array_file, "_PIECE_BYTES", 64)
+    rng = np.random.default_rng(0)
+    labels = np.arange(50.0)[:, np.newaxis] + rng.normal(size=(50, 2))
+    outputs = labels + rng.normal(size=(50, 2))
+    pairs = NamedMetric(kind_of_metric("r2"), "y").open(labels, [])
+    pairs.add({"y": outputs}, {"y": outputs}, labels)
+    assert pairs.row(None)["reference"] == pytest.approx(sk.r2_score(labels, outputs))
