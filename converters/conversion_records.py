@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..models.formats import Format, Precision, Target
 from ..models.job import Facts, JsonRecord
 
 
@@ -27,3 +28,44 @@ class ConversionFacts(Facts):
 
     note: str | None = None  # a sentence for the reader of the result
     flex: tuple[str, ...] = ()  # the operators of a TFLite file that need TensorFlow's Flex delegate
+
+
+_NARROW = {
+    Precision.FP16: ("float16", "bfloat16"),
+    Precision.INT8_DYNAMIC: ("int8", "uint8", "int4", "uint4"),
+    Precision.INT8: ("int8", "uint8", "int4", "uint4"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredWeights(JsonRecord):
+    """The weights of a file in one dtype: floats, or integers that stand for floats."""
+
+    dtype: str
+    tensors: int
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredPrecision(JsonRecord):
+    """The weights of a file by dtype, the most bytes first, and the dtypes that its operators compute in besides."""
+
+    weights: tuple[StoredWeights, ...] = ()
+    computed: tuple[str, ...] = ()  # of operators' results: floats narrower than float32, and quantised integers
+
+    def is_reduced_to(self, precision: Precision) -> bool:
+        """Return whether any weight, or any result of an operator, has a dtype of this precision."""
+        narrow = _NARROW.get(precision)
+        return narrow is None or not {*(row.dtype for row in self.weights), *self.computed}.isdisjoint(narrow)
+
+    def why_not_reduced(self, target: Target) -> str | None:
+        """Return a sentence with the mend on a copy that holds nothing of its precision; None for any other."""
+        if self.is_reduced_to(target.precision):
+            return None
+        count, dtypes = sum(row.tensors for row in self.weights), " and ".join(row.dtype for row in self.weights)
+        stored = f"all {count} weights are {dtypes}" if count else "it stores no weights"
+        small = target == Target(Format.TFLITE, Precision.INT8_DYNAMIC)
+        cause = ", for TFLite quantises no weight of fewer than 1,024 elements" if small and count else ""
+        mends = [f"{target.format}:{Precision.INT8}"] if target.precision is not Precision.INT8 else []
+        mend = " or ".join([*mends, target.format])
+        return f"nothing is reduced to {target.precision}: {stored}{cause}; use {mend}"

@@ -13,7 +13,7 @@ from ...models.formats import Format
 from ..commands.convert import ConvertManyResult, ConvertResult, agreement
 from ..minimal_repro.search import MinimalRepro
 from ..plan.run_plan import Plan, Route, TargetPlan
-from ..report.units import needs_flex, size, stretch
+from ..report.units import needs_flex, size, stored_weights, stretch
 from ..result.schema import ArtifactRow, RouteStatus, Status, TriedRow
 from .render import page, table
 
@@ -43,7 +43,7 @@ def _row(row: ArtifactRow) -> tuple[str, str, str, str, str]:
     if row.path is None:
         return row.name, str(row.status), "", "", "no artifact"
     route = " > ".join(row.route) or "as given"
-    said = "; ".join(filter(None, (agreement(row), needs_flex(row))))
+    said = "; ".join(filter(None, (agreement(row), stored_weights(row), needs_flex(row))))
     return row.name, str(row.status), size(row.bytes), stretch(row.seconds), f"{route}: {said}"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...converters.conversion_records import StoredPrecision
 from ...models.job import Facts, JsonRecord
 from .metrics.metric_kinds import MetricChoice
 
@@ -88,3 +89,4 @@ class VerifyFacts(Facts):
     limit_db: float | None = None  # that a wrong copy is below, where numbers judged it
     ran: bool = True  # False where the runtime could not open the artifact
     evidence: CheckEvidence = CheckEvidence()
+    stored: StoredPrecision | None = None  # of a reduced precision: what its file holds

@@ -14,8 +14,10 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+from ...converters.stored_weights import stored_precision
 from ...models.artifact import read_artifact
 from ...models.errors import BadRequest, ToolMissing
+from ...models.formats import Precision
 from ...models.job import Job
 from ...serving.runtimes.provider_check import check_device
 from ...serving.runtimes.runtime_table import RUNTIMES
@@ -63,7 +65,7 @@ def verify(job: Job) -> Mapping[str, Any]:
 
     CheckOptions -> VerifyFacts. Names, order, shapes, dtypes and the dynamic axes are part of the answer; no metric is.
     `status` is unverified where the artifact agrees with a reference that answers the same to everything, or that
-    answers at one size alone of an axis that is declared dynamic.
+    answers at one size alone of an axis that is declared dynamic, or where its reduced precision reduced nothing.
     """
     check = Check(job)
     probes = check.probes()
@@ -79,7 +81,10 @@ def verify(job: Job) -> Mapping[str, Any]:
         return VerifyFacts(status="wrong", reason=error.what, sqnr_db=None, batches=(), sizes={}, ran=False).to_json()
     noises = [result.row["sqnr_db"] for result in results if result.probe.as_sampled]
     least_db = min((noise for noise in noises if noise is not None), default=None)
-    doubt = check.agreement.doubt_single_size(results)
+    artifact = read_artifact(job.inputs["artifact"])
+    stored = None if artifact.target.precision is Precision.FP32 else stored_precision(artifact)
+    idle = stored.why_not_reduced(artifact.target) if stored else None
+    doubt = "; ".join(filter(None, (check.agreement.doubt_single_size(results), idle)))
     worst = max(map(_RANK.index, [*(result.verdict for result in results), INCONCLUSIVE if doubt else PASS]))
     agreement = "; ".join(filter(None, (check.agreement.describe(results, least_db), doubt)))
     return VerifyFacts(
@@ -90,6 +95,7 @@ def verify(job: Job) -> Mapping[str, Any]:
         sizes=check.agreement.sizes(results),
         limit_db=next((result.judgement.tolerance["sqnr_db"] for result in results if result.verdict == FAIL), None),
         evidence=_evidence(check, results, observed, whole_set_first=False),
+        stored=stored,
     ).to_json()
 
 

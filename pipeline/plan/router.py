@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from ...converters.conversion_records import ConversionFacts
+from ...converters.conversion_records import ConversionFacts, StoredPrecision
 from ...models.errors import DiskFull, StepFailed, TransloadError
 from ...models.formats import Precision, Target
 from ...models.store import Stored
@@ -52,6 +52,7 @@ class TargetResult:
     batches: tuple[int, ...] = ()
     failures: tuple[FailedStep, ...] = ()  # each once, the cheapest route's first
     evidence: CheckRows = field(default_factory=CheckRows)  # of its check; without it, of the first wrong one
+    precision: StoredPrecision | None = None  # of a reduced copy's file
     label: str | None = None  # tells it from another artifact of the same target
     judged_as: Precision | None = None  # in place of the target's own precision
 
@@ -69,6 +70,7 @@ class RouteOutcome:
     reason: str
     stored: Stored | None = None
     batches: tuple[int, ...] = ()
+    precision: StoredPrecision | None = None
     inherited: bool = False  # an earlier step of the route ended it
     not_run: bool = False  # nothing has run it: good to build on, and no result
     failure: FailedStep | None = None
@@ -182,7 +184,10 @@ class Router:
     def _with_winner(self, result: TargetResult, route: Route, outcome: RouteOutcome) -> TargetResult:
         parts = (self._outcomes[part.names].stored for part in route.prefixes)
         seconds = sum(stored.seconds for stored in parts if stored)
-        return replace(result, stored=outcome.stored, route=route, seconds=seconds, batches=outcome.batches)
+        return replace(
+            result, stored=outcome.stored, route=route, seconds=seconds, batches=outcome.batches,
+            precision=outcome.precision,
+        )  # fmt: skip
 
     def _is_needed(self, route: Route) -> bool | None:
         """Return whether every stand-in of a route stands in for a step that gave nothing which may be handed out."""
@@ -273,8 +278,10 @@ class Router:
         reason = "; ".join([reason, *self._notes(route, artifact)])
         usable = status is not RouteStatus.WRONG  # UNVERIFIED: nothing speaks against the copy, and nothing for it
         limit_db = None if usable else facts.limit_db
-        stored = artifact if usable else None
-        return RouteOutcome(status, reason, stored, facts.batches, log=log, limit_db=limit_db, evidence=facts.evidence)
+        return RouteOutcome(
+            status, reason, artifact if usable else None, facts.batches, facts.stored, log=log, limit_db=limit_db,
+            evidence=facts.evidence,
+        )  # fmt: skip
 
     def _notes(self, route: Route, artifact: Stored) -> list[str]:
         """Return what the steps of a route say that a reader of its result must know."""

@@ -44,6 +44,12 @@ def needs_flex(row: ArtifactRow) -> str:
     return f"needs TensorFlow's Flex delegate for {names}" if names else ""
 
 
+def stored_weights(row: ArtifactRow) -> str:
+    """Describe the weights of a reduced copy: "weights: 4 int8 (149 KB), 6 float32 (2.73 KB)"; empty if uncounted."""
+    parts = ", ".join(f"{stored.tensors} {plain(stored.dtype)} ({size(stored.bytes)})" for stored in row.weights)
+    return f"weights: {parts}" if parts else ""
+
+
 def size(count: float | None) -> str:
     """Bytes as "512 B", "45.2 KB", "1.21 MB": 1 KB is 1000 bytes."""
     if count is None:

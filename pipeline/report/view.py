@@ -12,7 +12,17 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ..result.gate import answered, is_reference, no_route_left, worst_verdict
-from ..result.schema import ArtifactRow, DriftRow, GateRow, LatencyRow, MetricRow, RunResult, Status, Verdict
+from ..result.schema import (
+    ArtifactRow,
+    DriftRow,
+    GateRow,
+    LatencyRow,
+    MetricRow,
+    RouteStatus,
+    RunResult,
+    Status,
+    Verdict,
+)
 from . import units
 
 Links: TypeAlias = Mapping[str, str]  # a name, and the path that belongs to it, relative to the run's folder
@@ -148,7 +158,7 @@ def findings(result: RunResult, logs: Links) -> tuple[Finding, ...]:
     for artifact in result.artifacts:
         if artifact.status in (Status.FAILED, Status.UNVERIFIED) and not any(key[0] == artifact.name for key in told):
             verdict = Verdict.FAIL if artifact.status is Status.FAILED else Verdict.INCONCLUSIVE
-            told[(artifact.name, None, verdict)] = [f"it is {artifact.status}"]
+            told[(artifact.name, None, verdict)] = [_reason(artifact)]
     unsorted = [
         Finding(
             units.plain(f"{name} in {runtime}" if runtime else name),
@@ -159,6 +169,13 @@ def findings(result: RunResult, logs: Links) -> tuple[Finding, ...]:
         for (name, runtime, verdict), sentences in told.items()
     ]
     return tuple(sorted(unsorted, key=lambda finding: finding.verdict is not Verdict.FAIL))
+
+
+def _reason(artifact: ArtifactRow) -> str:
+    """Return why an artifact is failed or unverified, where its own route says so."""
+    tried = next((row for row in artifact.tried if row.route == artifact.route), None)
+    because = f": {units.plain(tried.reason)}" if tried and tried.status is RouteStatus.UNVERIFIED else ""
+    return f"it is {artifact.status}{because}"
 
 
 def _said_better(row: GateRow, result: RunResult) -> bool:

@@ -15,7 +15,7 @@ from ...models.signature import Signature
 from ...models.store import Stored, digest_of, disk_errors, size_of
 from ..drift.rules import status_of
 from ..plan.router import TargetResult
-from .schema import ArtifactRow, DriftRow, LatencyRow, RunResult, SignatureRow, Status, TensorRow
+from .schema import ArtifactRow, DriftRow, LatencyRow, RunResult, SignatureRow, Status, TensorRow, WeightsRow
 
 
 def new_run_folder(runs: Path, name: str, now: datetime) -> Path:
@@ -68,6 +68,7 @@ def artifact_row(result: TargetResult, drift: Sequence[DriftRow]) -> ArtifactRow
     """Return the row of a wanted target, with the status that its drift rows give it."""
     target, stored = result.target, result.stored
     artifact = read_artifact(stored.folder) if stored and result.route else None
+    stored_weights = result.precision.weights if artifact and result.precision else ()
     return ArtifactRow(
         name=result.name,
         format=str(target.format),
@@ -75,14 +76,22 @@ def artifact_row(result: TargetResult, drift: Sequence[DriftRow]) -> ArtifactRow
         path=f"artifacts/{target.slug}/{PAYLOAD[target.format]}" if artifact else None,
         sha256=digest_of(artifact.path) if artifact else None,
         bytes=size_of(artifact.path) if artifact else None,
-        status=status_of([row for row in drift if row.artifact == result.name]) if artifact else Status.FAILED,
+        status=_status(result, drift) if artifact else Status.FAILED,
         route=result.route.names if artifact and result.route else (),
         tried=result.tried,
         seconds=result.seconds,
         signature=signature_row(artifact.signature) if artifact else None,
         batches_verified=result.batches if artifact else (),
         flex=artifact.flex if artifact else (),
+        weights=tuple(WeightsRow(row.dtype, row.tensors, row.bytes) for row in stored_weights),
     )
+
+
+def _status(result: TargetResult, drift: Sequence[DriftRow]) -> Status:
+    """Return the status by the artifact's drift rows; a copy that holds nothing of its precision is never verified."""
+    status = status_of([row for row in drift if row.artifact == result.name])
+    reduced = result.precision is None or result.precision.is_reduced_to(result.target.precision)
+    return status if reduced or status is Status.FAILED else Status.UNVERIFIED
 
 
 def signature_row(signature: Signature) -> SignatureRow:

@@ -1,7 +1,7 @@
 """The result of a run: run.json, schema 1. Seconds and bytes; a person's units exist only in rendering.
 
-Schema history.  1: first version. `flex` of an artifact and `log` of a row came later; absent, they are empty and null.
-`probes`, `exercised`, `errors` and `worst_samples` came later, too.
+Schema history.  1: first version. `flex` and `weights` of an artifact and `log` of a row came later; absent, they are
+empty and null. `probes`, `exercised`, `errors` and `worst_samples` came later, too.
 
 A number is null where there is none to give: a runtime that did not answer (the sentence is then in the gate's
 row, and in `doubts` for latency), or a signal-to-noise ratio of answers that are the same to the last bit.
@@ -82,6 +82,15 @@ class SignatureRow:
 
 
 @dataclass(frozen=True)
+class WeightsRow:
+    """The weights of a file in one dtype: floats, or integers that stand for floats."""
+
+    dtype: Name
+    tensors: Count
+    bytes: Count
+
+
+@dataclass(frozen=True)
 class TriedRow:
     """A route that was looked at, in the order of cost, and what came of it."""
 
@@ -108,6 +117,7 @@ class ArtifactRow:
     signature: SignatureRow | None
     batches_verified: tuple[Batch, ...]
     flex: tuple[Name, ...] = ()  # of a TFLite file: the operators that TensorFlow's Flex delegate must bring
+    weights: tuple[WeightsRow, ...] = ()  # of a reduced copy in ONNX or TFLite: by dtype, the most bytes first
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from transload.models.formats import parse_target
 from transload.pipeline.cli.convert_output import lines, lines_of_all
 from transload.pipeline.commands.convert import ConvertedModel, ConvertManyResult, ConvertResult
 from transload.pipeline.minimal_repro.search import MinimalRepro
-from transload.pipeline.result.schema import ArtifactRow, RouteStatus, Status, TriedRow
+from transload.pipeline.result.schema import ArtifactRow, RouteStatus, Status, TriedRow, WeightsRow
 
 CODE = "u = [" + ", ".join(f"F.max_pool2d(x, {size})" for size in range(2, 12)) + "]"
 WHY = f"the axis height of x cannot be dynamic: its size is a constant at net.py:11 (`{CODE}`)"
@@ -124,3 +124,13 @@ def test_what_gave_no_answer_did_not_answer_wrongly() -> None:
         f"onnx, tflite: passed over a, which does not answer: {tried[0].reason}",
         "onnx, tflite: passed over b, which answers wrongly: agrees to 3 dB",
     ]
+
+
+def test_a_reduced_copy_says_what_it_stores() -> None:
+    weights = (WeightsRow("int8", 4, 149_376), WeightsRow("float32", 6, 2_728))
+    tried = (TriedRow(("c",), RouteStatus.VERIFIED, "agrees to 46 dB"),)
+    row = ArtifactRow(
+        "onnx:int8", "onnx", "int8", "p", "0" * 64, 9, Status.VERIFIED, ("c",), tried, 1.0, None, (1,), (), weights
+    )
+    line = lines(ConvertResult((row,), Path("out")))[0]
+    assert line.endswith("c: agrees to 46 dB; weights: 4 int8 (149 KB), 6 float32 (2.73 KB)")

@@ -501,3 +501,22 @@ def test_a_copy_that_answers_otherwise_in_a_second_session_is_unstable(
     facts = jobs.validate(asked)
     assert opened == [1, 2]
     assert facts["reason"].startswith("unstable: opened again with 2 threads, at batch 16: output y agrees to ")
+
+
+@pytest.mark.parametrize(("dtype", "status"), [("float32", "unverified"), ("float16", "verified")])
+def test_a_reduced_copy_that_reduced_nothing_is_not_verified(
+    job: Callable[..., Job], tmp_path: Path, dtype: str, status: str
+) -> None:
+    import onnx
+    from onnx import helper, numpy_helper
+
+    asked = job("fp16")
+    weights = numpy_helper.from_array(WEIGHTS.astype(dtype), "w")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [], [], [weights])
+    onnx.save(helper.make_model(graph), tmp_path / "artifact-fp16" / "model.onnx")
+    facts = jobs.verify(asked)
+    assert facts["status"] == status
+    size = WEIGHTS.astype(dtype).nbytes
+    assert facts["stored"] == {"weights": [{"dtype": dtype, "tensors": 1, "bytes": size}]}
+    sentence = "nothing is reduced to fp16: all 1 weights are float32; use onnx:int8 or onnx"
+    assert facts["reason"].endswith(sentence) == (status == "unverified")

@@ -1,12 +1,21 @@
-"""A log is linked where its row names it."""
+"""A log is linked where its row names it; an artifact's row says what its file stores."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
-from transload.pipeline.result.run_folder import links
-from transload.pipeline.result.schema import RouteStatus, TriedRow
+import pytest
+
+from transload.converters.conversion_records import StoredPrecision, StoredWeights
+from transload.models.artifact import write_artifact
+from transload.models.formats import parse_target
+from transload.models.signature import Signature, TensorSpec
+from transload.models.store import Stored
+from transload.pipeline.plan.router import TargetResult
+from transload.pipeline.plan.run_plan import Route
+from transload.pipeline.result.run_folder import artifact_row, links
+from transload.pipeline.result.schema import RouteStatus, Status, TriedRow, Verdict, WeightsRow
 
 from ..report import samples
 
@@ -35,3 +44,28 @@ def test_logs_and_scripts_are_linked_by_the_rows_that_they_belong_to(tmp_path: P
         },
         {"train": "repeat/train.sh"},
     )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "verdict", "status"),
+    [
+        ("int8", Verdict.PASS, Status.VERIFIED),
+        ("float32", Verdict.PASS, Status.UNVERIFIED),
+        ("float32", Verdict.FAIL, Status.FAILED),
+    ],
+)
+def test_a_copy_that_holds_nothing_of_its_precision_is_never_verified(
+    tmp_path: Path, dtype: str, verdict: Verdict, status: Status
+) -> None:
+    target = parse_target("onnx:int8")
+    (tmp_path / "model.onnx").touch()
+    specs = (TensorSpec("x", "float32", ("batch", 2)),)
+    write_artifact(tmp_path, target, Signature(specs, specs))
+    stored = Stored("k", "d", tmp_path, {}, tmp_path / "log", 1.0, cached=False)
+    precision = StoredPrecision(weights=(StoredWeights(dtype=dtype, tensors=2, bytes=64),))
+    row = artifact_row(
+        TargetResult(target, stored, Route(()), precision=precision),
+        [replace(samples.drift("onnx:int8", "onnxruntime", 30.0), verdict=verdict)],
+    )
+    assert row.status is status
+    assert row.weights == (WeightsRow(dtype, 2, 64),)

@@ -21,7 +21,8 @@ PUBLISHED = Path(__file__).parents[4] / "docs" / "run.schema.json"
 FIELDS = {
     "": "schema id transload_version verdict exit_code started_at seconds environment artifacts drift latency gate "
     "probes exercised errors worst_samples",
-    "artifacts": "name format precision path sha256 bytes status route tried seconds signature batches_verified flex",
+    "artifacts": "name format precision path sha256 bytes status route tried seconds signature batches_verified flex "
+    "weights",
     "drift": "artifact runtime batch samples max_abs rms cosine sqnr_db non_finite tolerance verdict metric log "
     "mismatch derivation lost",
     "latency": "artifact runtime server device threads batch rounds samples p50_s p90_s p99_s throughput_per_s "
