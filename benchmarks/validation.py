@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,12 @@ import numpy as np
 
 from transload.models.dataset import Dataset, read_dataset, write_dataset
 from transload.models.job import Job
-from transload.models.probes.feeds import CallRows, make_feeds
+from transload.models.probes.feeds import CallRows, make_feeds, samples_per_call
 from transload.models.signature import Array, Signature
 from transload.pipeline.drift.answer_shards import write_series
 from transload.pipeline.drift.check import Check
 from transload.pipeline.drift.drift_records import AnswerOptions
+from transload.pipeline.drift.error_profile import ErrorProfile
 from transload.pipeline.drift.metrics.metric_kinds import MetricChoice
 from transload.pipeline.drift.recorded_answers import ANSWERS, ReferenceRecord, write_record
 from transload.pipeline.drift.sessions import open_session
@@ -194,7 +196,10 @@ def _throughput_of(folder: Path, net: str, declared: str, samples: int) -> dict[
         choice = MetricChoice(name="accuracy", output=candidate.signature.outputs[0].name, unit="share")
         inputs = {"artifact": copy, "data": source / "data", "reference": source}
         check = Check(Job(inputs, source, {"runtime": "onnxruntime", "metric": choice.to_json()}))
-        assert check.run(candidate, check.whole_set()).row["metric"] is not None
+        assert (
+            check.run(candidate, replace(check.whole_set(), errors=ErrorProfile(batched=True))).row["metric"]
+            is not None
+        )
 
     write_record(source, ReferenceRecord(candidate.signature, (), chunk=calls.batch))
     ratios = []
@@ -257,7 +262,7 @@ def answer_alone(runtime: str, copy: Path, path: Path) -> dict[str, float]:
     session = _open_module(copy) if runtime == "torch" else open_session(runtime, copy, device="cpu", threads=1)
     data = read_dataset(path, session.signature.inputs)
     started, cpu = time.monotonic(), time.process_time()
-    for rows in CallRows(len(data), AnswerOptions().chunk):
+    for rows in CallRows(len(data), samples_per_call(data, AnswerOptions().chunk)):
         session.run(make_feeds(data, rows, session.signature))
     return {"wall_s": time.monotonic() - started, "cpu_s": time.process_time() - cpu}
 

@@ -19,6 +19,7 @@ from ..signature import ANY_SIZE, Array, Bounds, Signature, TensorSpec, batch_ax
 from .random_inputs import is_length, max_length
 from .sizes import other_axes
 
+_CALL_BYTES = 8 << 20  # of samples in a call of the whole test set
 SAMPLES = "*samples"  # the samples' axis of an input without the batch; no axis of a model is called so
 _RULE = "samples lie along the first axis of every array, also of an input that has no batch axis (docs/convert.md)"
 
@@ -125,6 +126,13 @@ def sizes_in(data: Dataset, signature: Signature) -> dict[str, int]:
             if at > 0 and array is not None and array.ndim == len(spec.shape):
                 sizes.setdefault(axis, array.shape[at])
     return {axis: sizes[axis] for axis in other_axes(signature.inputs) if axis in sizes}
+
+
+def samples_per_call(data: Dataset, most: int) -> int:
+    """Return how many samples a call of the whole test set has: `most`, where they are not above 8 MB.
+    A call of 256 photographs would take gigabytes of activations, and no less time."""
+    sample_bytes = sum(array[:1].nbytes for array in data.inputs.values())
+    return min(most, len(data), max(1, _CALL_BYTES // max(1, sample_bytes)))
 
 
 @dataclass(frozen=True)

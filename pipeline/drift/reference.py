@@ -23,7 +23,7 @@ from ...models.job import Job
 from ...models.probes.accepted_sizes import suggest_sizes, suggest_values
 from ...models.probes.evidence import Answers, Series, contradiction, is_filled
 from ...models.probes.far_probes import FAR_SAMPLES, Room, far_batches, far_sizes_of
-from ...models.probes.feeds import CallRows, make_feeds, sizes_in
+from ...models.probes.feeds import CallRows, make_feeds, samples_per_call, sizes_in
 from ...models.probes.fill_probes import find_blank_fills, find_mask_fills, find_stress
 from ...models.probes.integer_range import IntegerRangeSearch
 from ...models.probes.masks import blank_inputs, mask_inputs, stress_inputs
@@ -167,7 +167,7 @@ class _ReferenceProbing:
     def ask_whole_set(self, chunk: int) -> tuple[int, Iterator[Answers]]:
         """Ask the whole test set, `chunk` samples at a time, or as many as the model takes, as answers are wanted."""
         signature = self.session.signature
-        chunk = bounds_within(signature.inputs, signature.batch).nearest(min(chunk, len(self.data)))
+        chunk = bounds_within(signature.inputs, signature.batch).nearest(samples_per_call(self.data, chunk))
         return chunk, self._answers(Probe(chunk), self.rows_of_set(chunk), self.data)
 
     def rows_of_set(self, chunk: int) -> Sequence[Array]:

@@ -14,7 +14,14 @@ from transload.models.data_sources.take_samples import take_samples
 from transload.models.dataset import Dataset, read_dataset
 from transload.models.errors import BadRequest
 from transload.models.job import Job
-from transload.models.probes.feeds import CallRows, check_samples, group_into_calls, make_feeds, sizes_in
+from transload.models.probes.feeds import (
+    CallRows,
+    check_samples,
+    group_into_calls,
+    make_feeds,
+    samples_per_call,
+    sizes_in,
+)
 from transload.models.probes.samples import make_samples
 from transload.models.signature import Bounds, Signature, check_feeds, parse_input
 from transload.models.store import digest_of
@@ -78,6 +85,14 @@ def test_every_sample_is_seen_in_calls_that_the_model_takes(samples: int, least:
     assert set(np.concatenate(calls)) == set(range(samples))
     assert all(len(rows) in batches and len(rows) <= batch for rows in calls)
     assert sum(map(len, calls)) < samples + max(least, step)
+
+
+def test_large_samples_come_in_smaller_calls() -> None:
+    photographs = Dataset({"image": np.broadcast_to(np.float32(0), (400, 3, 224, 224))})
+    assert samples_per_call(photographs, 256) == 13
+    assert samples_per_call(Dataset({"x": counted(300, 4)}), 256) == 256
+    assert samples_per_call(Dataset({"x": counted(30, 4)}), 256) == 30
+    assert samples_per_call(Dataset({"x": np.broadcast_to(np.float32(0), (4, 3000, 1000))}), 256) == 1
 
 
 def test_the_rows_of_any_call_are_made_without_those_before_it() -> None:
