@@ -22,6 +22,7 @@ from ...models.errors import BadRequest
 from ...models.foreign_errors import first_line
 from ...models.loading.call_convention import Call, Leaf, flat, flatten, is_flat
 from ...models.loading.infer_signature import infer_signature
+from ...models.loading.refused_inputs import suggest_inputs
 from ...models.signature import Signature, TensorSpec
 from ..lazy_import import torch
 from ..to_pytorch.model_calls import example_inputs
@@ -160,7 +161,7 @@ def describe_torchscript(
     try:
         signature, call_or_none, _ = infer_signature(model, specs, call)
     except RuntimeError as error:
-        fix = f"hold {' '.join(map(str, specs))} against what it takes"
+        fix = suggest_inputs(model, specs, call) or f"hold {' '.join(map(str, specs))} against what it takes"
         if any(str(weight.dtype) == "torch.bfloat16" for weight in module.parameters()):
             fix = "save it from the module in float32, by module.float(): no format takes bfloat16"
         raise BadRequest(f"calling {path} failed: {_last_line(error)}", fix=fix) from error

@@ -13,16 +13,17 @@ from ..job import Job
 from ..job_records import SourceFacts, SourceOptions
 from ..probes.random_inputs import sample_inputs
 from ..recipe import Recipe
-from ..signature import Signature
-from ..sources import WEIGHTS, Source, write_source
+from ..signature import Signature, TensorSpec
+from ..sources import WEIGHTS, CodeRef, Source, write_source
 from .build import call_model, construct, with_source_weights
-from .call_convention import Call, Leaf, flat, parameter_names
+from .call_convention import Call, Leaf, call_by_name, flat, parameter_names
 from .code_refs import load_named, ref_digest
 from .example_inputs import dummy_example, find_example, specs_of, widen_example
 from .half_precision import map_half_precision_errors, own_distance, widen
 from .infer_signature import infer_signature
 from .library_models import known_inputs
 from .module_checks import ModuleState, SteadyAnswers, UserModule, check_lazy, check_steady, check_supported
+from .refused_inputs import suggest_inputs
 from .user_code import user_code
 from .weight_files import load_weight_file, notes_of, weights_digest, write_weights
 
@@ -94,8 +95,8 @@ def _find_call(options: SourceOptions, model: torch.nn.Module, halves: bool) -> 
     example = None if inputs else find_example(ref, model)
     if example is None and (inputs := inputs or known_inputs(ref, model) or options.copy_inputs):
         floats = ("float16", "bfloat16") if halves else ()  # float32 stands for those of a half-precision model
-        wide = (replace(spec, dtype="float32") if spec.dtype in floats else spec for spec in inputs)
-        return _with_notes(*infer_signature(model, tuple(wide)))
+        wide = tuple(replace(spec, dtype="float32") if spec.dtype in floats else spec for spec in inputs)
+        return _with_notes(*_infer(ref, model, wide))
     example = example or dummy_example(model)
     if example is None:
         raise BadRequest(
@@ -106,6 +107,20 @@ def _find_call(options: SourceOptions, model: torch.nn.Module, halves: bool) -> 
         example = widen_example(example)
     specs, note = specs_of(example, model)
     return _with_notes(*infer_signature(model, specs, example.call), note)
+
+
+def _infer(
+    ref: CodeRef, model: torch.nn.Module, inputs: tuple[TensorSpec, ...]
+) -> tuple[Signature, Call | None, Mapping[str, object]]:
+    """Infer the signature; where a call raises, the fix names inputs that the model takes, if any are found."""
+    call = call_by_name(model.forward, [spec.name for spec in inputs], f"forward of {type(model).__name__}")
+    try:
+        with user_code(f"calling {ref.text}", ref, _OTHERWISE, CallFailed):
+            return infer_signature(model, inputs, call)
+    except CallFailed as error:
+        if hint := suggest_inputs(model, inputs, call):
+            raise BadRequest(error.what, fix=hint) from error
+        raise
 
 
 def _with_notes(

@@ -115,11 +115,6 @@ def with_integers(data: Dataset, ranges: Mapping[str, IntegerRange]) -> Dataset:
     return Dataset({**data.inputs, **wide}, data.labels)
 
 
-def with_ones(data: Dataset, names: Iterable[str]) -> Dataset:
-    """Replace the named inputs by ones."""
-    return Dataset({**data.inputs, **{name: np.ones_like(data.inputs[name]) for name in names}}, data.labels)
-
-
 def with_float32_integers(data: Dataset, names: Iterable[str]) -> Dataset:
     """Round the integers of the named inputs as float32 does, to 24 bits."""
     rounded = {name: data.inputs[name].astype(np.float32).astype(data.inputs[name].dtype) for name in names}

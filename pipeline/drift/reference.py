@@ -20,7 +20,15 @@ from typing import Any
 from ...models.dataset import Dataset
 from ...models.errors import BadRequest, TransloadError
 from ...models.job import Job
-from ...models.probes.accepted_sizes import suggest_sizes, suggest_values
+from ...models.probes.accepted_sizes import suggest_sizes
+from ...models.probes.accepted_values import (
+    EXAMPLE,
+    ChosenValues,
+    find_refused,
+    find_values,
+    replace_values,
+    suggest_values,
+)
 from ...models.probes.evidence import Answers, Series, contradiction, is_filled
 from ...models.probes.far_probes import FAR_SAMPLES, Room, far_batches, far_sizes_of
 from ...models.probes.feeds import CallRows, make_feeds, samples_per_call, sizes_in
@@ -33,7 +41,6 @@ from ...models.probes.stress_values import (
     IntegerRange,
     free_integers,
     with_float32_integers,
-    with_ones,
     with_other_last_bits,
 )
 from ...models.signature import Array
@@ -134,10 +141,13 @@ class _ReferenceProbing:
         sizes = {signature.batch or "": probe.batch, **own}
         at = ", ".join(f"{axis}={size}" for axis, size in sizes.items() if axis)
         where = f" at {at}" if at else ""
-        if names := self._refused_integers(probe):
+        accepts = partial(self._accepts_values, probe)
+        if names := find_refused([spec.name for spec in free_integers(signature.inputs)], accepts):
             where = f"{where} to these integers of {' and '.join(names)}, but to ones"
         if names or not own:
-            fix = suggest_values(signature.inputs, *names[:1])
+            first = names[0] if names else signature.inputs[0].name
+            ranges = find_values(names, accepts, self._tables) or {first: EXAMPLE}
+            fix = f"{suggest_values(signature.inputs, ranges)}, or give samples of yours: --data FILE.npz"
         else:
             fix = suggest_sizes(signature.inputs, own, partial(self._accepts, probe.batch))
         return BadRequest(f"the model itself does not answer{where}: {error.what}", fix=fix)
@@ -151,18 +161,20 @@ class _ReferenceProbing:
             return False
         return True
 
-    def _refused_integers(self, probe: Probe) -> Sequence[str]:
-        """Return the inputs whose integers are at fault: ones in their place have an answer, in one input, else in all.
-        Empty where the sizes are at fault, or an input of no integers."""
-        names = [spec.name for spec in free_integers(self.session.signature.inputs)]
-        for chosen in [*([name] for name in names), *([names] if len(names) > 1 else [])]:
-            data = with_ones(self.data, chosen)
-            try:
-                list(self._answers(probe, probe.rows(data), data))
-            except TransloadError:
-                continue
-            return chosen
-        return ()
+    def _accepts_values(self, probe: Probe, values: ChosenValues) -> bool:
+        """Return whether there is an answer to the first samples with these integers."""
+        samples = self.data.rows(0, PROBE_SAMPLES)
+        data = Dataset(replace_values(samples.inputs, values), samples.labels)
+        try:
+            list(self._answers(probe, probe.rows(data), data))
+        except TransloadError:
+            return False
+        return True
+
+    @property
+    def _tables(self) -> Sequence[int]:
+        """How many rows the tables of the model may have; empty where it cannot tell."""
+        return getattr(self.session, "table_rows", ())
 
     def ask_whole_set(self, chunk: int) -> tuple[int, Iterator[Answers]]:
         """Ask the whole test set, `chunk` samples at a time, or as many as the model takes, as answers are wanted."""
@@ -311,8 +323,7 @@ class _ReferenceProbing:
         """Ask with other integers than random samples hold; return how large they may be, by input."""
         usual = self.series[self.usual.key]
         inputs = self.session.signature.inputs
-        tables: Sequence[int] = getattr(self.session, "table_rows", ())
-        search = IntegerRangeSearch(inputs, self._largest, usual, self._with_values, tries=tries, tables=tables)
+        search = IntegerRangeSearch(inputs, self._largest, usual, self._with_values, tries=tries, tables=self._tables)
         widest = search.find_widest()
         self.series |= {probe.key: answers for probe, answers in search.levels}
         return widest

@@ -26,6 +26,14 @@ class Attend(torch.nn.Module):
         a, b = self.embed(tokens), self.conv(sound).transpose(1, 2)
         return torch.softmax(a @ b.transpose(1, 2), -1) @ b
 
+class Baked(torch.nn.Module):
+    def forward(self, x):
+        return x.sum(1) / float(np.int64(x.shape[1]))  # a trace keeps the length; numpy is not compiled
+
+class Graph(torch.nn.Module):
+    def forward(self, nodes, edges, scale):
+        return nodes + scale * torch.zeros_like(nodes).index_add(0, edges[1], nodes[edges[0]])
+
 class Skip(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -38,14 +46,6 @@ class Skip(torch.nn.Module):
         for step in self.steps:
             x = torch.nn.functional.max_pool2d(step(x), 2)
         return self.last(torch.cat([first, torch.nn.functional.interpolate(x, scale_factor=8.0)], 1))
-
-class Baked(torch.nn.Module):
-    def forward(self, x):
-        return x.sum(1) / float(np.int64(x.shape[1]))  # a trace keeps the length; numpy is not compiled
-
-class Graph(torch.nn.Module):
-    def forward(self, nodes, edges, scale):
-        return nodes + scale * torch.zeros_like(nodes).index_add(0, edges[1], nodes[edges[0]])
 """
 PROGRAM = (sys.executable, "-P", "-m", "transload")
 ATTEND = ("--input", "tokens=int64[batch=1..16,tokens=2..512]", "--input", "sound=float32[batch,3,time=4..]")
@@ -95,6 +95,14 @@ def test_sizes_in_steps_are_kept_by_capture_checks_record_and_session(here: Path
     refused = run(here, *again, status=2)
     assert "the axis height has the size 20, and the model takes 8..64:8" in refused.stderr
     assert "fix: send a size within 8..64:8, such as 16 or 24" in refused.stderr
+
+
+def test_a_model_that_takes_multiples_alone_names_the_step_in_its_error(here: Path) -> None:
+    words = ("--input", "image=float32[batch,1,height,width]", "--to", "onnx", "--out", "any")
+    refused = run(here, "convert", "net.py:Skip", *words, "--quiet", status=2)
+    assert refused.stderr.splitlines()[-1] == (
+        "  fix: give the sizes that it takes, as in --input image=float32[batch,1,height=8..:8,width=8..:8]"
+    )
 
 
 def test_a_trace_that_keeps_the_length_of_its_example_is_refused_with_the_line(here: Path) -> None:

@@ -299,8 +299,8 @@ def test_where_ones_have_an_answer_the_integers_are_named_and_no_size(held: Call
         "answer: nothing to count"
     )
     assert caught.value.fix == (
-        "say which values it takes, as in --input 'count=int64[batch] in 0..9', "
-        "or give samples of yours: --data FILE.npz"
+        "say which values it takes, as in --input x=float32[batch,tokens,4] --input ids=int64[batch] "
+        "--input 'count=int64[batch] in 1..9', or give samples of yours: --data FILE.npz"
     )
 
 

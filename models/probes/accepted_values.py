@@ -1,0 +1,62 @@
+"""Search for integers that a model takes where it refuses those of random samples, for the hint in the error.
+
+Random samples hold 0 to 3, for most integers are indices. A table of two rows has no third, and nothing divides by 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+
+from ..signature import Array, TensorSpec, ValueRange
+from .random_inputs import sample_tensors
+
+EXAMPLE = ValueRange(0, 9)
+_SMALL_TABLES = (2, 3)  # rows that random integers do not keep to
+_POSITIVE = (ValueRange(1, 9), ValueRange(1, 2))
+
+ChosenValues: TypeAlias = Mapping[str, ValueRange | None]  # by input; None: ones
+AcceptsValues: TypeAlias = Callable[[ChosenValues], bool]
+
+
+def suggest_values(inputs: Sequence[TensorSpec], ranges: Mapping[str, ValueRange]) -> str:
+    """Say how the values of the inputs in `ranges` are declared."""
+    specs = [replace(spec, values=ranges.get(spec.name, spec.values)) for spec in inputs]
+    options = " ".join(f"--input '{spec}'" if spec.values else f"--input {spec}" for spec in specs)
+    return f"say which values it takes, as in {options}"
+
+
+def find_refused(names: Sequence[str], accepts: AcceptsValues) -> Sequence[str]:
+    """Return the inputs whose integers are at fault: ones in their place have an answer, in one input, else in all.
+    Empty where the integers of none are."""
+    groups = [*([name] for name in names), *([list(names)] if len(names) > 1 else [])]
+    return next((group for group in groups if accepts(dict.fromkeys(group))), ())
+
+
+def find_values(refused: Sequence[str], accepts: AcceptsValues, tables: Iterable[int]) -> dict[str, ValueRange]:
+    """Return the widest range of integers that was tried and has answers, by refused input.
+    `tables`: how many rows the tables of the model may have. An input for which no range has an answer is left out."""
+    values: dict[str, ValueRange | None] = dict.fromkeys(refused)
+    for name in refused:
+        tried = _ranges({*tables, *_SMALL_TABLES})
+        values[name] = next((limits for limits in tried if accepts({**values, name: limits})), None)
+    return {name: limits for name, limits in values.items() if limits is not None}
+
+
+def _ranges(tables: Collection[int]) -> Iterator[ValueRange]:
+    """Yield what may index a table of so many rows, the largest first, and then what may divide."""
+    yield from (ValueRange(0, rows - 1) for rows in sorted(tables, reverse=True) if rows > 1)
+    yield from _POSITIVE
+
+
+def replace_values(arrays: Mapping[str, Array], values: ChosenValues) -> dict[str, Array]:
+    """Return the arrays with other integers in the inputs that `values` names; both ends of a range are among them."""
+    drawn = dict(arrays)
+    for name, limits in values.items():
+        array = arrays[name]
+        spec = TensorSpec(name, array.dtype.name, array.shape, values=limits)
+        drawn[name] = np.ones_like(array) if limits is None else sample_tensors([spec], {})[name]
+    return drawn
