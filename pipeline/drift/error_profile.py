@@ -21,7 +21,8 @@ from .picture import picture_of
 from .recorded_answers import split_by_sample
 
 WORST = 6  # samples that are kept
-_LEAST_EXPONENT, _EXPONENTS = -1080, 2110  # of float64
+_LEAST_EXPONENT, _EXPONENTS = -1022, 2048  # of float64, as its bits have them
+_BLOCK = 1 << 15  # elements that are compared at a time: a few arrays of 256 KB, which stay in the cache
 
 
 @dataclass(frozen=True, order=True)
@@ -47,20 +48,40 @@ class OutputErrors:
 
     def add(self, candidate: Array, reference: Array, samples: Array) -> None:
         """Add one call, whose `samples` are the rows of the test set along axis 0."""
-        errors = _errors(candidate, reference)
-        infinite = np.isinf(errors)
-        different = errors[(errors > 0) & ~infinite]
-        self.elements += errors.size
-        self.non_finite += int(np.count_nonzero(infinite))
-        self.counts += np.bincount(np.frexp(different)[1] - _LEAST_EXPONENT, minlength=_EXPONENTS)
-        sizes = np.abs(reference).astype(np.float64)
-        sizes = sizes[np.isfinite(sizes)]
-        with np.errstate(over="ignore"):
-            self.squares += float(np.sum(np.square(sizes)))
-        self.finite += sizes.size
-        if errors.ndim and len(errors) == len(samples) and errors.size:
-            by_sample = {error.sample: error for error in (*_worst(errors, candidate, reference, samples), *self.worst)}
+        if not reference.ndim or len(reference) != len(samples) or not reference.size:
+            self._count(candidate, reference)
+            return
+        few = max(1, _BLOCK * len(reference) // reference.size)
+        for start in range(0, len(reference), few):
+            block = slice(start, start + few)
+            errors = self._count(candidate[block], reference[block])
+            worst = _worst(errors, candidate[block], reference[block], samples[block], self._least_worst)
+            by_sample = {error.sample: error for error in (*worst, *self.worst)}
             self.worst = tuple(heapq.nlargest(WORST, by_sample.values()))
+
+    @property
+    def _least_worst(self) -> float:
+        """The error from which on a sample is one of the worst so far."""
+        return self.worst[-1].error if len(self.worst) == WORST else 0.0
+
+    def _count(self, candidate: Array, reference: Array) -> Array:
+        """Count the elements of one block, and return their errors."""
+        errors = _errors(candidate, reference)
+        exponents = np.bincount(errors.reshape(-1).view(np.int64) >> 52, minlength=_EXPONENTS)
+        exponents[0] -= errors.size - np.count_nonzero(errors)
+        self.non_finite += int(exponents[-1])
+        exponents[-1] = 0
+        self.counts += exponents
+        self.elements += errors.size
+        sizes = np.abs(reference).astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = float(np.sum(sizes * sizes))
+            if not math.isfinite(squares):
+                sizes = sizes[np.isfinite(sizes)]
+                squares = float(np.sum(sizes * sizes))
+        self.squares += squares
+        self.finite += sizes.size
+        return errors
 
     @property
     def rms(self) -> float:
@@ -79,6 +100,11 @@ class OutputErrors:
 def _errors(candidate: Array, reference: Array) -> Array:
     """Return |candidate - reference| in float64: 0 where both are NaN or the same infinity, infinite
     where one side alone is."""
+    if candidate.dtype.kind == reference.dtype.kind == "f":
+        with np.errstate(invalid="ignore", over="ignore"):
+            errors = np.asarray(np.abs(candidate.astype(np.float64) - reference.astype(np.float64)))
+        if math.isfinite(float(errors.max(initial=0.0))):  # NaN is the largest of all
+            return errors
     kind = np.complex128 if reference.dtype.kind == "c" else np.float64
     with np.errstate(invalid="ignore", over="ignore"):
         errors = np.asarray(np.abs(candidate.astype(kind) - reference.astype(kind)))
@@ -89,14 +115,14 @@ def _errors(candidate: Array, reference: Array) -> Array:
     return errors
 
 
-def _worst(errors: Array, candidate: Array, reference: Array, samples: Array) -> Iterator[_SampleError]:
-    """Yield the samples of one call with the largest errors."""
+def _worst(errors: Array, candidate: Array, reference: Array, samples: Array, least: float) -> Iterator[_SampleError]:
+    """Yield the samples of one block with the largest errors, those of `least` or more."""
     by_sample = errors.reshape(len(errors), -1)
-    places = by_sample.argmax(axis=1)
-    largest = by_sample[np.arange(len(errors)), places]
+    largest = by_sample.max(axis=1)
     for at in np.argsort(-largest, kind="stable")[:WORST]:
-        if largest[at] > 0:
-            pair = (float(np.real(side[at].reshape(-1)[places[at]])) for side in (candidate, reference))
+        if largest[at] > 0 and largest[at] >= least:
+            place = by_sample[at].argmax()
+            pair = (float(np.real(side[at].reshape(-1)[place])) for side in (candidate, reference))
             yield _SampleError(float(largest[at]), int(samples[at]), *pair)
 
 
