@@ -23,6 +23,9 @@ def command(
     rest_port: Annotated[
         int, typer.Option("--rest-port", min=0, max=65535, metavar="PORT", help="0 takes a free one.")
     ] = 8501,
+    max_body: Annotated[
+        int, typer.Option("--max-body", min=1, max=2047, metavar="MB", help="The largest request that is read.")
+    ] = 64,
     device: options.Device = None,
     threads: options.Threads = None,
 ) -> None:
@@ -38,5 +41,5 @@ def command(
 
     serve(
         artifact, ready, name=name, host=host, grpc_port=grpc_port, rest_port=rest_port, device=device or "auto",
-        threads=threads or 1,
+        threads=threads or 1, max_body_bytes=max_body << 20,
     )  # fmt: skip

@@ -6,6 +6,7 @@ It needs no store and no run folder: in a container both may be read-only.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import threading
@@ -20,7 +21,7 @@ import psutil
 from ...models.artifact import read_artifact
 from ...models.errors import BadRequest, StepFailed
 from ...models.formats import Format
-from ...serving.server.server_records import EmbeddedOptions
+from ...serving.server.server_records import MAX_BODY_BYTES, EmbeddedOptions
 from ..drift.sessions import DEFAULT_RUNTIME
 from ..intake.loaded_model import require_libraries, require_runtime
 from ..intake.model_argument import ModelKind, kind_of
@@ -44,11 +45,14 @@ def serve(
     rest_port: int = 8501,
     device: str = "auto",
     threads: int = 1,
+    max_body_bytes: int = MAX_BODY_BYTES,
 ) -> None:
     """Serve the artifact in a folder until SIGINT or SIGTERM.
     As soon as requests are answered, `ready` is called with the addresses by protocol ("grpc", "rest"), and with the
     runtime and the device as text.
     Raises BadRequest where the artifact cannot be opened or a port is taken, StepFailed where the worker dies."""
+    if not re.fullmatch(r"[\w.-]+", name):
+        raise BadRequest(f"the name {name!r} fits no URL", fix="name it with letters, digits, '-', '_' and '.'")
     device = resolve_device(read_request(None, {"device": device}).device)
     folder = _folder(artifact)
     runtime = _check_libraries(folder)
@@ -59,7 +63,7 @@ def serve(
             worker.work(_CHECK, {"inputs": {"artifact": str(folder)}, "out": str(scratch), "options": {}})
             options = EmbeddedOptions(
                 folder=str(folder), name=name, device=device, threads=threads, host=host, grpc_port=grpc_port,
-                rest_port=rest_port,
+                rest_port=rest_port, max_body_bytes=max_body_bytes,
             )  # fmt: skip
             worker.open(_SERVER, options.to_json())
             ready(worker.ask("addresses"), f"{runtime}, {device}")

@@ -15,6 +15,7 @@ from ...serving.server.tfserving_launch import Binary, Embedded, Remote, ServerK
 from ..context import Context
 from ..workers.isolation import Worker
 
+_BODY_BYTES = (1 << 31) - 1  # the most that gRPC counts to: only this program asks the server, at any batch
 EMBEDDED = "transload.serving.server.embedded:open_server"
 BINARY = "transload.serving.server.tfserving_launch:open_binary"
 
@@ -65,7 +66,10 @@ class Servers:
         if isinstance(place, Binary):
             binary = BinaryOptions(**model, program=place.program, container=place.container)
             return {"entry": BINARY, "options": binary.to_json()}
-        return {"entry": EMBEDDED, "options": EmbeddedOptions(**model, device=device).to_json()}
+        return {
+            "entry": EMBEDDED,
+            "options": EmbeddedOptions(**model, device=device, max_body_bytes=_BODY_BYTES).to_json(),
+        }
 
     def _start(self, folder: Path, device: str, start: Mapping[str, Any]) -> Worker:
         context = self._context

@@ -12,7 +12,7 @@ from ...models.artifact import read_artifact
 from ...models.errors import ToolMissing
 from ..runtimes.runtime_table import RUNTIMES
 from .served_model import ServedModel
-from .server_records import EmbeddedOptions
+from .server_records import EmbeddedOptions, url_host
 
 if TYPE_CHECKING:
     from .tfserving_rest import RestServer
@@ -27,7 +27,7 @@ class EmbeddedServer:
         self._model = model
         self._grpc = grpc_server
         self._rest = rest
-        self._addresses = {"grpc": f"{host}:{grpc_port}", "rest": f"{host}:{rest.port}"}
+        self._addresses = {"grpc": f"{url_host(host)}:{grpc_port}", "rest": f"{url_host(host)}:{rest.port}"}
         self._closed = False
 
     def addresses(self) -> dict[str, str]:
@@ -59,7 +59,7 @@ def open_server(**document: Any) -> EmbeddedServer:
     runtime = next(runtime for runtime in RUNTIMES.values() if form in runtime.takes and not runtime.served)
     module, _, entry = runtime.entry.partition(":")
     session = getattr(import_module(module), entry)(folder, options.device, options.threads)
-    model = ServedModel(options.name, session)
+    model = ServedModel(options.name, session, options.max_body_bytes)
     with ExitStack() as undo:
         undo.callback(model.close)
         try:

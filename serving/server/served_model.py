@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING
 from ...models.errors import BadRequest, SessionTimeout, TransloadError
 from ...models.signature import Array, Signature
 from ..checked_session import FeedCheck
+from ..wire.tensor_proto import TooLarge
+from .server_records import MAX_BODY_BYTES
 
 if TYPE_CHECKING:
     from ..session import Session
 
 VERSION = 1
 SIGNATURE = "serving_default"
+MOST_WAITING = 64  # predictions, the one that runs among them; later ones are refused at once
 
 
 class Code(IntEnum):
@@ -30,6 +33,7 @@ class Code(IntEnum):
     INVALID_ARGUMENT = 3
     DEADLINE_EXCEEDED = 4
     NOT_FOUND = 5
+    RESOURCE_EXHAUSTED = 8
     FAILED_PRECONDITION = 9
     INTERNAL = 13
 
@@ -52,6 +56,8 @@ def as_status(error: ServingError | TransloadError) -> ServingError:
     """Map an error of a session to a status: its sentence, without the advice to the operator."""
     if isinstance(error, ServingError):
         return error
+    if isinstance(error, TooLarge):
+        return ServingError(Code.RESOURCE_EXHAUSTED, error.what)
     if isinstance(error, BadRequest):
         return invalid(error.what)
     timeout = isinstance(error, SessionTimeout)
@@ -63,14 +69,16 @@ class ServedModel:
     A session is not thread-safe, and a second one would hold the weights twice; so there is one lock. Parsing and
     encoding lie outside of it. On two cores a pool of sessions or batching gained nothing (docs/design/serving.md)."""
 
-    def __init__(self, name: str, session: Session) -> None:
+    def __init__(self, name: str, session: Session, max_body_bytes: int = MAX_BODY_BYTES) -> None:
         self.name = name
+        self.max_body_bytes = max_body_bytes
         self.signature: Signature = session.signature
         self.device = session.device
         self.last_s = 0.0  # what the last run took, with the wait for the lock: REST decides by it where to run
         self._session = session
         self._check = FeedCheck(self.signature.inputs)
         self._lock = threading.Lock()
+        self._places = threading.BoundedSemaphore(MOST_WAITING)
         self._inputs = [spec.name for spec in self.signature.inputs]
         self._outputs = [spec.name for spec in self.signature.outputs]
 
@@ -121,13 +129,16 @@ class ServedModel:
 
     def predict(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
         """Return the outputs of the session. Feeds that do not fit the signature are refused before the lock is taken.
-        Raises what the session raises."""
+        Raises what the session raises, and ServingError RESOURCE_EXHAUSTED where too many predictions wait."""
         start = time.perf_counter()
+        self._check(feeds)
+        if not self._places.acquire(blocking=False):
+            raise ServingError(Code.RESOURCE_EXHAUSTED, f"{MOST_WAITING} requests wait for the model {self.name}")
         try:
-            self._check(feeds)
             with self._lock:
                 return self._session.run(feeds)
         finally:
+            self._places.release()
             self.last_s = time.perf_counter() - start
 
     def close(self) -> None:

@@ -6,6 +6,13 @@ from dataclasses import dataclass
 
 from ...models.job import JsonRecord
 
+MAX_BODY_BYTES = 64 << 20
+
+
+def url_host(host: str) -> str:
+    """Return a host as it stands before a port: an address of IPv6 in brackets."""
+    return f"[{host}]" if ":" in host else host
+
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions(JsonRecord):
@@ -24,6 +31,7 @@ class EmbeddedOptions(ServerOptions):
     host: str = "127.0.0.1"
     grpc_port: int = 0
     rest_port: int = 0
+    max_body_bytes: int = MAX_BODY_BYTES  # of a request, in either protocol
 
 
 @dataclass(frozen=True, kw_only=True)

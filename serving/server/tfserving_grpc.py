@@ -12,11 +12,21 @@ from ...models.errors import BadRequest, TransloadError
 from ...models.signature import TensorSpec
 from ..wire.tensor_proto import BY_DTYPE, decode_all, encode, parse
 from ..wire.tfserving_messages import AVAILABLE, DEVICE_KEY, Message, stock
-from .served_model import SIGNATURE, VERSION, Code, ServedModel, ServingError, as_status, feed_name, invalid
+from .served_model import (
+    MOST_WAITING,
+    SIGNATURE,
+    VERSION,
+    Code,
+    ServedModel,
+    ServingError,
+    as_status,
+    feed_name,
+    invalid,
+)
+from .server_records import url_host
 
-_WORKERS = 8  # one at a time predicts; the others parse, encode, and say how the model is
+_WORKERS = MOST_WAITING + 8  # started as they are needed; all but a few may wait for the model
 _OPTIONS = (
-    ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     ("grpc.so_reuseport", 0),  # else a second server on the port starts, and takes half of the requests
 )
@@ -27,43 +37,51 @@ def start(model: ServedModel, host: str, port: int) -> tuple[Any, int]:
     """Start a grpc.Server; return it with its port, a free one for 0. Raises BadRequest where the port is taken."""
     import grpc
 
-    server = grpc.server(ThreadPoolExecutor(_WORKERS, thread_name_prefix="grpc"), options=_OPTIONS)
+    options = (*_OPTIONS, ("grpc.max_receive_message_length", model.max_body_bytes))
+    server = grpc.server(ThreadPoolExecutor(_WORKERS, thread_name_prefix="grpc"), options=options)
     for service, methods in _methods().items():
-        handlers = {name: _handler(grpc, partial(act, model), reads) for name, (act, reads) in methods.items()}
+        handlers = {name: _handler(grpc, partial(act, model)) for name, act in methods.items()}
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
     try:
-        bound = server.add_insecure_port(f"{host}:{port}")
+        bound = server.add_insecure_port(f"{url_host(host)}:{port}")
     except RuntimeError as error:
         raise BadRequest(f"nothing can listen on {host}:{port}", fix="name another port, or 0") from error
     server.start()
     return server, bound
 
 
-def _methods() -> dict[str, dict[str, tuple[Callable[[ServedModel, Any, Any], Message], Callable[[bytes], Any]]]]:
-    """Return what answers each method of each service, and what parses its request."""
-    messages = stock()
+def _methods() -> dict[str, dict[str, Callable[[ServedModel, bytes, Any], Message]]]:
+    """Return what answers each method of each service."""
     return {
-        "tensorflow.serving.PredictionService": {
-            "Predict": (predict, bytes),
-            "GetModelMetadata": (metadata, messages.GetModelMetadataRequest.FromString),
-        },
-        "tensorflow.serving.ModelService": {"GetModelStatus": (status, messages.GetModelStatusRequest.FromString)},
+        "tensorflow.serving.PredictionService": {"Predict": predict, "GetModelMetadata": metadata},
+        "tensorflow.serving.ModelService": {"GetModelStatus": status},
     }
 
 
-def _handler(grpc: Any, act: Callable[[Any, Any], Message], reads: Callable[[bytes], Any]) -> Any:
+def _handler(grpc: Any, act: Callable[[bytes, Any], Message]) -> Any:
+    """Return a handler of the bytes of requests: grpc answers INTERNAL where a parser of its own fails."""
     codes = {code: getattr(grpc.StatusCode, code.name) for code in Code}
 
-    def handle(request: Any, context: Any) -> Message:
+    def handle(data: bytes, context: Any) -> Message:
         try:
-            return act(request, context)
+            return act(data, context)
         except (ServingError, TransloadError) as error:
             status = as_status(error)
             context.abort(codes[status.code], status.text)
 
     return grpc.unary_unary_rpc_method_handler(
-        handle, request_deserializer=reads, response_serializer=lambda reply: reply.SerializeToString()
+        handle, request_deserializer=bytes, response_serializer=lambda reply: reply.SerializeToString()
     )
+
+
+def _parsed(read: Callable[[bytes], Message], data: bytes, name: str) -> Message:
+    """Parse the bytes of a request. Raises ServingError INVALID_ARGUMENT."""
+    from google.protobuf.message import DecodeError
+
+    try:
+        return read(data)
+    except DecodeError as error:
+        raise invalid(f"the request is no {name}: {error}") from error
 
 
 def _spec(request: Message) -> Message:
@@ -83,12 +101,7 @@ def _version(spec: Message) -> int | None:
 
 def predict(model: ServedModel, data: bytes, _context: Any) -> Message:
     """Return the PredictResponse to the bytes of a PredictRequest. Raises ServingError and TransloadError."""
-    from google.protobuf.message import DecodeError
-
-    try:
-        request = parse(data, "PredictRequest")
-    except DecodeError as error:
-        raise invalid(f"the request is no PredictRequest: {error}") from error
+    request = _parsed(partial(parse, message="PredictRequest"), data, "PredictRequest")
     spec = _spec(request)
     model.check_servable(spec.name, _version(spec))
     if spec.signature_name not in ("", SIGNATURE):
@@ -104,8 +117,9 @@ def predict(model: ServedModel, data: bytes, _context: Any) -> Message:
     return reply
 
 
-def metadata(model: ServedModel, request: Message, _context: Any) -> Message:
+def metadata(model: ServedModel, data: bytes, _context: Any) -> Message:
     """Return the signature, packed into an Any as TF Serving does. Raises ServingError."""
+    request = _parsed(stock().GetModelMetadataRequest.FromString, data, "GetModelMetadataRequest")
     spec = _spec(request)
     if not request.metadata_field:
         raise invalid("GetModelMetadataRequest must specify at least one metadata_field")
@@ -137,10 +151,10 @@ def _describe(info: Message, spec: TensorSpec, tensor: str) -> None:
         info.tensor_shape.dim.add(size=-1 if isinstance(axis, str) else axis)
 
 
-def status(model: ServedModel, request: Message, context: Any) -> Message:
+def status(model: ServedModel, data: bytes, context: Any) -> Message:
     """AVAILABLE: a model that could not be opened has no server. Says also where it runs. Raises ServingError."""
     context.set_trailing_metadata(((DEVICE_KEY, model.device),))
-    spec = _spec(request)
+    spec = _spec(_parsed(stock().GetModelStatusRequest.FromString, data, "GetModelStatusRequest"))
     model.check_status_of(spec.name, _version(spec))
     reply = stock().GetModelStatusResponse()
     reply.model_version_status.add(version=VERSION, state=AVAILABLE).status.error_code = 0

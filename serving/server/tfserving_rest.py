@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-_PATH = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d+))?(:predict|/metadata|)", re.IGNORECASE)
+_PATH = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d{1,18}))?(:predict|/metadata|)", re.IGNORECASE)
 # As TF Serving maps them: ToHTTPStatusCode in tensorflow_serving/model_servers/http_server.cc.
 _HTTP = {
     Code.INVALID_ARGUMENT: 400, Code.DEADLINE_EXCEEDED: 504, Code.NOT_FOUND: 404, Code.FAILED_PRECONDITION: 400,
-    Code.INTERNAL: 500,
+    Code.RESOURCE_EXHAUSTED: 429, Code.INTERNAL: 500,
 }  # fmt: skip
 _INLINE_S = 0.005  # a model that is faster runs on the event loop: handing it to a thread costs 0.1 ms
+_INLINE_BYTES = 1 << 16  # so does a body that is shorter
+_DROPPED = 8  # times the limit, that is read of a body that is too long
 _KEEP_ALIVE_S = 600
 _START_S = 20
 
@@ -38,7 +40,7 @@ class RestServer:
         import uvicorn
 
         try:
-            self._socket = socket.create_server((host, port))
+            self._socket = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
         except OSError as error:
             raise BadRequest(f"nothing can listen on {host}:{port}", fix="name another port, or 0") from error
         self.port: int = self._socket.getsockname()[1]
@@ -74,9 +76,13 @@ def application(model: ServedModel) -> Starlette:
         return Response(body, code, {DEVICE_KEY: model.device}, "application/json")
 
     async def handle(request: Request) -> Response:
-        body = await request.body()
+        body = await _read_body(request, model.max_body_bytes)
+        if body is None:
+            text = f"the body of a request has at most {model.max_body_bytes} bytes"
+            close = {"connection": "close"}  # what is left of the body is not read
+            return Response(dumps({"error": text}, ()), 413, close, "application/json")
         try:
-            if request.method == "POST" and model.last_s > _INLINE_S:
+            if request.method == "POST" and (model.last_s > _INLINE_S or len(body) > _INLINE_BYTES):
                 return reply(await run_in_threadpool(answer, model, request.method, request.url.path, body))
             return reply(answer(model, request.method, request.url.path, body))
         except (ServingError, TransloadError) as error:
@@ -85,6 +91,21 @@ def application(model: ServedModel) -> Starlette:
 
     methods = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"]
     return Starlette(routes=[Route("/{path:path}", handle, methods=methods)])
+
+
+async def _read_body(request: Request, most: int) -> bytes | None:
+    """Return the body of a request, or None where it is longer than `most` bytes.
+    A longer one is read and dropped for a while, for clients look for an answer only when they have sent it."""
+    parts: list[bytes] = []
+    count = 0
+    async for part in request.stream():
+        count += len(part)
+        if count > _DROPPED * most:
+            return None
+        parts.append(part)
+        if count > most:
+            parts.clear()
+    return b"".join(parts) if count <= most else None
 
 
 def answer(model: ServedModel, method: str, path: str, body: bytes) -> bytes:

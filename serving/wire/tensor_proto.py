@@ -17,7 +17,8 @@ from ...models.errors import BadRequest
 from ...models.signature import Array
 from .tfserving_messages import Message, packed, stock
 
-_LARGEST = 1 << 28  # elements that a few bytes of request may unfold into
+_FIX = "make the tensor with tf.make_tensor_proto"
+_LARGEST_BYTES = 64 << 20  # that a tensor of few values may unfold into
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +85,27 @@ def decode(tensor: Message, name: str) -> Array:
     return _filled(array.view(kind.dtype), count, name).reshape(shape)
 
 
+class TooLarge(BadRequest):
+    """A request that would take more memory than one may."""
+
+
 def _filled(values: Array, count: int, name: str) -> Array:
     if len(values) > count:
         raise _broken(name, f"it has {len(values)} values for {count} elements")
     if len(values) == count:
         return values
-    if count > _LARGEST:
-        raise _broken(name, f"{count} elements are too many to fill up")
+    if count * values.itemsize > _LARGEST_BYTES:
+        raise TooLarge(
+            f"tensor parsing error: {name}: it has {len(values)} values for {count} elements, and is not filled up "
+            f"beyond {_LARGEST_BYTES} bytes",
+            fix=_FIX,
+        )
     last = values[-1] if len(values) else values.dtype.type(0)
     return np.concatenate([values, np.full(count - len(values), last, values.dtype)])
 
 
 def _broken(name: str, why: str) -> BadRequest:
-    return BadRequest(f"tensor parsing error: {name}: {why}", fix="make the tensor with tf.make_tensor_proto")
+    return BadRequest(f"tensor parsing error: {name}: {why}", fix=_FIX)
 
 
 def parse(data: bytes, message: str) -> Message:

@@ -22,6 +22,7 @@ from ...models.signature import Array, TensorSpec, shape_text
 from .tensor_proto import BY_DTYPE
 
 _FIX = "see https://www.tensorflow.org/tfx/serving/api_rest"
+_MOST_AXES = 64  # numpy's limit
 _TOKENS = re.compile(rb'"(?:\\.|[^"\\])*"|\bInf\b')
 _KINDS = {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}  # what may be read into what, by numpy's letters
 _EXACT = {"float32": (1 << 24) - 1, "float64": (1 << 53) - 1, "float16": (1 << 11) - 1}  # integers without a gap
@@ -61,6 +62,8 @@ def _listed(value: Any) -> Any:
 def to_array(value: Any, spec: TensorSpec, samples: int | None = None) -> Array:
     """Convert a JSON value to the array of an input or output. `samples` is the number of rows, where it came in rows.
     Raises BadRequest in TF Serving's words."""
+    if len(_shape(value)) > _MOST_AXES:
+        raise refuse(f"JSON Value: lists lie within each other more than {_MOST_AXES} deep")
     array = _at_once(value, spec.dtype)
     if array is None:
         array = _walked(value, spec.dtype, samples)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.serving.server import tfserving_grpc
+from transload.serving.server import served_model, tfserving_grpc
 from transload.serving.server.served_model import ServedModel
 from transload.serving.wire.tensor_proto import decode_all, encode
 from transload.serving.wire.tfserving_messages import stock
@@ -180,6 +180,89 @@ def test_bytes_that_are_no_request_are_refused(client: Client) -> None:
         client.predict_bytes(b"\xff\xff\xff", timeout=10)
     assert caught.value.code().name == "INVALID_ARGUMENT"
     assert caught.value.details().startswith("the request is no PredictRequest: ")
+
+
+def test_garbage_to_status_and_metadata_is_refused(two: Any) -> None:
+    with grpc.insecure_channel(two.addresses["grpc"]) as channel:
+        for service, method in ((MODEL, "GetModelStatus"), (PREDICTION, "GetModelMetadata")):
+            with pytest.raises(grpc.RpcError) as caught:
+                channel.unary_unary(f"/{service}/{method}")(b"\xff\xff\xff", timeout=10)
+            assert caught.value.code().name == "INVALID_ARGUMENT"
+            assert caught.value.details().startswith(f"the request is no {method}Request: ")
+
+
+@pytest.mark.parametrize("batch", [1 << 24, 1 << 60])
+def test_a_few_bytes_do_not_unfold_into_much_memory(batch: int, two: Any, client: Client) -> None:
+    """TensorFlow ends by a signal where memory is lacking: what a shape claims is refused before it is allocated."""
+    asked = request()
+    bomb = asked.inputs["b"]
+    bomb.Clear()
+    bomb.dtype = 1
+    bomb.float_val.append(1)
+    for size in (batch, 2):
+        bomb.tensor_shape.dim.add(size=size)
+    with pytest.raises(grpc.RpcError) as caught:
+        client.predict(asked)
+    assert (caught.value.code().name, caught.value.details()) == (
+        "RESOURCE_EXHAUSTED",
+        f"tensor parsing error: b: it has 1 values for {2 * batch} elements, and is not filled up beyond "
+        "67108864 bytes",
+    )
+    assert two.session.runs == 0
+
+
+def serve_with_limit(session: Any, max_body_bytes: int) -> tuple[str, Any]:
+    server, port = tfserving_grpc.start(ServedModel("m", session, max_body_bytes), "127.0.0.1", 0)
+    return f"127.0.0.1:{port}", server
+
+
+def test_a_message_beyond_the_limit_is_refused_before_it_is_parsed(two: Any) -> None:
+    address, server = serve_with_limit(two.session, 1000)
+    client = Client(address)
+    client.predict(request())
+    with pytest.raises(grpc.RpcError) as caught:
+        client.predict(request(b=np.zeros((1000, 2), np.float32)))
+    assert caught.value.code().name == "RESOURCE_EXHAUSTED"
+    client.close()
+    server.stop(0)
+
+
+def test_an_address_of_ipv6_is_listened_on(two: Any) -> None:
+    server, port = tfserving_grpc.start(ServedModel("m", two.session), "::1", 0)
+    client = Client(f"[::1]:{port}")
+    client.predict(request())
+    client.close()
+    server.stop(0)
+
+
+def test_too_many_waiting_requests_are_refused_and_status_still_answers(
+    two: Any, in_thread: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served_model, "MOST_WAITING", 3)
+    address, server = serve_with_limit(two.session, 1 << 20)
+    client = Client(address)
+    go = threading.Event()
+    two.session.act = lambda: go.wait(10)
+    replies: list[Any] = []
+    refusals: list[str] = []
+
+    def ask() -> None:
+        try:
+            replies.append(client.predict(request()))
+        except grpc.RpcError as error:
+            refusals.append(f"{error.code().name}: {error.details()}")
+
+    for _ in range(5):
+        in_thread(ask)
+    until(lambda: len(refusals) == 2)
+    asked = stock().GetModelStatusRequest()
+    asked.model_spec.name = "m"
+    client.status(asked)
+    go.set()
+    until(lambda: len(replies) == 3)
+    assert refusals == ["RESOURCE_EXHAUSTED: 3 requests wait for the model m"] * 2
+    client.close()
+    server.stop(0)
 
 
 def failing(error: Exception) -> Callable[[], None]:

@@ -174,3 +174,39 @@ def test_a_port_that_is_taken_is_refused(two: Any) -> None:
     with pytest.raises(BadRequest) as caught:
         RestServer(ServedModel("m", two.session), "127.0.0.1", port)
     assert str(caught.value) == f"nothing can listen on 127.0.0.1:{port}\n  fix: name another port, or 0"
+
+
+def test_a_body_beyond_the_limit_is_refused_and_not_read(one: Any) -> None:
+    server = RestServer(ServedModel("m", one.session, 1000), "127.0.0.1", 0)
+    link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    for body, headers in ((b"x" * 2000, {}), (iter([b"x" * 600] * 3), {"Transfer-Encoding": "chunked"})):
+        link.request("POST", "/v1/models/m:predict", body, headers, encode_chunked=bool(headers))
+        reply = link.getresponse()
+        assert (reply.status, json.loads(reply.read())) == (
+            413,
+            {"error": "the body of a request has at most 1000 bytes"},
+        )
+        link.close()
+    link.request("POST", "/v1/models/m:predict", b'{"instances": [[1, 2]]}')
+    assert link.getresponse().status == 200
+    link.close()
+    server.close()
+
+
+def test_lists_beyond_numpys_depth_are_refused(one: Any) -> None:
+    deep = b'{"instances": ' + b"[" * 900 + b"1" + b"]" * 900 + b"}"
+    assert predict(one, deep) == (400, {"error": "JSON Value: lists lie within each other more than 64 deep"})
+
+
+def test_a_version_of_too_many_digits_is_a_malformed_request(one: Any) -> None:
+    path = f"/v1/models/m/versions/{'9' * 5000}"
+    assert ask(one, "GET", path) == (400, {"error": f"Malformed request: GET {path}"})
+
+
+def test_an_address_of_ipv6_is_listened_on(one: Any) -> None:
+    server = RestServer(ServedModel("m", one.session), "::1", 0)
+    link = http.client.HTTPConnection("::1", server.port, timeout=10)
+    link.request("GET", "/v1/models/m")
+    assert link.getresponse().status == 200
+    link.close()
+    server.close()
