@@ -86,6 +86,7 @@ class SavedModelCutter(GraphCutter):
         check_size(path)
         frozen = freeze(path)
         self._graph_def, self._inputs = frozen.graph.as_graph_def(), frozen.inputs
+        self._outputs = frozen.outputs
         self._declared = {_key(frozen.inputs[spec.name]): spec for spec in signature.inputs}
         if frame := next((node.op for node in self._graph_def.node if node.op in _FRAME_OPERATORS), None):
             raise Refused(
@@ -119,6 +120,15 @@ class SavedModelCutter(GraphCutter):
         with tf.compat.v1.Session(graph=self._tf_graph, config=config) as session:
             results = session.run(recorded, {self._inputs[name]: array for name, array in feeds.items()})
         self._values = {**{_key(self._inputs[name]): array for name, array in feeds.items()}, **results}
+
+    @property
+    def values(self) -> Mapping[str, Array]:
+        """The recorded tensors, without those that depend on constants alone: they are weights."""
+        return {name: value for name, value in self._values.items() if name not in self._fixed}
+
+    def output_values(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the tensor of each output of the model, by its name in the signature."""
+        return {name: _key(self._outputs[name]) for name in names if name in self._outputs}
 
     def piece(self, chosen: Iterable[int]) -> SavedModelPiece | None:
         """Return these operators as a graph; None without inputs or recorded outputs.

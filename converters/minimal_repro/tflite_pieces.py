@@ -83,6 +83,11 @@ class TfliteCutter(GraphCutter):
         recorded = [*index_by_name.values(), *(self._index_by_name[name] for name in self._producers)]
         self._values = {self._names[at]: interpreter.get_tensor(at) for at in recorded if self._dtype(at) in DTYPES}
 
+    def output_values(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the tensor of each output of the model, by its name in the signature."""
+        tensors = {tensor.name: self._names[tensor.index] for tensor in inputs_and_outputs(model_of(self._flat))[1]}
+        return {name: tensors[name] for name in names if name in tensors}
+
     def piece(self, chosen: Iterable[int]) -> TflitePiece | None:
         """Return these operators as a file; None if an input or output is no recorded tensor, or nothing goes in."""
         kept = sorted(set(chosen))

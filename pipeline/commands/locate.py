@@ -17,6 +17,7 @@ from ..intake.loaded_model import LoadedModel, require_runtime
 from ..intake.model_argument import ModelRequest, candidate_request, kind_of, reference_request, start_of
 from ..intake.run_inputs import RunInputs, batch_sizes, load_model, resolve_inputs
 from ..locate.locate_records import CaptureFacts, FollowFacts, FollowOptions, PlaceFacts
+from ..locate.value_recorder import LOCATABLE
 from ..progress import Progress
 from ..request import RunRequest
 from ..result.schema import Verdict
@@ -27,7 +28,6 @@ from .candidates import check_candidate, check_same_inputs
 from .workspace import close_workers, document_of, new_run_context, report_disk_full, write_document
 
 _LEAST_DB = {"fp32": 100.0, "fp16": 50.0, "int8": 20.0, "int8-dynamic": 20.0}
-LOCATABLE = (Format.ONNX,)
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,9 @@ def _capture(context: Context, loaded: LoadedModel, inputs: RunInputs) -> Stored
     runtime = runtime_for(_start(loaded).format, loaded.flex)
     require_runtime(runtime)
     interpreter = interpreter_of(RUNTIMES[runtime])
+    requires = RUNTIMES[runtime].requires
+    if runtime == "tflite":
+        requires = (*requires, "tensorflow")  # whose interpreter keeps every tensor
     limits = context.limits()
     options = CheckOptions(runtime=runtime, threads=limits.threads, batches=batch_sizes(context, inputs.model))
     return context.executor.perform(
@@ -120,8 +123,8 @@ def _capture(context: Context, loaded: LoadedModel, inputs: RunInputs) -> Stored
             name="capture", entry="transload.pipeline.locate.capture:capture",
             inputs={"artifact": loaded.stored, "data": inputs.data, "reference": inputs.reference},
             options=options.to_json(),
-            requires=RUNTIMES[runtime].requires, python=interpreter.path, tools=interpreter.tools,
-            framework=framework_of(RUNTIMES[runtime].requires), limits=limits,
+            requires=requires, python=interpreter.path, tools=interpreter.tools,
+            framework=framework_of(requires), limits=limits,
         )
     )  # fmt: skip
 

@@ -10,8 +10,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...converters.minimal_repro.graph_pieces import GraphCutter
-from ...converters.minimal_repro.open_cutter import open_cutter
 from ...models.artifact import Artifact, read_artifact
 from ...models.errors import TransloadError
 from ...models.job import Job
@@ -23,6 +21,7 @@ from ..drift.rules import FAIL
 from ..drift.sessions import open_session
 from .departing_call import DepartureSearch
 from .locate_records import CandidateGraph, CandidateOperator, Capture, CaptureFacts
+from .value_recorder import ValueRecorder, open_recorder
 
 
 def capture(job: Job) -> Mapping[str, Any]:
@@ -44,12 +43,12 @@ def capture(job: Job) -> Mapping[str, Any]:
         calls=search.calls, agreement_db=departing.agreement_db, departs=True, call=departing.name, error=error,
         limits_db=search.limits_db(departing.calls.probe, str(artifact.target.precision)),
     )  # fmt: skip
-    cutter = open_cutter(artifact)
-    graph = _record(cutter, artifact, feeds, error)
+    recorder = open_recorder(artifact)
+    graph = _record(recorder, artifact, feeds, error)
     if graph is None:
         return facts.to_json()
-    captured = {name: cutter.values[value] for name, value in graph.outputs.items() if value in cutter.values}
-    Capture(graph, cutter.values, feeds, answers).write(job.out)
+    captured = {name: recorder.values[value] for name, value in graph.outputs.items() if value in recorder.values}
+    Capture(graph, recorder.values, feeds, answers).write(job.out)
     recorded = _RecordedAnswers(artifact.signature, captured)
     vanishes = len(captured) == len(graph.outputs) and search.check.run(recorded, departing.calls).verdict != FAIL
     return replace(facts, operators=len(graph.operators), vanishes=vanishes).to_json()
@@ -79,19 +78,21 @@ def _answer(session: Session, feeds: Mapping[str, Array]) -> tuple[Answers, str]
         return {}, error.what
 
 
-def _record(cutter: GraphCutter, artifact: Artifact, feeds: Mapping[str, Array], error: str) -> CandidateGraph | None:
+def _record(
+    recorder: ValueRecorder, artifact: Artifact, feeds: Mapping[str, Array], error: str
+) -> CandidateGraph | None:
     """Record every value of a call; of one without an answer those before the operator that fails.
     None where no operator of that can be named."""
     failing = None
     if error:
-        failing = cutter.record_until_failure(feeds)
+        failing = recorder.record_until_failure(feeds)
         if failing is None:
             return None
     else:
-        cutter.record(feeds)
+        recorder.record(feeds)
     operators = []
-    for at, (reads, writes) in enumerate(zip(cutter.reads, cutter.writes, strict=True)):
-        kind, name = cutter.operators[at]
-        operators.append(CandidateOperator(kind, name, tuple(reads), tuple(writes), cutter.describe(at)[2] or ""))
+    for at, (reads, writes) in enumerate(zip(recorder.reads, recorder.writes, strict=True)):
+        kind, name = recorder.operators[at]
+        operators.append(CandidateOperator(kind, name, tuple(reads), tuple(writes), recorder.describe(at)[2] or ""))
     names = [spec.name for spec in artifact.signature.outputs]
-    return CandidateGraph(tuple(operators), cutter.output_values(names), failing)
+    return CandidateGraph(tuple(operators), recorder.output_values(names), failing)

@@ -24,7 +24,11 @@ def describe_places(capture: CaptureFacts, follow: FollowFacts | None) -> list[s
     if follow is None:
         return [head]
     if not follow.places:
-        return [head, "", "no operator departs by itself: the copy rounds more than the model, all along"]
+        return [
+            head,
+            "",
+            follow.note or "no operator departs by itself: the copy rounds more than the model, all along",
+        ]
     lines = [head]
     for number, place in enumerate(follow.places, 1):
         lines += ["", *_describe_place(place, number, len(follow.places))]

@@ -56,7 +56,8 @@ class Follower:
             if len(places) == self._options.most or time.monotonic() > self._deadline:
                 break
             pair, place = self._find_place(answer, wrong, overrides)
-            places.append(place)
+            if place is not None:
+                places.append(place)
             if pair is None:
                 break
             overrides.append(pair)
@@ -67,8 +68,13 @@ class Follower:
             values=len(answer.arrays),
             matched=len(answer.names),
             outputs_db={name: finite_or_none(db) for name, db in answer.outputs_db.items()},
-            note="more places were not looked for" if wrong and len(places) == self._options.most else "",
+            note=self._note(wrong, places),
         )
+
+    def _note(self, wrong: Sequence[str], places: Sequence[PlaceFacts]) -> str:
+        if wrong and not places:
+            return "no value inside the copy is equal to one of the model's, so none can be followed"
+        return "more places were not looked for" if wrong and len(places) == self._options.most else ""
 
     def _failure(self, failing: int) -> FollowFacts:
         """Return the place at which a candidate stops, which has values up to there alone."""
@@ -101,12 +107,15 @@ class Follower:
 
     def _find_place(
         self, answer: FollowedAnswer, wrong: Sequence[str], overrides: Sequence[ValuePair]
-    ) -> tuple[ValuePair | None, PlaceFacts]:
-        """Find the first pair of values that explains wrong outputs, and describe its place."""
+    ) -> tuple[ValuePair | None, PlaceFacts | None]:
+        """Find the first pair of values that explains wrong outputs, and describe its place. There is none where the
+        candidate has no value of the reference."""
         graph = self._capture.graph
         departure = Departure.of(answer, graph, self._reference.values.arrays, wrong)
         trial = PairTrial(self._reference, departure, overrides, self._deadline)
         pair = trial.earliest_explaining(departure.pairs(self._reference))
+        if pair is None and not answer.names:
+            return None, None
         pair = pair or departure.last_pair(wrong, graph, dict(self._capture.answers))
         if pair is None:
             return None, self._describe_start(departure)

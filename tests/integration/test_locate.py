@@ -13,6 +13,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 import transload
+from transload.models.loading.build import construct
+from transload.models.sources import CodeRef
 from transload.pipeline.commands.locate import LocateResult
 
 pytestmark = [pytest.mark.usefixtures("loaded_once")]
@@ -90,8 +92,12 @@ def change(model: onnx.ModelProto, name: str, edit: Callable[[Any], Any]) -> Non
 
 def locate(model: onnx.ModelProto, folder: Path, tmp_path: Path) -> LocateResult:
     onnx.save(model, tmp_path / "copy.onnx")
+    return locate_file(tmp_path / "copy.onnx", folder, tmp_path)
+
+
+def locate_file(path: Path, folder: Path, tmp_path: Path) -> LocateResult:
     return transload.locate(
-        tmp_path / "copy.onnx", against=f"{folder / 'net.py'}:Net", inputs=INPUTS, runs=tmp_path / "runs",
+        path, against=f"{folder / 'net.py'}:Net", inputs=INPUTS, runs=tmp_path / "runs",
         store=tmp_path / "store", jobs=1,
     )  # fmt: skip
 
@@ -132,3 +138,32 @@ def test_the_operator_before_a_call_without_an_answer_is_located(weights: tuple[
     assert result.capture.error
     assert place.nodes == ("Reshape (flatten)",)
     assert place.line.startswith("net.py:15 ")
+
+
+@pytest.mark.slow  # a conversion, and four searches: a minute
+def test_bare_files_of_other_formats_are_followed_by_their_values(
+    weights: tuple[Path, Weights], tmp_path: Path
+) -> None:
+    model = graph(weights[1])
+    change(model, "w", lambda w: w * np.float32(1.001))
+    onnx.save(model, tmp_path / "broken.onnx")
+    transload.convert(str(tmp_path / "broken.onnx"), ["saved-model", "tflite"], out=tmp_path / "made", inputs=INPUTS)
+    for candidate in ("saved-model/saved_model", "tflite/model.tflite"):
+        (place,) = locate_file(tmp_path / "made" / candidate, weights[0], tmp_path).places
+        assert (place.operator, place.module) == ("linear", "mix")
+        assert place.line == "net.py:17 (`return torch.tanh(self.mix(flat)), power`)"
+        assert place.own_db == pytest.approx(60, abs=3)
+        assert place.nodes
+
+
+def test_a_bare_torchscript_file_is_followed_by_its_values(weights: tuple[Path, Weights], tmp_path: Path) -> None:
+    import torch
+
+    net = construct(CodeRef("net.py:Net", str(weights[0])))
+    torch.nn.init.zeros_(net.mix.bias)
+    feeds = torch.zeros(2, 2, dtype=torch.int64), torch.ones(2)
+    with pytest.warns(DeprecationWarning, match="jit"):
+        torch.jit.trace(net, feeds).save(str(tmp_path / "bare.pt"))
+    (place,) = locate_file(tmp_path / "bare.pt", weights[0], tmp_path).places
+    assert (place.operator, place.module, place.error_class) == ("linear", "mix", "lost bias")
+    assert place.nodes[0].startswith("aten::linear")

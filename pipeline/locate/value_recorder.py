@@ -1,0 +1,68 @@
+"""Open an artifact of any format whose operators and values can be recorded. Worker only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from ...models.artifact import Artifact
+from ...models.errors import BadRequest
+from ...models.formats import Format
+from ...models.signature import Array
+
+LOCATABLE = (Format.ONNX, Format.SAVED_MODEL, Format.TFLITE, Format.TORCHSCRIPT)
+
+
+class ValueRecorder(Protocol):
+    """The operators of an artifact in a topological order, and the values of one call of it."""
+
+    @property
+    def operators(self) -> Sequence[tuple[str, str]]:
+        """The type and the name of each operator."""
+
+    @property
+    def reads(self) -> Sequence[Sequence[str]]:
+        """The values that each operator reads."""
+
+    @property
+    def writes(self) -> Sequence[Sequence[str]]:
+        """The values that each operator writes."""
+
+    @property
+    def values(self) -> Mapping[str, Array]:
+        """The recorded values."""
+
+    def record(self, feeds: Mapping[str, Array]) -> None:
+        """Run the artifact once, unoptimised, and keep every value that an array can hold."""
+
+    def record_until_failure(self, feeds: Mapping[str, Array]) -> int | None:
+        """Keep every value that can be computed, and return the first operator that fails; None if none is known."""
+
+    def output_values(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the value of each output of the model."""
+
+    def describe(self, index: int) -> tuple[str, str, str | None]:
+        """Return an operator's type, a description of it for a user, and the model's line of it, if known."""
+
+
+def open_recorder(artifact: Artifact) -> ValueRecorder:
+    """Open the graph of an artifact.
+    Raises BadRequest for a format whose values cannot be recorded."""
+    form = artifact.target.format
+    if form is Format.ONNX:
+        from ...converters.minimal_repro.onnx_pieces import OnnxCutter
+
+        return OnnxCutter(artifact.path)
+    if form is Format.SAVED_MODEL:
+        from ...converters.minimal_repro.saved_model_pieces import SavedModelCutter
+
+        return SavedModelCutter(artifact.path, artifact.signature)
+    if form is Format.TFLITE:
+        from ...converters.minimal_repro.tflite_pieces import TfliteCutter
+
+        return TfliteCutter(artifact.path)
+    if form is Format.TORCHSCRIPT:
+        from ...serving.tracing.traced_script import ScriptRecorder
+
+        return ScriptRecorder(artifact)
+    raise BadRequest(f"no values inside {form} can be captured", fix=f"locate the error in {', '.join(LOCATABLE)}")
