@@ -159,7 +159,7 @@ def test_bare_files_of_other_formats_are_followed_by_their_values(
 def test_a_bare_torchscript_file_is_followed_by_its_values(weights: tuple[Path, Weights], tmp_path: Path) -> None:
     import torch
 
-    net = construct(CodeRef("net.py:Net", str(weights[0])))
+    net: Any = construct(CodeRef("net.py:Net", str(weights[0])))
     torch.nn.init.zeros_(net.mix.bias)
     feeds = torch.zeros(2, 2, dtype=torch.int64), torch.ones(2)
     with pytest.warns(DeprecationWarning, match="jit"):

@@ -231,6 +231,13 @@ def test_a_right_copy_has_no_place(source: Path, exported: onnx.ModelProto, tmp_
     assert facts.matched > 8
 
 
+def test_a_copy_of_which_no_value_can_be_matched_has_no_place(source: Path) -> None:
+    capture = Capture(CandidateGraph((), {}), {}, FEEDS, {"output": np.zeros((2, 4), np.float32)})
+    facts = Follower(TracedModel(source, 1), capture, FollowOptions()).places()
+    assert facts.places == ()
+    assert facts.note == "no value inside the copy is equal to one of the model's, so none can be followed"
+
+
 def test_two_errors_are_two_places_and_what_is_inherited_is_none(
     source: Path, exported: onnx.ModelProto, tmp_path: Path
 ) -> None:
