@@ -22,13 +22,14 @@ from ...models.job import Job
 from ...serving.runtimes.provider_check import check_device
 from ...serving.runtimes.runtime_table import RUNTIMES
 from .check import Check
+from .column_ranges import describe_uneven_columns
 from .drift_records import CheckEvidence, ValidateFacts, VerifyFacts
 from .error_profile import ErrorProfile
 from .exercised import ObservedSession, describe_exercise
 from .probe_result import CheckResult, ProbeCalls
 from .probe_rows import probe_rows
 from .rules import FAIL, INCONCLUSIVE, PASS
-from .sessions import open_for
+from .sessions import open_for, read_test_set
 
 _RANK = (PASS, INCONCLUSIVE, FAIL)
 
@@ -84,12 +85,14 @@ def verify(job: Job) -> Mapping[str, Any]:
     artifact = read_artifact(job.inputs["artifact"])
     stored = None if artifact.target.precision is Precision.FP32 else stored_precision(artifact)
     idle = stored.why_not_reduced(artifact.target) if stored else None
+    inputs = check.record.signature.inputs
+    columns = describe_uneven_columns(artifact.target.precision, least_db, read_test_set(job, inputs), inputs)
     doubt = "; ".join(filter(None, (check.agreement.doubt_single_size(results), idle)))
     worst = max(map(_RANK.index, [*(result.verdict for result in results), INCONCLUSIVE if doubt else PASS]))
     agreement = "; ".join(filter(None, (check.agreement.describe(results, least_db), doubt)))
     return VerifyFacts(
         status=("verified", "unverified", "wrong")[worst],
-        reason=_first_reason(results, FAIL) or agreement,
+        reason="; ".join(filter(None, (_first_reason(results, FAIL) or agreement, columns))),
         sqnr_db=least_db,
         batches=tuple(result.row["batch"] for result in _worst_by_batch(results) if result.verdict != FAIL),
         sizes=check.agreement.sizes(results),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ...models.artifact import Artifact, read_artifact
@@ -16,9 +17,10 @@ from ...models.job import Job
 from ...models.probes.evidence import Answers
 from ...models.signature import Array, Signature
 from ...serving.session import Session
+from ..drift.column_ranges import describe_uneven_columns
 from ..drift.drift_records import CheckOptions
 from ..drift.rules import FAIL
-from ..drift.sessions import open_session
+from ..drift.sessions import open_session, read_test_set
 from .departing_call import DepartureSearch
 from .locate_records import CandidateGraph, CandidateOperator, Capture, CaptureFacts
 from .value_recorder import ValueRecorder, open_recorder
@@ -33,15 +35,19 @@ def capture(job: Job) -> Mapping[str, Any]:
     folder = job.inputs["artifact"]
     artifact = read_artifact(folder)
     search = DepartureSearch(job)
+    precision, inputs = artifact.target.precision, artifact.signature.inputs
+    columns = partial(describe_uneven_columns, precision, data=read_test_set(job, inputs), inputs=inputs)
     with closing(open_session(search.check.runtime, folder, threads=options.threads)) as session:
         departing = search.find(session)
         if departing is None:
-            return CaptureFacts(calls=search.calls, agreement_db=search.least_db, departs=False).to_json()
+            return CaptureFacts(
+                calls=search.calls, agreement_db=search.least_db, departs=False, columns=columns(search.least_db)
+            ).to_json()
         feeds = search.feeds(departing.calls)
         answers, error = _answer(session, feeds)
     facts = CaptureFacts(
         calls=search.calls, agreement_db=departing.agreement_db, departs=True, call=departing.name, error=error,
-        limits_db=search.limits_db(departing.calls.probe, str(artifact.target.precision)),
+        limits_db=search.limits_db(departing.calls.probe, str(precision)), columns=columns(departing.agreement_db),
     )  # fmt: skip
     recorder = open_recorder(artifact)
     graph = _record(recorder, artifact, feeds, error)

@@ -10,7 +10,11 @@ _MOST_NODES = 4
 
 
 def describe_places(capture: CaptureFacts, follow: FollowFacts | None) -> list[str]:
-    """Say where a candidate departs, and whether that explains its outputs."""
+    """Say where a candidate departs, whether that explains its outputs, and which inputs int8 does not suit."""
+    return [*_places(capture, follow), *([capture.columns] if capture.columns else [])]
+
+
+def _places(capture: CaptureFacts, follow: FollowFacts | None) -> list[str]:
     if not capture.departs:
         agreement = "exactly" if capture.agreement_db is None else f"to {capture.agreement_db:.0f} dB or better"
         return [f"nothing departs: the outputs of {capture.calls} calls agree {agreement}"]

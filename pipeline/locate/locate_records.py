@@ -26,6 +26,7 @@ class CaptureFacts(Facts):
     limits_db: Mapping[str, float] = field(default_factory=dict)  # that each output must reach there
     error: str = ""  # that the runtime raised in place of an answer
     vanishes: bool = False  # the answers agree once every value of the graph is kept
+    columns: str = ""  # of an int8 copy: inputs whose columns one scale cannot serve
     cure: str = ""  # an option of the runtime with which they agree
     operators: int = 0
 

@@ -520,3 +520,20 @@ def test_a_reduced_copy_that_reduced_nothing_is_not_verified(
     assert facts["stored"] == {"weights": [{"dtype": dtype, "tensors": 1, "bytes": size}]}
     sentence = "nothing is reduced to fp16: all 1 weights are float32; use onnx:int8 or onnx"
     assert facts["reason"].endswith(sentence) == (status == "unverified")
+
+
+def test_a_wrong_int8_copy_names_the_input_that_one_scale_cannot_serve(
+    job: Callable[..., Job], data: Path, reference: Path, runtimes: Callable[..., None]
+) -> None:
+    from transload.models.dataset import read_dataset
+
+    x = read_dataset(data / "test.npz", SIGNATURE.inputs).inputs["x"] * np.array([1200, 1, 1, 1], np.float32)
+    write_dataset(data / "test.npz", Dataset({"x": x}, (x @ WEIGHTS).argmax(1)))
+    runtimes(right)
+    answer(Job({"model": job().inputs["artifact"], "data": data}, reference, {"runtime": "onnxruntime"}))
+    runtimes(lambda x: {"y": (x * np.array([0.3, 1, 1, 1], np.float32)) @ WEIGHTS})
+    facts = jobs.verify(job("int8"))
+    assert facts["status"] == "wrong"
+    assert re.search(
+        r"below 10 dB.*; input `x`: column ranges differ by [\d,]+ x, .*: scale your inputs$", facts["reason"]
+    )
