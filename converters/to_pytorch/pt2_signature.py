@@ -31,6 +31,8 @@ def describe_program(program: torch.export.ExportedProgram, path: Path) -> tuple
     axis_of: dict[str, str] = {}
     call, values = _call(program, path)
     inputs = [_spec(path, name, values[name], axis_of, batch_axis=BATCH) for name in call.inputs]
+    shapes = [values[name].shape for name in call.inputs]
+    steps = {axis_of[str(size)]: _step(size) for shape in shapes for size in shape if str(size) in axis_of}
     constraints = program.range_constraints.items()
     ranges = {axis_of[name]: limits for symbol, limits in constraints if (name := str(symbol)) in axis_of}
     results = _traced_result(program)
@@ -39,7 +41,7 @@ def describe_program(program: torch.export.ExportedProgram, path: Path) -> tuple
     except BadRequest as error:
         raise BadRequest(f"{path}: {error.what}", fix="export a module that returns tensors alone") from error
     signature = Signature(
-        tuple(_with_ranges(spec, ranges) for spec in inputs),
+        tuple(_with_ranges(spec, ranges, steps) for spec in inputs),
         tuple(_spec(path, name, value, axis_of) for name, value in outputs.items()),
     )
     out_spec = program.call_spec.out_spec
@@ -84,17 +86,28 @@ def _traced_result(program: torch.export.ExportedProgram) -> Any:
 
 def check_axes(program: torch.export.ExportedProgram, signature: Signature, path: Path) -> None:
     """Raise BadRequest if an axis that is dynamic in the signature depends on another number, as `4 * Dim("q")` does.
-    Torch's exporters refuse such an axis. If it has a size in the signature, the program is exported again with
-    that."""
+    Torch's exporters refuse such an axis. If it has a size in the signature, or bounds with that step, the program is
+    exported again with these."""
     _, values = _call(program, path)
     for spec, traced in zip(signature.inputs, values.values(), strict=True):  # a record may have other names
-        for at in spec.dynamic_axes:
-            if not _is_free(size := traced.shape[at]):
+        for at, axis in spec.dynamic_axes.items():
+            step, bounds = _step(size := traced.shape[at]), signature.bounds.get(axis, ANY_SIZE)
+            if step == 0 or bounds.step % step or bounds.low % step:
                 raise _refuse_dependent_axis(spec, at, size.node.expr, program, path)
 
 
 def _is_free(size: Any) -> bool:
-    return isinstance(size, int) or bool(size.node.expr.is_Symbol)
+    return _step(size) == 1
+
+
+def _step(size: Any) -> int:
+    """Return by how much a size grows at once: 4 of `4 * Dim("q")`; 0 where it is no multiple of one number."""
+    return 1 if isinstance(size, int) else _factor(size.node.expr)
+
+
+def _factor(size: sympy.Expr) -> int:
+    factor, rest = size.as_independent(*size.free_symbols, as_Add=False)
+    return int(factor) if rest.is_Symbol and factor.is_Integer and factor > 0 else 0
 
 
 def _refuse_dependent_axis(
@@ -102,12 +115,17 @@ def _refuse_dependent_axis(
 ) -> BadRequest:
     """Return the refusal of an axis whose size is computed from another number."""
     limits = [program.range_constraints[symbol] for symbol in size.free_symbols]
-    factor, rest = size.as_independent(*size.free_symbols, as_Add=False)
     smallest = size.subs([(symbol, limit.lower) for symbol, limit in zip(size.free_symbols, limits, strict=True)])
-    extent = f"is a multiple of {factor}, {smallest} or more" if rest.is_Symbol else f"has the size {size}"
+    axis = spec.shape[at]
     with_size = replace(spec, shape=(*spec.shape[:at], int(smallest), *spec.shape[at + 1 :]), bounds=())
+    if factor := _factor(size):
+        return BadRequest(
+            f"{path}: the axis {axis} of {spec.name} is a multiple of {factor}",
+            fix=f"give it bounds with that step, as in {axis}={Bounds(int(smallest), None, factor)}, "
+            f"or fix it to a size, as in --input {with_size}",
+        )
     return BadRequest(
-        f"{path}: the axis {spec.shape[at]} of {spec.name} {extent}, and torch's exporters carry no axis that depends "
+        f"{path}: the axis {axis} of {spec.name} has the size {size}, and torch's exporters carry no axis that depends "
         "on another number",
         fix=f"fix it to a size, as in --input {with_size}, or name the model's Python code",
     )
@@ -118,14 +136,18 @@ def write_flat(program: torch.export.ExportedProgram, signature: Signature, call
     save_program(export(flat(program.module(), call), signature), signature, out / PAYLOAD[Format.PT2])
 
 
-def _with_ranges(spec: TensorSpec, ranges: Mapping[str, ValueRanges[sympy.Expr]]) -> TensorSpec:
-    """Return the spec with torch's ranges of its axes.
+def _with_ranges(
+    spec: TensorSpec, ranges: Mapping[str, ValueRanges[sympy.Expr]], steps: Mapping[str, int]
+) -> TensorSpec:
+    """Return the spec with torch's ranges of its axes, in steps where these are multiples of a number.
     Every dynamic axis has a lower end of at least 2; programs answer at 1 all the same."""
     bounds: dict[str, Bounds] = {}
     for axis in spec.dynamic_axes.values():
         if axis in ranges:
             low, high = ranges[axis].lower, ranges[axis].upper
-            bounds[axis] = Bounds(int(low) if low > 2 else 1, int(high) if high.is_Integer else None)
+            least, most = int(low) if low > 2 else 1, int(high) if high.is_Integer else None
+            step = max(1, steps[axis])
+            bounds[axis] = Bounds(step, None, step).within(least, most)
     return replace(spec, bounds=tuple((axis, limits) for axis, limits in bounds.items() if limits != ANY_SIZE))
 
 
