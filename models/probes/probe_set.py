@@ -147,8 +147,6 @@ def suggest_fix(probe: Probe) -> str:
     least = min(probe.sizes.values(), default=None)
     if least in (0, 1):
         return f"where that size never comes, say so: {next(iter(probe.sizes))}={least + 1}.."
-    if probe.is_undefined:
-        return ""
     if probe.is_stress:
         return f"where no sample is so, say which values come: {next(iter(probe.fills))}=... in LOW..HIGH"
     if not probe.fills and not 0 < probe.bits <= WORD_BITS:

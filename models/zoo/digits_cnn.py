@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..recipe import Recipe, Training
 from ..signature import Signature, TensorSpec
 from ..training.objectives import accuracy, cross_entropy
-from .digits import as_images, augment_images
+from .digits import PIXELS, as_images, augment_images
 
 if TYPE_CHECKING:
     import torch
@@ -38,7 +38,8 @@ RECIPE = Recipe(
     name="digits-cnn",
     summary="Handwritten digits, a convolutional net with batch norm",
     signature=Signature(
-        (TensorSpec("image", "float32", ("batch", 1, 8, 8)),), (TensorSpec("logits", "float32", ("batch", 10)),)
+        (TensorSpec("image", "float32", ("batch", 1, 8, 8), values=PIXELS),),
+        (TensorSpec("logits", "float32", ("batch", 10)),),
     ),
     net=net,
     data=as_images,

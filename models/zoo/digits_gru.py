@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..recipe import Recipe, Splits, Training
 from ..signature import Signature, TensorSpec
 from ..training.objectives import accuracy, cross_entropy
-from .digits import split_digits
+from .digits import PIXELS, split_digits
 
 if TYPE_CHECKING:
     import torch
@@ -41,7 +41,8 @@ RECIPE = Recipe(
     name="digits-gru",
     summary="Handwritten digits as eight rows, a GRU in both directions",
     signature=Signature(
-        (TensorSpec("rows", "float32", ("batch", 8, 8)),), (TensorSpec("logits", "float32", ("batch", 10)),)
+        (TensorSpec("rows", "float32", ("batch", 8, 8), values=PIXELS),),
+        (TensorSpec("logits", "float32", ("batch", 10)),),
     ),
     net=net,
     data=data,

@@ -11,7 +11,7 @@ from ..dataset import Dataset
 from ..recipe import Recipe, Splits, Training
 from ..signature import Array, Signature, TensorSpec
 from ..training.objectives import accuracy, cross_entropy
-from .digits import SPLIT_SEED, as_images, shift_images
+from .digits import PIXELS, SPLIT_SEED, as_images, shift_images
 
 if TYPE_CHECKING:
     import torch
@@ -79,7 +79,7 @@ RECIPE = Recipe(
     name="digits-pair",
     summary="Two handwritten digits, which is larger; two inputs through one convolutional encoder",
     signature=Signature(
-        (TensorSpec("left", "float32", _IMAGE), TensorSpec("right", "float32", _IMAGE)),
+        (TensorSpec("left", "float32", _IMAGE, values=PIXELS), TensorSpec("right", "float32", _IMAGE, values=PIXELS)),
         (TensorSpec("logits", "float32", ("batch", 3)),),
     ),
     net=net,

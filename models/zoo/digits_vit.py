@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..recipe import Recipe, Training
 from ..signature import Signature, TensorSpec
 from ..training.objectives import accuracy, cross_entropy
-from .digits import as_images
+from .digits import PIXELS, as_images
 
 if TYPE_CHECKING:
     import torch
@@ -72,7 +72,8 @@ RECIPE = Recipe(
     name="digits-vit",
     summary="Handwritten digits, a small vision transformer",
     signature=Signature(
-        (TensorSpec("image", "float32", ("batch", 1, 8, 8)),), (TensorSpec("logits", "float32", ("batch", 10)),)
+        (TensorSpec("image", "float32", ("batch", 1, 8, 8), values=PIXELS),),
+        (TensorSpec("logits", "float32", ("batch", 10)),),
     ),
     net=net,
     data=as_images,

@@ -79,8 +79,9 @@ def _lines(done: ValidateResult) -> list[str]:
         for rule in done.gate
         if rule.verdict is not Verdict.PASS and not _is_told_by_drift(rule, done.gate)
     ]
+    lost = dict.fromkeys(f"{row.artifact} in {row.runtime} is degraded: {row.lost}" for row in done.drift if row.lost)
     questions = [exercise.sentence for exercise in exercises(done.evidence.exercised)]
-    notes = [*wrong, *([done.note] if done.note else []), *questions]
+    notes = [*wrong, *lost, *([done.note] if done.note else []), *questions]
     return page(rows, notes, f"{done.decided[0].upper()}  logs in {done.folder}")
 
 

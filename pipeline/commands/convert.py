@@ -129,8 +129,8 @@ def _artifact_row(result: TargetResult) -> ArtifactRow:
     row = artifact_row(result, ())
     if result.stored is None:
         return row
-    no_evidence = any(tried.route == row.route and tried.status is RouteStatus.UNVERIFIED for tried in result.tried)
-    status = Status.UNVERIFIED if no_evidence else Status.VERIFIED
+    route_status = next((tried.status for tried in result.tried if tried.route == row.route), RouteStatus.VERIFIED)
+    status = Status(route_status)
     return replace(row, path=f"{result.target.slug}/{PAYLOAD[result.target.format]}", status=status)
 
 

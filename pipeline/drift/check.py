@@ -185,8 +185,9 @@ class Check:
         result = self._ask(session, calls)
         if result.verdict != FAIL:
             return result
-        if calls.probe.is_undefined:  # runtimes are known to lose NaN: it says less of the copy than of them
-            lost = describe_lost(calls.where, result.row["non_finite"]) or result.judgement.reason
+        if calls.probe.is_undefined:  # runtimes are known to lose NaN: the copy is degraded, and no failure
+            lost = describe_lost(calls.where, result.row["non_finite"])
+            lost = f"{lost}; {suggest_fix(calls.probe)}" if lost else result.judgement.reason
             result = replace(result, row={**result.row, "lost": lost}, judgement=replace(result.judgement, reason=lost))
         elif calls.probe.bits <= WORD_BITS:
             return result

@@ -81,7 +81,7 @@ class ValidateFacts(Facts):
 class VerifyFacts(Facts):
     """The quick check of a conversion."""
 
-    status: str  # "verified", "wrong" or "unverified"
+    status: str  # "verified", "degraded" (it loses NaN or infinities), "unverified" or "wrong"
     reason: str
     sqnr_db: float | None  # None where there is no noise, or no answer
     batches: tuple[int, ...]  # at which nothing failed

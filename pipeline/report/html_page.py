@@ -60,6 +60,7 @@ def render_html(
         headline=view.headline(result),
         servers=view.servers(result),
         flex=view.flex(result),
+        lost=view.lost(result),
         findings=view.findings(result, logs or {}),
         gate=sorted(result.gate, key=lambda row: WORST_FIRST.index(row.verdict)),
         doubts=view.doubts(result),

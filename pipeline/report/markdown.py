@@ -23,7 +23,7 @@ def render_markdown(result: RunResult, *, logs: view.Links | None = None) -> str
         f"{escaped(view.headline(result))}.",
         _table(result),
         _note(result),
-        f"<sub>{escaped(needs)}</sub>" if (needs := view.flex(result)) else "",
+        *(f"<sub>{escaped(needs)}</sub>" for needs in (view.flex(result), view.lost(result)) if needs),
         f"<sub>{escaped(probes)}</sub>" if (probes := probe_view.describe(result)) else "",
         *(f"<sub>{escaped(exercise.sentence)}</sub>" for exercise in exercise_view.exercises(result.exercised)),
         _findings(result, logs or {}),

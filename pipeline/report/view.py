@@ -230,6 +230,12 @@ def flex(result: RunResult) -> str:
     return f"{needs}: {where}" if needs else ""
 
 
+def lost(result: RunResult) -> str:
+    """Which artifacts lose NaN or infinities, as sentences; empty where none does."""
+    told = dict.fromkeys(f"{row.artifact} in {row.runtime}: {row.lost}." for row in result.drift if row.lost)
+    return units.plain(" ".join(told))
+
+
 def headline(result: RunResult) -> str:
     """Return the verdict's reason in one line, without the verdict's word."""
     good = sum(row.status in (Status.VERIFIED, Status.DEGRADED) for row in result.artifacts)

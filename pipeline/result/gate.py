@@ -22,7 +22,12 @@ from .schema import ArtifactRow, DriftRow, GateRow, LatencyRow, RouteStatus, Sta
 PerBatch = float | Mapping[int, float]  # one limit for every batch size, or one by batch size
 Pair = tuple[str, str]  # artifact, runtime
 WORST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
-_MADE = (RouteStatus.WRONG, RouteStatus.VERIFIED, RouteStatus.UNVERIFIED)  # of a route that gave an artifact
+_MADE = (  # of a route that gave an artifact
+    RouteStatus.WRONG,
+    RouteStatus.VERIFIED,
+    RouteStatus.DEGRADED,
+    RouteStatus.UNVERIFIED,
+)
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,8 @@ class Verdict(StrEnum):
 class Status(StrEnum):
     """Status of an artifact.
 
-    Verified: it keeps its rule. Degraded: it keeps its rule and is measurably worse all the same. Unverified: the
-    evidence is not enough, or there is none.
+    Verified: it keeps its rule. Degraded: it keeps its rule and is measurably worse all the same, or loses NaN or
+    infinities. Unverified: the evidence is not enough, or there is none.
     """
 
     VERIFIED = "verified"
@@ -57,6 +57,7 @@ class RouteStatus(StrEnum):
     """Status of a route that was looked at. Unverified: nothing speaks against its artifact, and nothing for it."""
 
     VERIFIED = "verified"
+    DEGRADED = "degraded"  # right for numbers, and loses NaN or infinities
     UNVERIFIED = "unverified"
     WRONG = "wrong"
     FAILED = "failed"
@@ -162,7 +163,7 @@ class DriftRow:
     log: str | None = None  # of the comparison, relative to the folder
     mismatch: str | None = None  # how names, shapes or dtypes of the answers differ, so that no numbers compare
     derivation: str | None = None  # how the tolerance follows from the model's noise floor
-    lost: str | None = None  # what becomes of NaN or infinities, which a copy may lose and pass
+    lost: str | None = None  # what becomes of NaN or infinities, for which a copy is degraded and no failure
 
 
 @dataclass(frozen=True)

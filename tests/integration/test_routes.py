@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,11 @@ class Wide(torch.nn.Module):
 class Small(torch.nn.Module):
     def forward(self, x):  # torch's exporters add 1, in which so small a number is lost
         return torch.log1p(1e-9 * x.abs())
+
+
+class Peaks(torch.nn.Module):
+    def forward(self, x):  # TensorFlow's kernel leaves NaN out of the maximum
+        return torch.nn.functional.max_pool2d(x, 2)
 """
 
 
@@ -42,6 +49,18 @@ def test_a_copy_is_made_of_an_onnx_file_that_onnx_runtime_cannot_open(here: Path
         "; what it is made from was not run (torch.onnx-dynamo: onnxruntime cannot open model.onnx: Could not find"
     )
     assert unopened in reason
+
+
+def test_a_copy_whose_runtime_loses_nan_is_degraded_and_the_exit_status_is_0(here: Path) -> None:
+    made = transload.convert("nets.py:Peaks", ["saved-model"], out="made", inputs=["x=float32[batch,2,4,4]"])
+    (row,) = made.artifacts
+    assert (row.status, row.tried[0].status, made.decided[1]) == ("degraded", "degraded", 0)
+    assert "; with x NaN in one place: 1 elements are NaN or infinite on one side only; " in row.tried[0].reason
+    command = [sys.executable, "-P", "-m", "transload", "validate", "made/saved-model", "--against", "nets.py:Peaks"]
+    words = ["--input", "x=float32[batch,2,4,4]", "--runtime", "tensorflow"]
+    done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "saved-model in tensorflow is degraded: with x NaN in one place: 1 elements" in " ".join(done.stdout.split())
 
 
 @pytest.mark.slow

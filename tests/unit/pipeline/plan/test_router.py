@@ -39,7 +39,8 @@ def stored(text: str, **facts: object) -> Stored:
 class FakeExecutor:
     """Does actions at once, without threads or processes.
 
-    Steps in `refuse` raise; what those in `wrong` make does not verify, and of those in `shut` cannot be opened.
+    Steps in `refuse` raise; what those in `wrong` make does not verify, and of those in `shut` cannot be opened;
+    what those in `losing` make loses NaN.
     """
 
     def __init__(
@@ -49,7 +50,10 @@ class FakeExecutor:
         full: tuple[str, ...] = (),
         constant: tuple[str, ...] = (),
         shut: tuple[str, ...] = (),
+        *,
+        losing: tuple[str, ...] = (),
     ) -> None:
+        self.losing = losing
         self.refuse, self.wrong, self.full, self.constant, self.shut = refuse, wrong, full, constant, shut
         self.done: list[str] = []
 
@@ -77,7 +81,8 @@ class FakeExecutor:
             step = made.split(">")[-1]
             if step in self.shut:
                 return stored("v", status="wrong", reason=f"cannot open {made}", batches=[], ran=False, **NO_NOISE)
-            status = "wrong" if step in self.wrong else "unverified" if step in self.constant else "verified"
+            status = "degraded" if step in self.losing else "unverified" if step in self.constant else "verified"
+            status = "wrong" if step in self.wrong else status
             return stored("v", status=status, reason=f"seen {made}", batches=[1, 2], **NO_NOISE)
         self.done.append(name)
         if name in self.full:
@@ -315,6 +320,12 @@ def test_a_step_whose_library_is_missing_is_named() -> None:
     lacking = (step("x", None, ONNX, 1, ("no_such_module",)),)
     made = route_to(ONNX, FakeExecutor(), basis(), lacking)
     assert (made.tried[0].status, made.tried[0].reason) == ("missing", "x needs no_such_module")
+
+
+def test_an_artifact_that_loses_nan_counts_as_degraded() -> None:
+    made = route_to(SAVED, FakeExecutor(losing=("own",)), basis(), STEPS_HERE)
+    assert made.stored == stored("src>a>own")
+    assert [row.status for row in made.tried] == ["degraded", "not tried", "not tried", "not tried"]
 
 
 def test_agreeing_with_a_constant_is_no_evidence_and_is_not_called_verified() -> None:

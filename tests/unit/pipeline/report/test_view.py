@@ -122,6 +122,17 @@ def test_who_served_is_told() -> None:
     assert view.servers(samples.empty()) == ""
 
 
+def test_what_loses_nan_is_named_in_every_report() -> None:
+    run = samples.result()
+    assert view.lost(run) == ""
+    lossy = replace(run, drift=(replace(run.drift[0], lost="with x NaN in one place: no number"), *run.drift[1:]))
+    sentence = f"{run.drift[0].artifact} in {run.drift[0].runtime}: with x NaN in one place: no number."
+    assert view.lost(lossy) == sentence
+    flat = " ".join(samples.render(lossy, 400).split())
+    for shown in (flat, markdown.render_markdown(lossy), html_page.render_html(lossy, {})):
+        assert sentence in shown
+
+
 def test_what_needs_flex_is_named_with_its_operators_in_every_report() -> None:
     run = samples.result()
     assert view.flex(run) == ""
