@@ -38,6 +38,9 @@ def test_a_recipe_keeps_its_promises(name: str) -> None:
     splits = recipe.data()
     assert rows(splits.train).isdisjoint(rows(splits.test))
     assert rows(splits.validation).isdisjoint(rows(splits.test))
+    for spec in recipe.signature.inputs:
+        samples = np.concatenate([split.inputs[spec.name] for split in (splits.train, splits.validation, splits.test)])
+        assert spec.values is None or (samples.min(), samples.max()) == spec.values
     assert len(splits.test) >= 200
     model = recipe.net().eval()
     for batch in (1, 3):
