@@ -101,7 +101,7 @@ class ConvertSection(_Section):
     cross_check: bool = True  # try the other steps to a target too, and report what they gave
     flex: bool = False  # where TFLite has no kernel, TensorFlow's: the runtime then needs its Flex delegate
     step_seconds: float = Field(default=600.0, gt=0)
-    search_seconds: float = Field(default=90.0, ge=0)  # for minimal repros of lost targets (`convert`)
+    search_seconds: float = Field(default=90.0, ge=0)  # for minimal repros of lost targets
     step_memory_gb: float = Field(default_factory=default_step_memory_gb, gt=0)
 
     @property

@@ -20,10 +20,10 @@ from ...models.artifact import RECORD
 from ...models.errors import BadRequest, Exit, TransloadError
 from ...models.formats import PAYLOAD, Target
 from ...models.whole_files import copy_folder_whole
-from ..context import Context, LocalSettings
+from ..context import LocalSettings
 from ..intake.model_argument import ModelRequest, start_of
-from ..intake.run_inputs import RunInputs, resolve_inputs
-from ..minimal_repro.search import MinimalRepro, find_repros
+from ..intake.run_inputs import resolve_inputs
+from ..minimal_repro.search import MinimalRepro
 from ..plan.router import TargetResult
 from ..plan.run_plan import Plan, plan_conversion, plan_routes, steps_for
 from ..progress import Progress
@@ -32,7 +32,7 @@ from ..result.check_rows import CheckRows, join_check_rows
 from ..result.gate import verdict_of, why_not_made
 from ..result.run_folder import artifact_row
 from ..result.schema import ArtifactRow, RouteStatus, Status, Verdict
-from ..stages.convert import convert_ahead, convert_all, expect_frameworks
+from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
 from ..workers.worker_slots import WorkerSlots
 from .workspace import check_writable, close_workers, document_of, new_context, report_disk_full, write_document
 
@@ -94,19 +94,9 @@ def convert(
         for result in results:
             _put(result, out / result.target.slug)
         evidence = join_check_rows(result.evidence for result in results)
-        converted = ConvertResult(rows, out, _minimal_repros(context, inputs, results), evidence)
+        converted = ConvertResult(rows, out, find_pieces(context, inputs, results), evidence)
         write_document(out / "convert.json", converted.document)
     return converted
-
-
-def _minimal_repros(context: Context, inputs: RunInputs, results: Sequence[TargetResult]) -> tuple[MinimalRepro, ...]:
-    """Return the smallest pieces of the model at which the routes to the lost targets fail."""
-    if not any(result.failures for result in results if result.stored is None):
-        return ()
-    with context.progress.stage("shrink") as stage:
-        pieces = find_repros(context, inputs, results)
-        stage.note = f"pieces that fail by themselves: {len({piece.script for piece in pieces})}, in repeat/"
-    return pieces
 
 
 def _check_replaceable(folder: Path) -> None:

@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from ..result.gate import GateRules, gate, verdict_of
 from ..result.run_folder import artifact_row, link_artifacts, links
 from ..result.schema import SCHEMA, RunResult, to_json
 from ..stages.bench import Measurements, measure_all
-from ..stages.convert import convert_ahead, convert_all, expect_frameworks
+from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
 from ..stages.servers import Servers
 from ..stages.validate import ValidationRows, validate_all
 from .workspace import close_workers, new_run_context
@@ -101,6 +101,7 @@ def _run(context: Context, plan: Plan, started_at: datetime, started: float) -> 
     inputs = resolve_inputs(context, None, when_loaded=expect, during_reference=ahead)
     targets = convert_all(context, plan, inputs)
     link_artifacts(context.folder, inputs.source, targets)
+    pieces = find_pieces(context, inputs, targets)
     with Servers(context) as servers:
         with context.progress.stage("validate") as stage:
             validated = validate_all(context, inputs, targets, servers)
@@ -113,6 +114,7 @@ def _run(context: Context, plan: Plan, started_at: datetime, started: float) -> 
                 counts = f"{sum(row.samples for row in measured.rows)} samples in {len(measured.rows)} rows"
                 stage.note = f"{counts}; {measured.note}" if measured.note else counts
     result = _result(context, targets, validated, measured, started_at=started_at, started=started)
+    result = replace(result, smallest=tuple(piece.row for piece in pieces))
     with context.progress.stage("report"):
         write_run(context.folder, result, measured)
     return FinishedRun(result, context.folder)

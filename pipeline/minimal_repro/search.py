@@ -24,7 +24,7 @@ from ..drift.rules import LEAST_SQNR_DB
 from ..intake.run_inputs import RunInputs
 from ..plan.route_actions import verification_runtime
 from ..plan.router import FailedStep, TargetResult, without_store_paths
-from ..result.schema import RouteStatus
+from ..result.schema import RouteStatus, SmallestRow
 from ..workers.engine import Action
 from ..workers.fork_server import framework_of
 from .script import PIECE
@@ -73,6 +73,11 @@ class MinimalRepro:
         """Return its row in convert.json."""
         first = {"target": self.target, "route": self.route, "operators": self.operators}
         return {**first, "what": self.message, "script": self.script, "fix": self.fix}
+
+    @property
+    def row(self) -> SmallestRow:
+        """Its row in run.json."""
+        return SmallestRow(self.target, self.route, self.operators, self.message, self.script, self.fix)
 
 
 def find_repros(context: Context, prepared: RunInputs, results: Sequence[TargetResult]) -> tuple[MinimalRepro, ...]:

@@ -96,7 +96,9 @@ def describe(result: RunResult) -> str:
 
 
 def _nearest(row: ProbeResultRow, where: str) -> str:
-    return f"; nearest to its limit: {agreement(row)}, limit {limit(row)} ({where})"
+    below = (row.sqnr_db or 0.0) < (row.tolerance.sqnr_db or 0.0)
+    place = "furthest below its limit" if below else "nearest to its limit"
+    return f"; {place}: {agreement(row)}, limit {limit(row)} ({where})"
 
 
 def _tightest(rows: Sequence[ProbeResultRow]) -> ProbeResultRow | None:

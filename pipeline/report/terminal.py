@@ -129,6 +129,10 @@ def _print_finding(finding: view.Finding, console: Console) -> None:
     word = Text(f"\n{finding.verdict}", style=_STYLES[finding.verdict])
     console.print(word.append(f"  {finding.subject}", style="bold default"))
     console.print(_indented(Text(finding.sentence)))
+    if finding.smallest:
+        console.print(_indented(Text(f"at its smallest: {units.plain(finding.smallest.message)}")))
+        console.print(_indented(Text(f"script: {units.plain(finding.smallest.script)}", style="dim")), soft_wrap=True)
+        console.print(_indented(Text(f"fix: {units.plain(finding.smallest.fix)}")))
     if finding.log:
         console.print(_indented(Text(f"log: {finding.log}", style="dim")), soft_wrap=True)
 

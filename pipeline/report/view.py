@@ -20,6 +20,7 @@ from ..result.schema import (
     MetricRow,
     RouteStatus,
     RunResult,
+    SmallestRow,
     Status,
     Verdict,
 )
@@ -73,6 +74,7 @@ class Finding:
     verdict: Verdict
     sentence: str
     log: str | None
+    smallest: SmallestRow | None = None  # where the model fails
 
 
 @dataclass(frozen=True)
@@ -159,12 +161,14 @@ def findings(result: RunResult, logs: Links) -> tuple[Finding, ...]:
         if artifact.status in (Status.FAILED, Status.UNVERIFIED) and not any(key[0] == artifact.name for key in told):
             verdict = Verdict.FAIL if artifact.status is Status.FAILED else Verdict.INCONCLUSIVE
             told[(artifact.name, None, verdict)] = [_reason(artifact)]
+    pieces = {row.target: row for row in result.smallest}
     unsorted = [
         Finding(
             units.plain(f"{name} in {runtime}" if runtime else name),
             verdict,
             "; ".join(sentences),
             logs.get(f"{name} in {runtime}") or logs.get(name),
+            None if runtime else pieces.get(name),
         )
         for (name, runtime, verdict), sentences in told.items()
     ]

@@ -254,6 +254,18 @@ class WorstSampleRow:
 
 
 @dataclass(frozen=True)
+class SmallestRow:
+    """The smallest piece of the model at which the routes to a target without an artifact fail."""
+
+    target: Name
+    route: tuple[str, ...]  # up to the step that fails
+    operators: Count | None  # of a graph or an exported program; null for a module
+    message: str  # one sentence: the operator or the module, its source line, how it fails
+    script: str  # that shows it, relative to the folder
+    fix: str
+
+
+@dataclass(frozen=True)
 class LatencyRow:
     """One artifact in one runtime at one batch size. Raw samples lie in the run's latency.npz."""
 
@@ -326,6 +338,7 @@ class RunResult:
     exercised: tuple[ExercisedRow, ...] = ()
     errors: tuple[ErrorRow, ...] = ()
     worst_samples: tuple[WorstSampleRow, ...] = ()
+    smallest: tuple[SmallestRow, ...] = ()
 
 
 @cache

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 from ..context import Context
 from ..drift.drift_records import CheckOptions
 from ..intake.run_inputs import ModelWithData, RunInputs, batch_sizes
+from ..minimal_repro.search import MinimalRepro, find_repros
 from ..plan.route_actions import ConversionInputs, VerificationInputs, verification_runtime
 from ..plan.router import Router, TargetResult, head_start
 from ..plan.run_plan import Plan
@@ -48,6 +49,16 @@ def convert_all(context: Context, plan: Plan, inputs: RunInputs) -> list[TargetR
         results = [result if result.stored else router.make_by_detour(result, results) for result in results]
         stage.note = f"{sum(result.stored is not None for result in results)} of {len(results)} targets made"
     return results
+
+
+def find_pieces(context: Context, inputs: RunInputs, results: Sequence[TargetResult]) -> tuple[MinimalRepro, ...]:
+    """Return the smallest pieces of the model at which the routes to the lost targets fail."""
+    if not any(result.failures for result in results if result.stored is None):
+        return ()
+    with context.progress.stage("shrink") as stage:
+        pieces = find_repros(context, inputs, results)
+        stage.note = f"pieces that fail by themselves: {len({piece.script for piece in pieces})}, in repeat/"
+    return pieces
 
 
 def _conversion_inputs(context: Context, model: ModelWithData) -> ConversionInputs:

@@ -35,7 +35,7 @@ def our_own_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """onnx2tf takes half a minute to get this model wrong; and no smaller piece is looked for."""
     ours = tuple(step for step in STEPS if step.name.startswith(("lowering", "tflite")))
     monkeypatch.setattr(third_party, "known_steps", lambda: third_party.KnownSteps(ours))
-    monkeypatch.setattr("transload.pipeline.commands.convert.find_repros", lambda *_: ())
+    monkeypatch.setattr("transload.pipeline.stages.convert.find_repros", lambda *_: ())
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,7 @@ from transload.pipeline.result.schema import (
     RouteStatus,
     RunResult,
     SignatureRow,
+    SmallestRow,
     Status,
     TensorRow,
     Tolerance,
@@ -233,6 +234,12 @@ _WORST = (
     WorstSampleRow("tflite:int8", "tflite", 226, "logits", None, None, 5.25, "7", PICTURE),
     WorstSampleRow("tflite:int8", "tflite", 197, "logits", 0.125, -5.0, -5.125, "9", PICTURE),
 )
+_SMALLEST = (
+    SmallestRow(
+        "keras", ("torch.export",), 1, "torch.export fails at CumSum (net.py:14 `x.cumsum(1)`): it has no kernel",
+        "repeat/smallest.keras.torch.export.py", "multiply with a triangular matrix instead",
+    ),
+)  # fmt: skip
 
 _GUESS = "a p99 from 200 samples is a guess: use --rounds 100"
 _TIMES = {  # p50 at batch 1 and 8, ratio at both
@@ -273,7 +280,7 @@ def result(rules: GateRules = RULES) -> RunResult:
     )  # fmt: skip
     return RunResult(
         1, "20261121-040901-digits-cnn", "0.1.0", verdict, int(code), "2026-11-21T04:09:01Z", 118.4, environment,
-        _ARTIFACTS, _DRIFT, timed, rows, _PROBES, _EXERCISED, _ERRORS, _WORST,
+        _ARTIFACTS, _DRIFT, timed, rows, _PROBES, _EXERCISED, _ERRORS, _WORST, _SMALLEST,
     )  # fmt: skip
 
 

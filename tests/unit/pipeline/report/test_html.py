@@ -149,7 +149,7 @@ def test_the_verdict_is_on_top(text: str) -> None:
         "exit status 1 (fail)",
         "image=float32[batch,1,8,8] \u2192 logits=float32[batch,10]",
         "1.22\u00d7 [1.18, 1.26]",
-        "tflite:int8 in tflite fail 0 of 1 probes pass; nearest to its limit: 11.9 dB, limit 101 dB",
+        "tflite:int8 in tflite fail 0 of 1 probes pass; furthest below its limit: 11.9 dB, limit 101 dB",
         "image 1000 times as large 5 height=12 20 131 dB 101 dB 1.13e\u221206 pass "
         "limit: the model itself agrees to 136 dB where a batch is asked sample by sample",
         "pt2 in torch, onnx in onnxruntime 360 samples in 31 calls batch 1, 2, 5, 360 image from 0 to 1000, "
@@ -158,6 +158,7 @@ def test_the_verdict_is_on_top(text: str) -> None:
         "none batch 361 and larger; stress (image large, nan)",
         "Samples of the test set with the largest differences sample label output difference reference candidate "
         "226 7 logits NaN or inf 5.25 NaN or inf 197 9 logits 0.125 \u22125.125 \u22125",
+        "onnx in onnxruntime pass 2 of 2 probes pass; nearest to its limit: 128 dB, limit 101 dB (whole test",
         "whole test set 360 20 identical \u2013 0 pass",
     ],
 )
@@ -219,3 +220,8 @@ def test_it_is_written_whole(tmp_path: Path) -> None:
     write_html(run, {}, path)
     assert path.read_text(encoding="utf-8") == render_html(run, {})
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_target_that_was_lost_names_the_piece_and_the_line_at_which_it_fails() -> None:
+    run = samples.judged(replace(samples.result(), artifacts=(samples.artifact("keras", None),)))
+    assert "t its smallest: torch.export fails at CumSum (net.py:14" in words(rendered(run))

@@ -83,8 +83,10 @@ def test_it_is_written_whole(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_the_probe_that_is_nearest_to_its_limit_is_named() -> None:
-    told = "3 of 4 probes pass; nearest to its limit: 11.9 dB, limit 101 dB (tflite:int8 in tflite, whole test set, "
+def test_the_probe_that_is_furthest_below_its_limit_is_named() -> None:
+    told = (
+        "3 of 4 probes pass; furthest below its limit: 11.9 dB, limit 101 dB (tflite:int8 in tflite, whole test set, "
+    )
     assert told in render_markdown(samples.result())
 
 
@@ -95,3 +97,8 @@ def test_what_was_asked_and_what_was_not_is_said_once_for_all_copies_alike() -> 
         "asked of pt2 in torch and 1 more: 360 samples in 31 calls; batch 1, 2, 5, 360; image from 0 to 1000, " in text
     )
     assert "stress: none; not asked: batch 361 and larger; stress (image large, nan)" in text
+
+
+def test_a_target_that_was_lost_names_the_piece_and_the_line_at_which_it_fails() -> None:
+    run = samples.judged(replace(samples.result(), artifacts=(samples.artifact("keras", None),)))
+    assert "at its smallest: torch.export fails at CumSum (net.py:14" in render_markdown(run)

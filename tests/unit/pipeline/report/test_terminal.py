@@ -108,8 +108,10 @@ def test_a_run_without_latency_says_so() -> None:
     assert "p50, batch 1" not in text
 
 
-def test_the_probe_that_is_nearest_to_its_limit_is_named() -> None:
-    told = "3 of 4 probes pass; nearest to its limit: 11.9 dB, limit 101 dB (tflite:int8 in tflite, whole test set, "
+def test_the_probe_that_is_furthest_below_its_limit_is_named() -> None:
+    told = (
+        "3 of 4 probes pass; furthest below its limit: 11.9 dB, limit 101 dB (tflite:int8 in tflite, whole test set, "
+    )
     assert told in samples.render(samples.result(), 200)
 
 
@@ -120,3 +122,8 @@ def test_what_was_asked_and_what_was_not_is_said_once_for_all_copies_alike() -> 
         "asked of pt2 in torch and 1 more: 360 samples in 31 calls; batch 1, 2, 5, 360; image from 0 to 1000, " in text
     )
     assert "stress: none; not asked: batch 361 and larger; stress (image large, nan)" in text
+
+
+def test_a_target_that_was_lost_names_the_piece_and_the_line_at_which_it_fails() -> None:
+    run = samples.judged(replace(samples.result(), artifacts=(samples.artifact("keras", None),)))
+    assert "t its smallest: torch.export fails at CumSum (net.py:14" in samples.render(run, 200)
