@@ -67,7 +67,7 @@ _FLOAT_WORDS = {
     Fill.TINY: "10000 times as small",
     Fill.TAILS: "from -100 to 100",
     Fill.ONES: "all 1",
-    Fill.TIES: "rounded to whole numbers",
+    Fill.TIES: "rounded to whole numbers, halves and eighths",
     Fill.NAN: "NaN in one place",
     Fill.INFINITE: "infinite in two places",
 }

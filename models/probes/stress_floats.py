@@ -17,6 +17,7 @@ from .masks import Fill
 _LARGE, _TINY = 1e3, 1e-4
 # Beyond the corners of relu6, hard sigmoids (3), clamps at 10, sigmoids in ONNX Runtime (18) and exponentials.
 _TAILS = (1, 40, -40, 6.5, -18.5, 0, 12, -3.5, 6, -30, 20, -1, 10, -6.5, 3, -10, 25, -0.5, 3.5, -20, 0.5, -100, 100)
+_TIE_OFFSETS = (0.5, 0.25, 0.125, 0.0, 0.375)
 _STRIDE = 7  # neighbours along an axis, and the same place of two samples, get values of their own
 
 
@@ -35,10 +36,19 @@ def _stressed(array: Array, fill: Fill) -> Array:
     if fill is Fill.ONES:
         return np.ones_like(array)
     if fill is Fill.TIES:
-        return np.round(array)
+        return _ties(array)
     if fill is Fill.TAILS:
         return _tails(array)
     return _undefined(array, fill)
+
+
+def _ties(array: Array) -> Array:
+    """Round to whole numbers, and in every second sample move each away from 0 by a part of _TIE_OFFSETS in turn: what
+    multiplies by a power of two and rounds then stands before the middle of two numbers."""
+    samples = np.round(array).reshape(len(array), -1)
+    offsets = np.asarray(_TIE_OFFSETS, array.dtype)[np.arange(samples.shape[1]) % len(_TIE_OFFSETS)]
+    samples[1::2] += np.copysign(offsets, samples[1::2])
+    return np.asarray(samples.reshape(array.shape))
 
 
 def _tails(array: Array) -> Array:

@@ -67,7 +67,10 @@ class ReferenceRecord:
         return {**self.noise, **truth, **({Cause.LAST_BITS: steadiness} if steadiness else {})}
 
     def steadiness_of(self, probe: Probe) -> OutputNoise:
-        """Return how well answers to a probe of stress agree where last bits differ; 0 of integers that changed."""
+        """Return how well answers to a probe of stress agree where last bits differ; 0 of integers that changed.
+        Inputs that are ties are meant to be so: where float64 tells what rounding decides, they have no other bits."""
+        if probe.is_tied and self._truth_of(probe):
+            return {}
         return self._of_probe(self.steadiness, probe) or {}
 
     def _truth_of(self, probe: Probe) -> OutputNoise | None:

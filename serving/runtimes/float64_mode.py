@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,15 @@ if TYPE_CHECKING:
 
 
 _ERRORS = 1_000_003  # drawn once, for normal numbers cost more than a convolution; prime, so that rows do not repeat
+# Operators whose result is right in every kernel where float32 holds it exactly.
+_ROUNDS_ONCE = frozenset(
+    ("add", "sub", "rsub", "mul", "neg", "abs", "relu", "clamp", "clamp_min", "clamp_max", "hardtanh", "minimum",
+     "maximum", "where", "round", "floor", "ceil", "trunc", "sign", "cat", "stack", "clone", "_to_copy", "index",
+     "index_select", "gather", "embedding", "constant_pad_nd", "full", "full_like", "zeros", "zeros_like", "ones",
+     "ones_like", "arange", "scalar_tensor", "amax", "amin", "max_pool2d_with_indices")
+)  # fmt: skip
+_UNORDERED = frozenset(("topk", "sort", "kthvalue", "median", "mode"))  # no order of equal elements is promised
+_LEAST = 1e-200  # parts zeros, which no relative error parts
 
 
 def widen_module(module: torch.nn.Module) -> None:
@@ -20,7 +31,9 @@ def widen_module(module: torch.nn.Module) -> None:
 
 def in_float64(noise: float = 0.0, seed: int = 0) -> AbstractContextManager[object]:
     """Return a context in which every operator of PyTorch computes in float64 where its code says float32.
-    With `noise`, every new tensor of floats is multiplied by 1 + noise * N(0, 1), drawn from `seed`.
+    With `noise`, every new tensor of floats is multiplied by 1 + noise * N(0, 1), drawn from `seed`. Elements that
+    float32 computes without rounding have none: a copy that rounds 2.5 to 3 is wrong. Equal scores, which PyTorch sorts
+    in no promised order, are parted at random.
 
     A module in float64 alone is not enough: code makes tensors of float32 (`torch.zeros(n)`), and casts to it. So each
     call that reaches the dispatcher gets its float32 tensors and dtype arguments widened, complex ones alike. Operators
@@ -30,14 +43,51 @@ def in_float64(noise: float = 0.0, seed: int = 0) -> AbstractContextManager[obje
     return mode
 
 
+@dataclass
+class _RoundingErrors:
+    """Relative errors of normal distribution, drawn from a seed and used in turn."""
+
+    noise: float
+    drawn: torch.Tensor
+    used: int = 0
+
+    def of_result(self, operator: str, results: Any) -> Any:
+        """Return the results of an operator with errors."""
+        return self._map(self._of_rounded if operator in _ROUNDS_ONCE else self.of_tensor, results)
+
+    def _map(self, act: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:
+        if type(value) in (list, tuple):
+            return type(value)(self._map(act, item) for item in value)
+        return act(value) if str(getattr(value, "dtype", "")) == "torch.float64" else value
+
+    def of_tensor(self, value: torch.Tensor, least: float = 0.0) -> torch.Tensor:
+        """Return a tensor with errors; those of elements near 0 are `least` at least."""
+        errors = self._next(value.shape).to(value.device)
+        return (value + least * errors if least else value).addcmul(value, errors, value=self.noise)
+
+    def _of_rounded(self, value: torch.Tensor) -> torch.Tensor:
+        """Return a tensor with errors where float32 does not hold an element exactly."""
+        return self.of_tensor(value).where(value.float().double() != value, value)
+
+    def _next(self, shape: torch.Size) -> torch.Tensor:
+        """Go on where the last operator ended, and begin anew after the last of the drawn errors."""
+        first, count = self.used % _ERRORS, shape.numel()
+        self.used += count
+        rounds = (first + count - 1) // _ERRORS + 1
+        return self.drawn.repeat(rounds)[first : first + count].reshape(shape)
+
+
+@cache
+def _draw_errors(seed: int) -> torch.Tensor:
+    import torch
+
+    return torch.randn(_ERRORS, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
 @cache
 def _mode_class() -> Any:
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
-
-    @cache
-    def draw_errors(seed: int) -> torch.Tensor:
-        return torch.randn(_ERRORS, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
     wider = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 
@@ -51,27 +101,17 @@ def _mode_class() -> Any:
     class Float64Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch does not annotate its base
         def __init__(self, noise: float, seed: int) -> None:
             super().__init__()  # type: ignore[no-untyped-call]
-            self._noise = noise
-            self._errors, self._used = draw_errors(seed), 0
+            self._errors = _RoundingErrors(noise, _draw_errors(seed)) if noise else None
 
         def __torch_dispatch__(
             self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
         ) -> Any:
-            results = func(*widen(args), **{name: widen(value) for name, value in (kwargs or {}).items()})
+            args, operator = widen(args), func._schema.name.removeprefix("aten::")
+            if self._errors and operator in _UNORDERED and args[0].dtype == torch.float64:
+                args = (self._errors.of_tensor(args[0], _LEAST), *args[1:])
+            results = func(*args, **{name: widen(value) for name, value in (kwargs or {}).items()})
             # A view, and a tensor that was written to, are known under another name too: noise would part the two.
             owns = not func._schema.is_mutable and not any(result.alias_info for result in func._schema.returns)
-            return self._with_noise(results) if self._noise and owns else results
-
-        def _with_noise(self, value: Any) -> Any:
-            if isinstance(value, torch.Tensor) and value.dtype == torch.float64:
-                return torch.addcmul(value, value, self._next_errors(value.shape).to(value.device), value=self._noise)
-            return type(value)(map(self._with_noise, value)) if type(value) in (list, tuple) else value
-
-        def _next_errors(self, shape: torch.Size) -> torch.Tensor:
-            """Go on where the last operator ended, and begin anew after the last of the drawn errors."""
-            first, count = self._used % _ERRORS, shape.numel()
-            self._used += count
-            rounds = (first + count - 1) // _ERRORS + 1
-            return self._errors.repeat(rounds)[first : first + count].reshape(shape)
+            return self._errors.of_result(operator, results) if self._errors and owns else results
 
     return Float64Mode

@@ -36,7 +36,9 @@ def test_magnitudes_ones_and_ties() -> None:
     assert abs(stressed(Fill.LARGE)).max() == pytest.approx(2000)
     assert abs(stressed(Fill.TINY)).max() == pytest.approx(2e-4)
     assert set(stressed(Fill.ONES).ravel()) == {1}
-    assert not (stressed(Fill.TIES) % 1).any()
+    whole, between = stressed(Fill.TIES)
+    assert not (whole % 1).any()
+    assert {0, 0.5, 0.25, 0.125} <= set((abs(between) % 1).ravel())
 
 
 def test_every_second_sample_is_finite() -> None:

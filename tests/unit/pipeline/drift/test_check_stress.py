@@ -76,7 +76,7 @@ WRONG: list[tuple[str, Model, Model]] = [
     ("from -100 to 100", lambda x: (x < 1) * x, lambda x: (x <= 1) * x),
     ("10000 times as small", normalized, lambda x: normalized(x, 1e-6)),
     ("1000 times as large", lambda x: x * 2, lambda x: np.clip(x, -200, 200) * 2),
-    ("rounded to whole numbers", lambda x: np.where(x == 2, 5, x), lambda x: x),
+    ("rounded to whole numbers, halves and eighths", lambda x: np.where(x == 2, 5, x), lambda x: x),
 ]
 
 

@@ -47,3 +47,24 @@ def test_answers_are_those_of_float64(make: Callable[[], torch.nn.Module]) -> No
     assert 0 < (wide - narrow).abs().max() < 1e-5
     torch.manual_seed(0)
     assert not torch.equal(wide, wide.float().double())  # digits that float32 does not hold
+
+
+def test_noise_spares_what_float32_computes_without_rounding() -> None:
+    x = torch.tensor([0.25, 0.1, 3.0], dtype=torch.float64)
+    with in_float64(noise=1e-6):
+        doubled, limited, thirds = x * 2, (x * 9).clamp(max=2), x / 3
+    assert (doubled == x * 2).tolist() == [True, False, True], "float32 holds no 0.2"
+    assert limited.tolist()[2] == 2
+    assert limited.tolist()[0] == 2
+    assert (thirds != x / 3).all()
+
+
+def test_noise_parts_equal_scores_only_where_no_order_is_promised() -> None:
+    scores = torch.zeros(1, 32)
+    firsts, orders = set(), set()
+    for seed in range(5):
+        with in_float64(noise=1e-6, seed=seed):
+            firsts.add(int(scores.argmax(-1)))
+            orders.add(tuple(scores.topk(3).indices[0].tolist()))
+    assert firsts == {0}, "PyTorch promises the first of equal maxima"
+    assert len(orders) > 1
