@@ -51,10 +51,12 @@ class LocateResult:
     @property
     def document(self) -> dict[str, Any]:
         """locate.json."""
-        call = {name: value for name, value in self.capture.to_json().items() if name != "peak_rss_bytes"}
+        call = {name: value for name, value in self.capture.to_json().items() if name not in ("peak_rss_bytes", "cure")}
+        cure = {} if self.capture.cure is None else {"cure": self.capture.cure.to_json()}
         rest = {} if self.follow is None else {"rest_follows": self.follow.rest_follows, "values": self.follow.values,
                                                "matched": self.follow.matched, "note": self.follow.note}  # fmt: skip
-        return {**document_of(self.decided), "call": call, **rest, "places": [place.to_json() for place in self.places]}
+        return {**document_of(self.decided), "call": call, **cure, **rest,
+                "places": [place.to_json() for place in self.places]}  # fmt: skip
 
 
 def locate(

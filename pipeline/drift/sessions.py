@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from ...models.artifact import read_artifact
 from ...models.dataset import TEST, Dataset, read_dataset
@@ -52,8 +53,9 @@ def open_session(
     threads: int = 1,
     services: Mapping[str, str] | None = None,
     model: str | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Session:
-    """Open a session of `runtime` over the artifact or source in `folder`.
+    """Open a session of `runtime` over the artifact or source in `folder`; `settings` are the runtime's own.
 
     A served runtime talks to the address in `services` that its name ends in ("tfserving-grpc" to "grpc") and asks for
     `model` there.
@@ -66,7 +68,7 @@ def open_session(
     module, _, name = row.entry.partition(":")
     entry: Callable[..., Session] = getattr(import_module(module), name)
     if not row.served:
-        return entry(folder, device, threads)
+        return entry(folder, device, threads, **(settings or {}))
     service = runtime.rpartition("-")[2]
     if service not in (services or {}) or not model:
         raise BadRequest(

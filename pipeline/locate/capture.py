@@ -23,6 +23,7 @@ from ..drift.rules import FAIL
 from ..drift.sessions import open_session, read_test_set
 from .departing_call import DepartureSearch
 from .locate_records import CandidateGraph, CandidateOperator, Capture, CaptureFacts
+from .runtime_changes import find_cure
 from .value_recorder import ValueRecorder, open_recorder
 
 
@@ -47,6 +48,7 @@ def capture(job: Job) -> Mapping[str, Any]:
         answers, error = _answer(session, feeds)
     facts = CaptureFacts(
         calls=search.calls, agreement_db=departing.agreement_db, departs=True, call=departing.name, error=error,
+        cure=find_cure(search, departing, folder, options.threads),
         limits_db=search.limits_db(departing.calls.probe, str(precision)), columns=columns(departing.agreement_db),
     )  # fmt: skip
     recorder = open_recorder(artifact)

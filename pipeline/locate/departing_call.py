@@ -76,6 +76,10 @@ class DepartureSearch:
                 break
         return best
 
+    def ask_again(self, session: Session, departing: DepartingCall) -> DepartingCall:
+        """Ask another session a departing call."""
+        return replace(departing, result=self.check.run(session, departing.calls, self.results))
+
     @property
     def least_db(self) -> float | None:
         """The worst agreement of all calls; None where they agree exactly."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .locate_records import CaptureFacts, FollowFacts, PlaceFacts
+from .locate_records import CaptureFacts, Cure, FollowFacts, PlaceFacts
 
 _MOST_NODES = 4
 
 
 def describe_places(capture: CaptureFacts, follow: FollowFacts | None) -> list[str]:
     """Say where a candidate departs, whether that explains its outputs, and which inputs int8 does not suit."""
-    return [*_places(capture, follow), *([capture.columns] if capture.columns else [])]
+    ends = [_describe_cure(capture.cure) if capture.cure else "", capture.columns]
+    return [*_places(capture, follow), *filter(None, ends)]
 
 
 def _places(capture: CaptureFacts, follow: FollowFacts | None) -> list[str]:
@@ -23,8 +24,7 @@ def _places(capture: CaptureFacts, follow: FollowFacts | None) -> list[str]:
     if capture.error:
         head = f"the candidate gives no answer at {capture.call}: {capture.error}"
     if capture.vanishes:
-        cure = f"; with {capture.cure} they agree" if capture.cure else ""
-        return [head, f"the failure vanishes under observation: with every value kept, nothing departs{cure}"]
+        return [head, "the failure vanishes under observation: with every value kept, nothing departs"]
     if follow is None:
         return [head]
     if not follow.places:
@@ -44,6 +44,14 @@ def _places(capture: CaptureFacts, follow: FollowFacts | None) -> list[str]:
         "",
         rest if follow.rest_follows else f"this does not explain all: {follow.note or 'the outputs still depart'}",
     ]
+
+
+def _describe_cure(cure: Cure) -> str:
+    if not cure.agrees:
+        return f"no change of the runtime restores agreement (tried: {', '.join(cure.tried)})"
+    agreement = "exactly" if cure.agreement_db is None else f"to {cure.agreement_db:.0f} dB"
+    what_to_set = f"set {cure.setting}" if cure.setting else "its answer to one call is not always the same"
+    return f"this call agrees {agreement} {cure.change}: {what_to_set}"
 
 
 def _describe_place(place: PlaceFacts, number: int, count: int) -> Iterator[str]:

@@ -16,6 +16,17 @@ _GRAPH, _VALUES, _FEEDS, _ANSWERS = "graph.json", "values.npz", "feeds.npz", "an
 
 
 @dataclass(frozen=True, kw_only=True)
+class Cure(JsonRecord):
+    """The smallest change of the runtime with which the candidate agrees at the departing call."""
+
+    agrees: bool  # False: with none of the changes that were tried
+    change: str = ""  # in words: "without XNNPACK"
+    setting: str = ""  # that a user makes: "SessionOptions.graph_optimization_level = ..."; none for a new session
+    agreement_db: float | None = None  # None for exact agreement, or where no number can be given
+    tried: tuple[str, ...] = ()  # the changes in words
+
+
+@dataclass(frozen=True, kw_only=True)
 class CaptureFacts(Facts):
     """The call at which a candidate departs. `calls`: how many were compared."""
 
@@ -27,7 +38,7 @@ class CaptureFacts(Facts):
     error: str = ""  # that the runtime raised in place of an answer
     vanishes: bool = False  # the answers agree once every value of the graph is kept
     columns: str = ""  # of an int8 copy: inputs whose columns one scale cannot serve
-    cure: str = ""  # an option of the runtime with which they agree
+    cure: Cure | None = None  # None where nothing departs, or the runtime has no such setting
     operators: int = 0
 
 

@@ -19,8 +19,9 @@ NAME = "onnxruntime"
 _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 
 
-def open_session(folder: Path, device: str, threads: int) -> Session:
+def open_session(folder: Path, device: str, threads: int, level: str = "ORT_ENABLE_ALL") -> Session:
     """Open a session over the ONNX artifact in `folder`. If CUDA was requested and is not used, `Session.device` tells.
+    `level` names the GraphOptimizationLevel.
     Raises BadRequest where it cannot be opened, ToolMissing where ONNX Runtime is not there."""
     artifact = read_artifact(folder)
     with opening(NAME, artifact.path):
@@ -28,7 +29,7 @@ def open_session(folder: Path, device: str, threads: int) -> Session:
         from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
         inner = onnxruntime.InferenceSession(
-            str(artifact.path), _options(onnxruntime, threads), providers=_providers(onnxruntime, device)
+            str(artifact.path), _options(onnxruntime, threads, level), providers=_providers(onnxruntime, device)
         )
         inner.disable_fallback()  # else a provider that fails in a run is replaced without a word
         check_names(artifact, [node.name for node in inner.get_inputs()], [node.name for node in inner.get_outputs()])
@@ -37,8 +38,9 @@ def open_session(folder: Path, device: str, threads: int) -> Session:
     return kind(artifact.signature, inner, runs_on, InvalidArgument)
 
 
-def _options(onnxruntime: Any, threads: int) -> Any:
+def _options(onnxruntime: Any, threads: int, level: str) -> Any:
     options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")

@@ -2,7 +2,7 @@
 
 An entry is called in a worker as `entry(folder, device, threads) -> Session` for the runtimes in process, where
 `folder` is an artifact's (torch takes a source's, too), and as `entry(address, model, signature, timeout_s) -> Session`
-for the served ones (serving/clients/).
+for the served ones (serving/clients/). Settings of a runtime's own have defaults.
 """
 
 from __future__ import annotations

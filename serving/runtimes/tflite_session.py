@@ -30,13 +30,14 @@ _NO_FLEX = "Make sure you apply/link the Flex delegate"
 _FLEX_MEND = "name a Python that has TensorFlow 2.18 in TRANSLOAD_PYTHON_FLEX (docs/design/flex.md)"
 
 
-def open_session(folder: Path, device: str, threads: int) -> Session:  # noqa: ARG001  (every entry takes it)
+def open_session(folder: Path, device: str, threads: int, kernels: str = "AUTO") -> Session:  # noqa: ARG001  (every entry takes it)
     """Open a session over the TFLite artifact in `folder`. It runs on the CPU, whatever `device` says.
+    `kernels` names the OpResolverType.
     Raises BadRequest where it cannot be opened, or holds operators of TensorFlow's own; ToolMissing where LiteRT is not
     there."""
     artifact = read_artifact(folder)
     with opening(NAME, artifact.path):
-        from ai_edge_litert.interpreter import Interpreter
+        from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
         if artifact.flex:
             raise BadRequest(
@@ -44,7 +45,10 @@ def open_session(folder: Path, device: str, threads: int) -> Session:  # noqa: A
                 fix=f"open it in {FLEX}, or take the model as SavedModel or ONNX",
             )
         _check_head(NAME, artifact.path)
-        return _session(NAME, artifact, Interpreter(model_path=str(artifact.path), num_threads=threads))
+        interpreter = Interpreter(
+            model_path=str(artifact.path), num_threads=threads, experimental_op_resolver_type=OpResolverType[kernels]
+        )
+        return _session(NAME, artifact, interpreter)
 
 
 def open_flex_session(folder: Path, device: str, threads: int) -> Session:  # noqa: ARG001

@@ -116,9 +116,11 @@ def test_a_right_file_has_no_place(weights: tuple[Path, Weights], tmp_path: Path
 def test_a_row_of_a_table_that_few_samples_read_is_located(weights: tuple[Path, Weights], tmp_path: Path) -> None:
     model = graph(weights[1])
     change(model, "table", lose_last_row)
-    (place,) = locate(model, weights[0], tmp_path).places
+    result = locate(model, weights[0], tmp_path)
+    (place,) = result.places
     assert (place.operator, place.module, place.nodes) == ("embedding", "table", ("Gather (look up)",))
     assert place.line == "net.py:13 (`rows = self.table(ids)`)"
+    assert result.document["cure"] == {"agrees": False, "tried": ["in a new session", "without graph optimisation"]}
 
 
 def test_an_error_of_small_elements_alone_is_located(weights: tuple[Path, Weights], tmp_path: Path) -> None:
@@ -167,3 +169,51 @@ def test_a_bare_torchscript_file_is_followed_by_its_values(weights: tuple[Path, 
     (place,) = locate_file(tmp_path / "bare.pt", weights[0], tmp_path).places
     assert (place.operator, place.module, place.error_class) == ("linear", "mix", "lost bias")
     assert place.nodes[0].startswith("aten::linear")
+
+
+OVERFLOW = """
+    import torch
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(3)
+            self.conv = nn.Conv2d(1, 4, 3, bias=False)
+            self.conv.weight.data *= 1e20
+
+        def forward(self, x):
+            return self.conv(x * 1e-30) * 1e20
+"""
+
+
+def test_an_error_of_the_optimiser_names_the_setting_that_mends_it(tmp_path: Path) -> None:
+    """ONNX Runtime's optimiser multiplies the factor behind a convolution into its weights, which overflow."""
+    (tmp_path / "net.py").write_text(textwrap.dedent(OVERFLOW))
+    net: Any = construct(CodeRef("net.py:Net", str(tmp_path)))
+    constants = {
+        "w": net.conv.weight.detach().numpy(), "small": np.float32(1e-30),
+        "large": np.full((1, 4, 1, 1), 1e20, np.float32),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("Mul", ["x", "small"], ["1"]),
+        helper.make_node("Conv", ["1", "w"], ["2"]),
+        helper.make_node("Mul", ["2", "large"], ["output"]),
+    ]
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["batch", 1, 6, 6])
+    output = helper.make_tensor_value_info("output", onnx.TensorProto.FLOAT, ["batch", 4, 4, 4])
+    initializers = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
+    model = helper.make_model(
+        helper.make_graph(nodes, "net", [x], [output], initializers),
+        opset_imports=[helper.make_opsetid("", 18)], ir_version=9,
+    )  # fmt: skip
+    onnx.save(model, tmp_path / "copy.onnx")
+    result = transload.locate(
+        tmp_path / "copy.onnx", against=f"{tmp_path / 'net.py'}:Net", inputs=["x=float32[batch,1,6,6]"],
+        runs=tmp_path / "runs", store=tmp_path / "store", jobs=1,
+    )  # fmt: skip
+    assert result.capture.vanishes
+    cure = result.document["cure"]
+    assert cure["agrees"]
+    assert cure["setting"] == "SessionOptions.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL"
+    assert cure["tried"] == ["in a new session", "without graph optimisation", "with basic graph optimisation"]

@@ -27,10 +27,10 @@ IN_PROCESS = [runtime for runtime in RUNTIMES.values() if not runtime.served]
 @pytest.mark.parametrize("runtime", RUNTIMES.values(), ids=RUNTIMES)
 def test_every_row_names_an_entry_of_the_promised_form(runtime: Runtime) -> None:
     module, _, name = runtime.entry.partition(":")
-    parameters = list(inspect.signature(getattr(import_module(module), name)).parameters)
-    assert parameters == (
-        ["address", "model", "signature", "timeout_s"] if runtime.served else ["folder", "device", "threads"]
-    )
+    parameters = list(inspect.signature(getattr(import_module(module), name)).parameters.values())
+    promised = ["address", "model", "signature", "timeout_s"] if runtime.served else ["folder", "device", "threads"]
+    assert [parameter.name for parameter in parameters[: len(promised)]] == promised
+    assert all(parameter.default is not parameter.empty for parameter in parameters[len(promised) :])
 
 
 def test_every_format_that_a_runtime_takes_leads_back_to_it() -> None:
