@@ -17,9 +17,10 @@ class OnnxExportOptions(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class TfliteOptions(JsonRecord):
-    """Whether operators that TFLite lacks may be TensorFlow's, for a runtime with its Flex delegate."""
+    """The options of a conversion to TFLite."""
 
-    flex: bool = False
+    flex: bool = False  # operators that TFLite lacks may be TensorFlow's, for a runtime with its Flex delegate
+    keep_float: bool = False  # layers that int8 costs most stay in float32
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,6 +66,15 @@ def _with_flex(steps: Iterable[Step], cost: float) -> tuple[Step, ...]:
     )  # fmt: skip
 
 
+def _with_float_layers(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """Return the calibrating steps again, each cheaper than itself, with the layers in float32 that int8 costs most."""
+    return tuple(
+        replace(step, name=f"{step.name}@keep-float", cost=step.cost - 0.5, options={"keep_float": True},
+                on_request="keep-float")
+        for step in steps if step.calibrates
+    )  # fmt: skip
+
+
 _PT2, _ONNX, _TORCHSCRIPT = Target(Format.PT2), Target(Format.ONNX), Target(Format.TORCHSCRIPT)
 _SAVED_MODEL, _TFLITE, _KERAS = Target(Format.SAVED_MODEL), Target(Format.TFLITE), Target(Format.KERAS)
 _TF = ("tensorflow",)
@@ -95,6 +104,7 @@ STEPS: tuple[Step, ...] = (
     Step("onnx2tf", _ONNX, _SAVED_MODEL,
          _entry("to_saved_model.saved_model_by_onnx2tf"), ("onnx", *_ONNX2TF, *_TF), 5),
     *_TO_TFLITE,
+    *_with_float_layers(_TO_TFLITE),
     *_with_flex(_TO_TFLITE, 30),  # after every route without Flex: fewer runtimes have the delegate
     Step("litert-torch", _PT2, _TFLITE, _entry("to_tflite.tflite_by_litert", "tflite_from_pt2"),
          ("torch", "litert_torch"), 6, environment=PythonEnvironment("litert")),

@@ -77,6 +77,7 @@ def convert(
     search_seconds: float | None = None,
     trust: bool = False,
     flex: bool = False,
+    keep_float: str | None = None,
     device: str | None = None,
     store: _Path | None = None,
     jobs: int | None = None,
@@ -89,6 +90,7 @@ def convert(
     `settings`: the arguments of a class or a function, {"depth": 50}; `weights_key`: the model's part of a file of
     weights. `inputs`: its inputs, as "image=float32[batch,3,224,224]". `trust`: it may do more than compute.
     `flex`: operators that TFLite lacks may be TensorFlow's, for a runtime with its Flex delegate.
+    `keep_float`: "auto" keeps layers of tflite:int8 in float32 that win most dB for their bytes.
     `data`: FILE.npz, a folder of images, FILE.csv, FILE.parquet or FILE.py:NAME (docs/data.md); without it a recipe's
     own data, else random samples.
 
@@ -98,7 +100,9 @@ def convert(
     The result has the rows, the verdict and the folder.
     """
     section = _model_section(model, weights, weights_key, settings, model_seconds, trust=trust)
-    requests = _convert_requests(section, to, inputs, data, flex=flex, search=search_seconds, device=device)
+    requests = _convert_requests(
+        section, to, inputs, data, flex=flex, keep_float=keep_float, search=search_seconds, device=device
+    )
     return convert_command.convert(*requests, Path(out), _local(store, jobs), Progress(quiet=quiet))
 
 
@@ -113,6 +117,7 @@ def convert_all(
     search_seconds: float | None = None,
     trust: bool = False,
     flex: bool = False,
+    keep_float: str | None = None,
     device: str | None = None,
     store: _Path | None = None,
     jobs: int | None = None,
@@ -126,7 +131,9 @@ def convert_all(
     """
     sections = [_model_section(model, None, None, None, model_seconds, trust=trust) for model in models]
     requests = [
-        _convert_requests(section, to, inputs, data, flex=flex, search=search_seconds, device=device)
+        _convert_requests(
+            section, to, inputs, data, flex=flex, keep_float=keep_float, search=search_seconds, device=device
+        )
         for section in sections
     ]
     return convert_models(requests, Path(out), _local(store, jobs), Progress(quiet=quiet))
@@ -139,6 +146,7 @@ def _convert_requests(
     data: _Path | None,
     *,
     flex: bool,
+    keep_float: str | None,
     search: float | None,
     device: str | None,
 ) -> tuple[RunRequest, ModelRequest]:
@@ -146,7 +154,8 @@ def _convert_requests(
     if not targets:
         raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite")
     # Without a cross-check: the other routes took three quarters of the time.
-    section = {"targets": targets, "cross_check": False, "flex": flex, "search_seconds": search}
+    section = {"targets": targets, "cross_check": False, "flex": flex, "keep_float": keep_float}
+    section["search_seconds"] = search
     request = read_request(None, {"model": model, "convert": section, "device": device})
     return request, ModelRequest(model["recipe"], _specs(inputs), data=_text(data))
 

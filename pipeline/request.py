@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import psutil
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from ..models.errors import BadRequest
 from ..models.formats import Target, parse_target
@@ -100,14 +109,23 @@ class ConvertSection(_Section):
     targets: Annotated[tuple[TargetText, ...], Field(min_length=1)] = ALL_TARGETS
     cross_check: bool = True  # try the other steps to a target too, and report what they gave
     flex: bool = False  # where TFLite has no kernel, TensorFlow's: the runtime then needs its Flex delegate
+    keep_float: Literal["auto"] | None = None  # tflite:int8 keeps the layers in float32 that int8 costs most
     step_seconds: float = Field(default=600.0, gt=0)
     search_seconds: float = Field(default=90.0, ge=0)  # for minimal repros of lost targets
     step_memory_gb: float = Field(default_factory=default_step_memory_gb, gt=0)
 
+    @field_validator("keep_float")
+    @classmethod
+    def _check_keep_float(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value and "tflite:int8" not in info.data.get("targets", ("tflite:int8",)):
+            raise ValueError(f"{value!r} needs the target tflite:int8; name it, or leave keep_float out")
+        return value
+
     @property
     def requested(self) -> frozenset[str]:
         """The options that open further steps (converters.steps.Step.on_request)."""
-        return frozenset({"flex"} if self.flex else ())
+        options = {"flex": self.flex, "keep-float": self.keep_float is not None}
+        return frozenset(name for name, is_requested in options.items() if is_requested)
 
 
 class ValidateSection(_Section):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from ..patches import private_tensorflow
 from ..to_saved_model.saved_model_from_onnx import SIGNATURE, lowered_with_names, save
 from .flatbuffer import count_operators, flex_names, float_operators, model_of, put_in_order, repeated_bytes
 from .int8_ranges import Range, better_in_float, calibrated_tensors, known_ranges, with_ranges
+from .mixed_precision import choose_float_layers
 from .replacements import with_exact_operators
 from .xnnpack_workarounds import without_lost_copies, without_shared_places
 
@@ -87,10 +88,26 @@ def _calibrate(converter: TFLiteSavedModelConverterV2, data: Dataset, signature:
     converter._experimental_calibrate_only = True
 
 
-def _quantise(calibrated: bytes, feeds: Iterable[dict[str, Array]]) -> bytes:
-    """Quantise a calibrated model to int8, except for the operators that int8 would ruin."""
-    measured = with_ranges(calibrated, known_ranges(calibrated, _measured_ranges(calibrated, feeds)))
-    return bytes(private_tensorflow.mlir_quantize(measured, denylisted_nodes=better_in_float(measured)))
+def _quantise(
+    calibrated: bytes, data: Dataset, signature: Signature, origins: Mapping[str, str] | None
+) -> tuple[bytes, str | None]:
+    """Quantise a calibrated model to int8, except for the operators that int8 would ruin.
+
+    With `origins`, layers that win enough for their bytes stay in float too; a sentence on them comes second.
+    """
+    measured = with_ranges(calibrated, known_ranges(calibrated, _measured_ranges(calibrated, samples(data, signature))))
+    ruined = better_in_float(measured)
+
+    def quantise(outputs: Sequence[str]) -> bytes:
+        return bytes(private_tensorflow.mlir_quantize(measured, denylisted_nodes=[*ruined, *outputs]))
+
+    if origins is None:
+        return quantise(()), None
+    # Samples that set no range show what is lost beyond the ranges.
+    unseen = data.rows(MAX_SAMPLES, None) if len(data) > MAX_SAMPLES else data
+    chosen = choose_float_layers(measured, quantise, list(samples(unseen, signature)), ruined, origins)
+    print(chosen.table)
+    return quantise([layer.output for layer in chosen.kept]), chosen.summary
 
 
 def _measured_ranges(calibrated: bytes, feeds: Iterable[dict[str, Array]]) -> dict[int, Range]:
@@ -141,7 +158,8 @@ def _convert(job: Job, precision: Precision, data: Dataset | None = None) -> Map
     else:
         folder, origins = with_exact_operators(source.path), dict[str, str]()
     converter = converter_of(folder)
-    may_flex = TfliteOptions.from_json(job.options).flex
+    options = TfliteOptions.from_json(job.options)
+    may_flex, note = options.flex, None
     if may_flex:  # TensorFlow's operators where TFLite has no kernel, as for lists of tensors of unknown length
         converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS]
     if precision is not Precision.FP32:
@@ -154,7 +172,9 @@ def _convert(job: Job, precision: Precision, data: Dataset | None = None) -> Map
         with warnings.catch_warnings():  # TensorFlow 2.21 calibrates with its own interpreter, and warns of that
             warnings.filterwarnings("ignore", r"\s*Warning: tf.lite.Interpreter is deprecated", UserWarning)
             flat = bytes(converter.convert())
-            flat = without_lost_copies(flat if data is None else _quantise(flat, samples(data, signature)))
+            if data is not None:
+                flat, note = _quantise(flat, data, signature, origins if options.keep_float else None)
+            flat = without_lost_copies(flat)
             flat = without_shared_places(flat, may_be_empty=any(not bounds.low for bounds in signature.bounds.values()))
     except private_tensorflow.ConverterError as error:
         no_flex = precision is Precision.INT8 or may_flex
@@ -166,7 +186,7 @@ def _convert(job: Job, precision: Precision, data: Dataset | None = None) -> Map
     put_in_order(path, *([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs)))
     flex = flex_names(model_of(np.memmap(path, mode="r")))
     write_artifact(job.out, Target(Format.TFLITE, precision), signature, flex)
-    return {"operators": sum(count_operators(path).values()), "flex": list(flex)}
+    return {"operators": sum(count_operators(path).values()), "flex": list(flex), "note": note}
 
 
 def converter_of(folder: Path) -> TFLiteSavedModelConverterV2:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -31,6 +31,7 @@ def command(
     search_seconds: options.SearchSeconds = None,
     trust: options.Trust = False,
     flex: options.Flex = False,
+    keep_float: options.KeepFloat = None,
     device: options.Device = None,
     jobs: options.Jobs = None,
     store: options.Store = None,
@@ -50,14 +51,14 @@ def command(
     if not targets:
         raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite ('transload formats')")
     if explain:
-        _explain(model, targets, {"flex"} if flex else (), json=json)
+        _explain(model, targets, {"flex": flex, "keep_float": keep_float}, json=json)
         return
     if out is None:
         raise BadRequest("nothing says where to put what is made", fix="name a folder, as in --out converted")
     arguments: dict[str, Any] = {
         "out": out, "inputs": options.parse_inputs(input_), "data": data, "model_seconds": model_seconds,
-        "search_seconds": search_seconds, "trust": trust, "flex": flex, "device": device, "store": store, "jobs": jobs,
-        "quiet": quiet,
+        "search_seconds": search_seconds, "trust": trust, "flex": flex, "keep_float": keep_float, "device": device,
+        "store": store, "jobs": jobs, "quiet": quiet,
     }  # fmt: skip
     own = {"weights": weights, "weights_key": weights_key, "settings": options.parse_settings(set_)}
     done, lines = _convert(model, targets, arguments, own)
@@ -82,10 +83,13 @@ def _convert(
     return several, lines_of_all(several)
 
 
-def _explain(models: Sequence[str], targets: Sequence[Target], requested: Collection[str], *, json: bool) -> None:
+def _explain(models: Sequence[str], targets: Sequence[Target], settings: Mapping[str, Any], *, json: bool) -> None:
     from ..commands.convert import explain
+    from ..request import read_request
     from .convert_output import plan_lines, plan_rows
 
+    section = {"targets": list(map(str, targets)), **settings}
+    requested = read_request(None, {"convert": section}).convert.requested
     plans = {model: explain(model, targets, requested) for model in models}
     if json:
         documents = [{"model": model, "routes": plan_rows(plan)} for model, plan in plans.items()]

@@ -69,6 +69,12 @@ Flex = Annotated[
     bool,
     typer.Option("--flex", help="Where TFLite has no kernel, TensorFlow's: what runs it then needs its Flex delegate."),
 ]
+KeepFloat = Annotated[
+    str | None,
+    typer.Option(
+        "--keep-float", metavar="auto", help="tflite:int8 keeps in float32 the layers that win most dB for their bytes."
+    ),
+]
 Data = Annotated[
     str | None,
     typer.Option(

@@ -104,3 +104,12 @@ def test_an_option_that_names_nothing_is_not_the_same_as_none(option: str, capsy
     assert capsys.readouterr().err == (
         "error: an option that takes a list was given an empty one\n  fix: name something, or leave it out\n"
     )
+
+
+@pytest.mark.parametrize("rest", [("--explain",), ("--out", "made")])
+def test_layers_in_float_need_a_target_in_int8(rest: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "zoo:digits-cnn", "--to", "tflite", "--keep-float", "auto", *rest]) == 2
+    assert capsys.readouterr().err == (
+        "error: the request: convert.keep_float: 'auto' needs the target tflite:int8\n"
+        "  fix: name it, or leave keep_float out\n"
+    )

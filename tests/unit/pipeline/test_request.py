@@ -31,6 +31,8 @@ WRONG = {
     f"\n  fix: {LISTED}",
     "[train]\nprecision = 'half'\n": "line 2: train.precision: Input should be '32-true', 'bf16-mixed' or '16-mixed', "
     f"got 'half'\n  fix: {LISTED}",
+    "[convert]\ntargets = ['onnx']\nkeep_float = 'auto'\n": "line 3: convert.keep_float: 'auto' needs the target "
+    "tflite:int8\n  fix: name it, or leave keep_float out",
     "[model]\nrecipe = 3\n": f"line 2: model.recipe: Input should be a valid string, got 3\n  fix: {LISTED}",
 }
 

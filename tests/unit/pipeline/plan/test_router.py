@@ -17,7 +17,7 @@ from transload.pipeline.drift.drift_records import CheckOptions
 from transload.pipeline.plan.route_actions import VERIFY, VerificationInputs, verification
 from transload.pipeline.plan.router import Router, TargetResult, head_start
 from transload.pipeline.plan.run_plan import Route, plan_routes, routes_to, steps_for
-from transload.pipeline.request import ALL_TARGETS
+from transload.pipeline.request import ALL_TARGETS, RunRequest
 from transload.pipeline.workers.engine import Action
 from transload.pipeline.workers.isolation import Limits
 
@@ -401,6 +401,14 @@ def test_a_step_that_an_option_opens_is_in_no_route_without_it() -> None:
         for precision in ("", "-fp16", "-int8-dynamic")
     }
     assert not any("flex" in str(route) for route in routes_to(LITE, None))
+
+
+def test_layers_in_float_are_tried_before_full_int8_where_they_are_requested() -> None:
+    requested = RunRequest.model_validate({"convert": {"keep_float": "auto"}}).convert.requested
+    int8 = parse_target("tflite:int8")
+    first, second = routes_to(int8, ONNX, steps_for(requested))[:2]
+    assert (str(first), str(second)) == ("lowering-tflite-int8@keep-float", "lowering-tflite-int8")
+    assert str(routes_to(int8, ONNX)[0]) == "lowering-tflite-int8"
 
 
 def test_it_is_tried_where_every_way_without_it_gave_nothing_and_nowhere_else() -> None:
