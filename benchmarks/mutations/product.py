@@ -20,7 +20,8 @@ RUNTIMES = {"onnx": "onnxruntime", "torchscript": "torchscript", "saved-model": 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a check said: "pass", "fail", "inconclusive", or "error" where it was no verdict."""
+    """What a check said: "pass", "degraded" (NaN or infinities are lost), "fail", "inconclusive", or "error" where it
+    was no verdict."""
 
     verdict: str
     reason: str
@@ -51,7 +52,8 @@ class Product:
                 runs=self._builder.work / "runs", jobs=1,
             )  # fmt: skip
             reasons = [row.got for row in result.gate if str(row.verdict) != "pass"] or [row.got for row in result.gate]
-            return str(result.decided[0]), "; ".join(map(str, reasons))
+            loses = result.decided[0] == "pass" and any(row.lost for row in result.drift)
+            return "degraded" if loses else str(result.decided[0]), "; ".join(map(str, reasons))
 
         return self._timed(ask)
 
