@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import typer
@@ -30,6 +30,14 @@ def table(rows: Sequence[Sequence[str]], *, indent: str = "") -> list[str]:
 def page(rows: Sequence[Sequence[str]], notes: Sequence[str], last: str) -> list[str]:
     """Lines of a result: its table, the notes on it if there are any, and a last line."""
     return [*table(rows), *(["", *notes] if notes else []), "", last]
+
+
+def words_of(options: Mapping[str, object]) -> list[str]:
+    """Return the words of a command line that give these options; None and an empty list are left out."""
+    values = {
+        name: value if isinstance(value, list) else [value] for name, value in options.items() if value is not None
+    }
+    return [word for name, given in values.items() for value in given for word in (name, str(value))]
 
 
 def finish(document: Any, lines: Sequence[str], status: int, *, json: bool) -> NoReturn:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from . import options
-from .render import finish, page
+from .render import finish, page, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,11 +59,14 @@ def command(
         weights_key=weights_key, settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust,
         metric=metric, allowed_loss=allowed_loss, device=device, runs=out, store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip
-    finish(done.document, _lines(done), done.decided[1], json=json)
+    given = {"--data": data, "--weights": weights, "--weights-key": weights_key, "--input": input_, "--set": set_}
+    model = ["--against", against, *words_of(given), *(["--trust"] if trust else [])]
+    finish(done.document, _lines(done, model), done.decided[1], json=json)
 
 
-def _lines(done: ValidateResult) -> list[str]:
-    """Print a line per runtime and batch size, the rules that are not kept, the verdict last."""
+def _lines(done: ValidateResult, model: Sequence[str]) -> list[str]:
+    """Return a line per runtime and batch size, the rules that are not kept, what finds the place, the verdict last.
+    `model`: the words of the command that name the model and its data."""
     from ..report.exercise_view import exercises
     from ..report.units import sentence, sqnr, task_metric
     from ..result.schema import Verdict
@@ -81,6 +85,7 @@ def _lines(done: ValidateResult) -> list[str]:
     ]
     lost = dict.fromkeys(f"{row.artifact} in {row.runtime} is degraded: {row.lost}" for row in done.drift if row.lost)
     questions = [exercise.sentence for exercise in exercises(done.evidence.exercised)]
+    wrong += [f"where: {join(['transload', 'locate', text, *model])}" for text in done.departing]
     notes = [*wrong, *lost, *([done.note] if done.note else []), *questions]
     return page(rows, notes, f"{done.decided[0].upper()}  logs in {done.folder}")
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...models.errors import BadRequest
+from ...models.formats import Format
 from ...models.signature import Signature, TensorSpec
 from ...serving.runtimes.runtime_table import RUNTIMES, Runtime, runtimes_for
 from ..intake.loaded_model import LoadedModel, require_runtime
 from ..intake.model_argument import start_of
+from ..locate.value_recorder import LOCATABLE
 
 
 def check_candidate(text: str, runtimes: Sequence[str]) -> None:
@@ -61,6 +63,12 @@ def check_same_inputs(candidate: str, ours: Signature, model: str, theirs: Signa
 
 def _without_axis_names(spec: TensorSpec) -> tuple[str, str, tuple[int | None, ...]]:
     return spec.name, spec.dtype, tuple(axis if isinstance(axis, int) else None for axis in spec.shape)
+
+
+def can_locate(candidate: str, model: str) -> bool:
+    """Return whether `locate` takes the two: the values inside both can be followed, and the model's in PyTorch."""
+    target, start = start_of(candidate), start_of(model)
+    return target is not None and target.format in LOCATABLE and (start is None or start.format is Format.PT2)
 
 
 def labels_of(candidates: Sequence[str], loaded: Sequence[LoadedModel]) -> list[str]:

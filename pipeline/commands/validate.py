@@ -23,7 +23,7 @@ from ..result.run_folder import artifact_row
 from ..result.schema import DriftRow, GateRow, Verdict
 from ..stages.servers import Servers
 from ..stages.validate import validate_all
-from .candidates import check_candidate, check_operators, check_same_inputs, labels_of
+from .candidates import can_locate, check_candidate, check_operators, check_same_inputs, labels_of
 from .workspace import close_workers, document_of, new_run_context, report_disk_full, write_document
 
 
@@ -37,6 +37,7 @@ class ValidateResult:
     folder: Path
     note: str | None = None  # on the metric
     evidence: CheckRows = field(default_factory=CheckRows)
+    departing: tuple[str, ...] = ()  # candidates, as they were named, in which `locate` finds what is wrong
 
     @property
     def document(self) -> dict[str, Any]:
@@ -73,7 +74,12 @@ def validate(
         rows = gate(rules, artifacts, validated.rows, (), failures=validated.failures, reasons=validated.reasons)
         decided = verdict_of(rows, artifacts)
         note = inputs.metric.note
-        result = ValidateResult(validated.rows, rows, decided, context.folder, note, validated.evidence)
+        wrong = {row.artifact for row in validated.rows if row.verdict is Verdict.FAIL and row.max_abs is not None}
+        departing = tuple(
+            text for text, target in zip(candidates, targets, strict=True)
+            if target.name in wrong and can_locate(text, against.text)
+        )  # fmt: skip
+        result = ValidateResult(validated.rows, rows, decided, context.folder, note, validated.evidence, departing)
         write_document(context.folder / "validate.json", result.document)
     return result
 

@@ -154,6 +154,8 @@ def test_an_artifact_of_another_model_fails_with_a_sentence(here: Path) -> None:
     words = ("made/onnx", "--against", "net.py:louder", *INPUT, "--runtime", "onnxruntime", "--quiet")
     done = run(here, "validate", *words, status=1)
     assert "onnx in onnxruntime: drift" in done.stdout
+    where = f"where: transload locate made/onnx --against net.py:louder --input '{INPUT[1]}'"
+    assert where in done.stdout.splitlines()
     assert done.stdout.splitlines()[-1].startswith("FAIL  logs in runs/")
 
 
