@@ -96,6 +96,8 @@ def _find_call(options: SourceOptions, model: torch.nn.Module, halves: bool) -> 
     if example is None and (inputs := inputs or known_inputs(ref, model) or options.copy_inputs):
         floats = ("float16", "bfloat16") if halves else ()  # float32 stands for those of a half-precision model
         wide = tuple(replace(spec, dtype="float32") if spec.dtype in floats else spec for spec in inputs)
+        if halves:  # an error in it is one of dtypes, and no other inputs mend that
+            return _with_notes(*infer_signature(model, wide))
         return _with_notes(*_infer(ref, model, wide))
     example = example or dummy_example(model)
     if example is None:

@@ -37,7 +37,9 @@ def test_facts_of_a_recipe_cross_a_process_border(tmp_path: Path) -> None:
     facts = describe(Job({}, tmp_path, {"ref": "zoo:digits-cnn"}))
     assert facts["name"] == "digits-cnn"
     assert facts["requires"] == ["torch", "sklearn"]
-    assert facts["signature"]["inputs"] == [{"name": "image", "dtype": "float32", "shape": ["batch", 1, 8, 8]}]
+    assert facts["signature"]["inputs"] == [
+        {"name": "image", "dtype": "float32", "shape": ["batch", 1, 8, 8], "values": [0.0, 1.0]}
+    ]
 
 
 def test_a_bare_name_is_a_recipe_of_the_zoo() -> None:
