@@ -37,7 +37,7 @@ def words_of(options: Mapping[str, object]) -> list[str]:
     values = {
         name: value if isinstance(value, list) else [value] for name, value in options.items() if value is not None
     }
-    return [word for name, given in values.items() for value in given for word in (name, str(value))]
+    return [word for name, texts in values.items() for value in texts for word in (name, str(value))]
 
 
 def finish(document: Any, lines: Sequence[str], status: int, *, json: bool) -> NoReturn:
