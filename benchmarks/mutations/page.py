@@ -39,19 +39,28 @@ meant to be right are wrong by this rule, as a plain exporter makes them: they c
 
 
 def publish(work: Path, names: set[str]) -> None:
-    """Write both files from the rows of all shards."""
-    rows: dict[str, Row] = {}
+    """Write both files from the rows of all shards. What they lack stays as it was published, with its revision."""
+    former = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
+    published = {row["name"]: row for row in former if row["name"] in names}
+    measured: dict[str, Row] = {}
     for path in sorted(work.glob("rows-*.json")):
-        rows |= {name: row for name, row in Rows.read(path).rows.items() if name in names}
+        measured |= {name: _clean(row) for name, row in Rows.read(path).rows.items() if name in names}
+    rows = {name: _with_places(row, published.get(name, {})) for name, row in {**published, **measured}.items()}
     document: Row = {
         "measured_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "revision": ", ".join(sorted({row["of"].partition(" ")[0] for row in rows.values()})),
+        "revision": ", ".join(sorted({row["revision"] for row in rows.values()})),
         "machine": {"platform": platform.platform(terse=True), "python": platform.python_version()},
         "libraries": {name: _version(name) for name in _LIBRARIES},
-        "rows": [_clean(rows[name]) for name in sorted(rows)],
+        "rows": [rows[name] for name in sorted(rows)],
     }
     RESULTS.write_text(json.dumps(document, indent=1) + "\n")
     PAGE.write_text(page(document["rows"], document))
+
+
+def _with_places(row: Row, former: Row) -> Row:
+    """Return a row with what `locate` said of it before, where it was not asked this time."""
+    asked = () if "locate" in row else ("locate", "locate_revision", "places", "located_operator", "located_source")
+    return {**row, **{key: former[key] for key in asked if key in former}}
 
 
 def _clean(row: Row) -> Row:

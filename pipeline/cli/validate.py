@@ -59,8 +59,8 @@ def command(
         weights_key=weights_key, settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust,
         metric=metric, allowed_loss=allowed_loss, device=device, runs=out, store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip
-    given = {"--data": data, "--weights": weights, "--weights-key": weights_key, "--input": input_, "--set": set_}
-    model = ["--against", against, *words_of(given), *(["--trust"] if trust else [])]
+    values = {"--data": data, "--weights": weights, "--weights-key": weights_key, "--input": input_, "--set": set_}
+    model = ["--against", against, *words_of(values), *(["--trust"] if trust else [])]
     finish(done.document, _lines(done, model), done.decided[1], json=json)
 
 
