@@ -54,8 +54,8 @@ class ModelRequest:
 
     text: str
     inputs: tuple[TensorSpec, ...] = ()
-    copy_inputs: tuple[TensorSpec, ...] = ()  # of a copy of it, for code that nothing else says the inputs of
     data: str | None = None  # what --data names
+    copy_inputs: tuple[TensorSpec, ...] = ()  # of a copy of it, for code that nothing else says the inputs of
 
 
 def kind_of(text: str) -> ModelKind | Format:
