@@ -111,10 +111,10 @@ def _high_water(pid: int) -> int:
 
 def convert(folder: Path, model: str, declared: str, targets: str) -> Path:
     """Convert a model where its copies do not lie in `folder` yet; return the folder of the copies."""
-    made = folder / "made"
-    if not made.is_dir():
+    copies = folder / "made"
+    if not copies.is_dir():
         run_command(folder, "convert", model, "--input", declared, "--to", targets, "--out", "made", "--quiet")
-    return made
+    return copies
 
 
 def measure_memory(folder: Path) -> dict[str, Any]:
@@ -219,14 +219,14 @@ def _cpu_seconds(work: Callable[[], object]) -> float:
 
 def measure_resnet50(folder: Path) -> dict[str, Any]:
     """Validate three copies of ResNet-50 with 256 images, and run the four models alone."""
-    made = convert(folder, f"{NETS}:resnet50", IMAGE, ",".join(CANDIDATES))
+    copies = convert(folder, f"{NETS}:resnet50", IMAGE, ",".join(CANDIDATES))
     (folder / "data").mkdir(exist_ok=True)
     write_dataset(folder / "data" / "test.npz", Dataset({"image": _images(256)}))
     shutil.rmtree(folder / ".transload", ignore_errors=True)  # else the reference's answers are there
     words = ["--against", f"{NETS}:resnet50", "--input", IMAGE, "--data", "data/test.npz", "--quiet"]
-    commands = {name: run_command(folder, "validate", str(made / name), *words) for name in CANDIDATES}
-    alone = {runtime: _alone(folder, runtime, made / name) for name, runtime in CANDIDATES.items()}
-    alone["torch"] = _alone(folder, "torch", made / "torchscript")
+    commands = {name: run_command(folder, "validate", str(copies / name), *words) for name in CANDIDATES}
+    alone = {runtime: _alone(folder, runtime, copies / name) for name, runtime in CANDIDATES.items()}
+    alone["torch"] = _alone(folder, "torch", copies / "torchscript")
     ratios = {
         f"ratio_{clock}": sum(row[clock] for row in commands.values()) / sum(row[clock] for row in alone.values())
         for clock in ("wall_s", "cpu_s")

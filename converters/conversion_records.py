@@ -60,7 +60,7 @@ class StoredPrecision(JsonRecord):
         return narrow is None or not {*(row.dtype for row in self.weights), *self.computed}.isdisjoint(narrow)
 
     def why_not_reduced(self, target: Target) -> str | None:
-        """Return a sentence with the mend on a copy that holds nothing of its precision; None for any other."""
+        """Say why a copy holds nothing of its precision, and what to use instead; None where it does."""
         if self.is_reduced_to(target.precision):
             return None
         count, dtypes = sum(row.tensors for row in self.weights), " and ".join(row.dtype for row in self.weights)

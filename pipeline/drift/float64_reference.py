@@ -45,7 +45,7 @@ class Float64Reference:
         if any(truth[name].shape != array.shape for name, array in answers.items()):
             return {}
         noise = measure_noise(answers, truth)
-        if probe.is_blank or probe.is_stress:  # equal scores put the rows of other outputs into any order
+        if probe.is_blank or probe.is_stress:  # sorting may return rows of equal scores in any order
             noise = lowest_noise(noise, self._random_rounding(probe, rows, truth))
         return noise
 

@@ -236,8 +236,8 @@ def flex(result: RunResult) -> str:
 
 def lost(result: RunResult) -> str:
     """Which artifacts lose NaN or infinities, as sentences; empty where none does."""
-    told = dict.fromkeys(f"{row.artifact} in {row.runtime}: {row.lost}." for row in result.drift if row.lost)
-    return units.plain(" ".join(told))
+    losses = dict.fromkeys(f"{row.artifact} in {row.runtime}: {row.lost}." for row in result.drift if row.lost)
+    return units.plain(" ".join(losses))
 
 
 def headline(result: RunResult) -> str:

@@ -15,7 +15,7 @@ from ...serving.server.tfserving_launch import Binary, Embedded, Remote, ServerK
 from ..context import Context
 from ..workers.isolation import Worker
 
-_BODY_BYTES = (1 << 31) - 1  # the most that gRPC counts to: only this program asks the server, at any batch
+_BODY_BYTES = (1 << 31) - 1  # gRPC's largest limit: only this program asks this server, with any batch
 EMBEDDED = "transload.serving.server.embedded:open_server"
 BINARY = "transload.serving.server.tfserving_launch:open_binary"
 
