@@ -4,8 +4,7 @@
 
 memory      a small MLP's ONNX copy with 1,000, 100,000 and 1,000,000 samples: the largest step, and the command itself
 throughput  both models over a test set, compared and not compared, alternating in one process
-resnet50    256 images, three candidates: three commands, which share the reference's answers, beside the four models
-            that only answer, one thread each
+resnet50    256 images, one command with three candidates, beside the four models that only answer, one thread each
 
 Writes JSON with the machine in it; a part that is not named keeps its last figures.
 """
@@ -224,14 +223,13 @@ def measure_resnet50(folder: Path) -> dict[str, Any]:
     write_dataset(folder / "data" / "test.npz", Dataset({"image": _images(256)}))
     shutil.rmtree(folder / ".transload", ignore_errors=True)  # else the reference's answers are there
     words = ["--against", f"{NETS}:resnet50", "--input", IMAGE, "--data", "data/test.npz", "--quiet"]
-    commands = {name: run_command(folder, "validate", str(copies / name), *words) for name in CANDIDATES}
+    command = run_command(folder, "validate", *(str(copies / name) for name in CANDIDATES), *words)
     alone = {runtime: _alone(folder, runtime, copies / name) for name, runtime in CANDIDATES.items()}
     alone["torch"] = _alone(folder, "torch", copies / "torchscript")
     ratios = {
-        f"ratio_{clock}": sum(row[clock] for row in commands.values()) / sum(row[clock] for row in alone.values())
-        for clock in ("wall_s", "cpu_s")
+        f"ratio_{clock}": command[clock] / sum(row[clock] for row in alone.values()) for clock in ("wall_s", "cpu_s")
     }
-    return {"images": 256, "validate": commands, "alone": alone, **ratios}
+    return {"images": 256, "candidates": len(CANDIDATES), "validate": command, "alone": alone, **ratios}
 
 
 def _images(count: int) -> Array:
