@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -12,8 +13,27 @@ from ..signature import Array, TensorSpec
 Answers: TypeAlias = Mapping[str, Array]  # outputs of one call, by name
 Series: TypeAlias = Sequence[Answers]  # of one call after another
 
+_T = TypeVar("_T")
+
 _LARGER = 4  # times the usual size of an output: the model takes the values for sizes
 _SMALL = 256  # elements: an output of so many is never too large
+
+
+class CallSequence(Sequence[_T]):
+    """Items of one call after another, each made when it is read; none is kept."""
+
+    @abstractmethod
+    def read_call(self, number: int) -> _T:
+        """Return the item of a call, 0 <= number < len(self)."""
+
+    @overload
+    def __getitem__(self, at: int) -> _T: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[_T]: ...
+    def __getitem__(self, at: int | slice) -> _T | list[_T]:
+        """Return the item of one call, or a list of those of several. Raises IndexError where there is no such call."""
+        numbers = range(len(self))[at]
+        return self.read_call(numbers) if isinstance(numbers, int) else [self.read_call(number) for number in numbers]
 
 
 def unlike(usual: Series, answers: Series) -> str | None:

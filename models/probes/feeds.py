@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import overload
 
 import numpy as np
 
 from ..dataset import Dataset
 from ..errors import BadRequest
 from ..signature import ANY_SIZE, Array, Bounds, Signature, TensorSpec, batch_axis, check_feeds, shape_text
+from .evidence import CallSequence
 from .random_inputs import is_length, max_length
 from .sizes import other_axes
 
@@ -136,7 +136,7 @@ def samples_per_call(data: Dataset, most: int) -> int:
 
 
 @dataclass(frozen=True)
-class CallRows(Sequence[Array]):
+class CallRows(CallSequence[Array]):
     """The rows of each call that together see every sample once; none is kept.
     The last call may be shorter. Where the model takes no such batch, it is filled up from the start."""
 
@@ -151,14 +151,8 @@ class CallRows(Sequence[Array]):
     def _starts(self) -> range:
         return range(0, self.samples, self.batch)
 
-    @overload
-    def __getitem__(self, at: int) -> Array: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Array]: ...
-    def __getitem__(self, at: int | slice) -> Array | list[Array]:
-        """Return the rows of one call, or a list of those of several."""
-        if isinstance(at, slice):
-            return [self[call] for call in range(*at.indices(len(self)))]
-        start = self._starts[at]  # raises IndexError where there is no such call
+    def read_call(self, number: int) -> Array:
+        """Return the rows of one call."""
+        start = self._starts[number]
         stop = start + self.batches.at_least(min(self.batch, self.samples - start))
         return np.arange(start, stop) % self.samples

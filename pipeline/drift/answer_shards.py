@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import shutil
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
 from ...models.array_file import map_arrays, read_arrays, write_arrays
 from ...models.errors import BadRequest
-from ...models.probes.evidence import Answers
+from ...models.probes.evidence import Answers, CallSequence
 from ...models.signature import Array
 
 _SHARD_BYTES = 4 << 20  # from which on a shard is written
@@ -57,7 +57,7 @@ def _form(call: Answers) -> list[tuple[str, np.dtype[Any], tuple[int, ...]]]:
     return [(name, array.dtype, array.shape) for name, array in call.items()]
 
 
-class RecordedSeries(Sequence[Answers]):
+class RecordedSeries(CallSequence[Answers]):
     """The calls in a folder of `write_series`. One shard is in memory at a time."""
 
     def __init__(self, folder: Path) -> None:
@@ -73,15 +73,8 @@ class RecordedSeries(Sequence[Answers]):
     def __len__(self) -> int:
         return self._length
 
-    @overload
-    def __getitem__(self, at: int) -> Answers: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Answers]: ...
-    def __getitem__(self, at: int | slice) -> Answers | list[Answers]:
-        """Read one call, or several into a list."""
-        if isinstance(at, slice):
-            return [self[number] for number in range(*at.indices(self._length))]
-        number = range(self._length)[at]  # raises IndexError where there is no such call
+    def read_call(self, number: int) -> Answers:
+        """Return the answers of one call; their shard stays in memory until another is read."""
         shard = bisect_right(self._starts, number) - 1
         if self._shard[0] != shard:
             self._shard = (-1, [])  # before the next is read
