@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING, Any
 class LazyLibrary:
     """A library, or a part of it, which is imported when an attribute is first read."""
 
-    def __init__(self, library: str, part: str = "") -> None:
-        self._library, self._part = library, part
+    def __init__(self, library: str, part: str = "", substitute: str = "") -> None:
+        self._library, self._part, self._substitute = library, part, substitute
 
     def __getattr__(self, attribute: str) -> Any:
-        library: Any = import_module(self._library)
+        library: Any
+        try:
+            library = import_module(self._library)
+        except ModuleNotFoundError:
+            if not self._substitute:
+                raise
+            library = import_module(self._substitute)
         return getattr(getattr(library, self._part) if self._part else library, attribute)
 
 
@@ -28,7 +34,8 @@ if TYPE_CHECKING:
 else:
     keras, onnx, onnxruntime = LazyLibrary("keras"), LazyLibrary("onnx"), LazyLibrary("onnxruntime")
     tf, torch = LazyLibrary("tensorflow"), LazyLibrary("torch")
-    tflite = LazyLibrary("ai_edge_litert.schema_py_generated")  # the classes of a TFLite file's tables
+    # The classes of a TFLite file's tables. The Python with TensorFlow's Flex delegate has no LiteRT.
+    tflite = LazyLibrary("ai_edge_litert.schema_py_generated", substitute="tensorflow.lite.python.schema_py_generated")
 
 __all__ = ["LazyLibrary", "keras", "name_of", "onnx", "onnxruntime", "tf", "tflite", "torch"]
 

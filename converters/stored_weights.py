@@ -28,7 +28,7 @@ def stored_precision(artifact: Artifact) -> StoredPrecision | None:
     """Count the weights in an artifact's file; None for a format whose files are not read here."""
     if artifact.target.format is Format.ONNX:
         return _of_onnx(artifact.path)
-    if artifact.target.format is Format.TFLITE and not artifact.flex:  # the Python with Flex lacks the schema
+    if artifact.target.format is Format.TFLITE:
         return _of_tflite(artifact.path)
     return None
 

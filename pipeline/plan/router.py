@@ -16,6 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import takewhile
 
 from ...converters.conversion_records import ConversionFacts, StoredPrecision
 from ...models.errors import DiskFull, StepFailed, TransloadError
@@ -172,6 +173,8 @@ class Router:
 
     def _result(self, target: Target, outcomes: Mapping[Route, RouteOutcome], winner: Route | None) -> TargetResult:
         failures: dict[tuple[str, ...], FailedStep] = {}
+        if winner:
+            outcomes = {**outcomes, winner: _with_lost_request(winner, outcomes)}
         for outcome in outcomes.values():
             if outcome.failure:
                 failures.setdefault(outcome.failure.route.names, outcome.failure)
@@ -334,6 +337,19 @@ def _inherited(route: Route, outcome: RouteOutcome) -> RouteOutcome:
     step, reason = route.names[-1], outcome.reason
     named = reason if outcome.inherited or reason.startswith(f"{step} ") else f"{step}: {reason}"
     return RouteOutcome(outcome.status, named, inherited=True, failure=outcome.failure)
+
+
+def _with_lost_request(winner: Route, outcomes: Mapping[Route, RouteOutcome]) -> RouteOutcome:
+    """Return the winner's outcome; its reason says which step that the user requested it replaces, and why."""
+    outcome, option = outcomes[winner], winner.steps[-1].on_request
+    cheaper = takewhile(lambda item: item[0] != winner, outcomes.items())
+    lost = [(route.steps[-1], other) for route, other in cheaper if route.steps[-1].on_request not in ("", option)]
+    if not lost:
+        return outcome
+    step, other = lost[0]
+    return replace(
+        outcome, reason=f"{outcome.reason}; without {step.on_request}: {step.name} {other.shown_status}: {other.reason}"
+    )
 
 
 def _row(route: Route, outcome: RouteOutcome) -> TriedRow:

@@ -61,6 +61,7 @@ def render_html(
         servers=view.servers(result),
         flex=view.flex(result),
         lost=view.lost(result),
+        weights=view.weights(result),
         findings=view.findings(result, logs or {}),
         gate=sorted(result.gate, key=lambda row: WORST_FIRST.index(row.verdict)),
         doubts=view.doubts(result),

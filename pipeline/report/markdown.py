@@ -18,12 +18,13 @@ def write_markdown(result: RunResult, path: Path, *, logs: view.Links | None = N
 
 def render_markdown(result: RunResult, *, logs: view.Links | None = None) -> str:
     """Return the report in GitHub's Markdown. Names and sentences cannot break out of their cell."""
+    notes = view.flex(result), view.lost(result), view.weights(result)
     parts = [
         f"## transload: {result.verdict}",
         f"{escaped(view.headline(result))}.",
         _table(result),
         _note(result),
-        *(f"<sub>{escaped(needs)}</sub>" for needs in (view.flex(result), view.lost(result)) if needs),
+        *(f"<sub>{escaped(note)}</sub>" for note in notes if note),
         f"<sub>{escaped(probes)}</sub>" if (probes := probe_view.describe(result)) else "",
         *(f"<sub>{escaped(exercise.sentence)}</sub>" for exercise in exercise_view.exercises(result.exercised)),
         _findings(result, logs or {}),

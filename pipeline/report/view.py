@@ -234,6 +234,12 @@ def flex(result: RunResult) -> str:
     return f"{needs}: {where}" if needs else ""
 
 
+def weights(result: RunResult) -> str:
+    """What the reduced copies store in which precision, as a sentence; empty where none was counted."""
+    counted = "; ".join(f"{row.name} {words}" for row in result.artifacts if (words := units.stored_weights(row)))
+    return f"{counted}." if counted else ""
+
+
 def lost(result: RunResult) -> str:
     """Which artifacts lose NaN or infinities, as sentences; empty where none does."""
     losses = dict.fromkeys(f"{row.artifact} in {row.runtime}: {row.lost}." for row in result.drift if row.lost)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,18 @@ def test_a_tflite_file_is_counted_by_its_buffers(tmp_path: Path, size: int, prec
         assert "no weight of fewer than 1,024 elements; use tflite:int8 or tflite" in str(
             stored.why_not_reduced(target)
         )
+
+
+def test_a_file_for_flex_is_counted_in_a_python_that_has_tensorflow_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = parse_target("tflite:int8-dynamic")
+    write_artifact(_put(tmp_path, str(target), tflite_file(40, target.precision)), target, SIGNATURE, ("FlexErf",))
+    with_litert = stored_precision(read_artifact(tmp_path))
+    monkeypatch.setitem(sys.modules, "ai_edge_litert.schema_py_generated", None)
+    assert stored_precision(read_artifact(tmp_path)) == with_litert
+    assert with_litert is not None
+    assert with_litert.weights[0].dtype == "int8"
 
 
 def test_other_formats_are_not_counted(tmp_path: Path) -> None:

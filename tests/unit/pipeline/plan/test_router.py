@@ -411,6 +411,18 @@ def test_layers_in_float_are_tried_before_full_int8_where_they_are_requested() -
     assert str(routes_to(int8, ONNX)[0]) == "lowering-tflite-int8"
 
 
+def test_a_target_made_without_a_requested_option_says_so_and_why() -> None:
+    floats = replace(step("lite@keep-float", SAVED, LITE, 0.5), on_request="keep-float")
+    steps = (*STEPS_HERE, floats)
+    lost = "without keep-float: lite@keep-float failed: lite@keep-float will not; another model"
+    (won,) = [row for row in route_to(LITE, FakeExecutor(refuse=("lite@keep-float",)), basis(), steps).tried
+              if row.route == ("a", "own", "lite")]  # fmt: skip
+    assert won.reason == f"seen src>a>own>lite; {lost}"
+    tried = route_to(LITE, FakeExecutor(), basis(), steps).tried
+    assert tried[0].route == ("a", "own", "lite@keep-float")
+    assert not any("without keep-float" in row.reason for row in tried)
+
+
 def test_it_is_tried_where_every_way_without_it_gave_nothing_and_nowhere_else() -> None:
     plain = FakeExecutor()
     assert str(route_to(LITE, plain, basis(), FLEX, cross_check=True).route) == "a > own > lite"

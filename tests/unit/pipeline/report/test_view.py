@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from transload.pipeline.report import html_page, markdown, view
-from transload.pipeline.result.schema import Status, Verdict
+from transload.pipeline.result.schema import Status, Verdict, WeightsRow
 
 from . import samples
 
@@ -130,6 +130,18 @@ def test_what_loses_nan_is_named_in_every_report() -> None:
     assert view.lost(lossy) == sentence
     flat = " ".join(samples.render(lossy, 400).split())
     for shown in (flat, markdown.render_markdown(lossy), html_page.render_html(lossy, {})):
+        assert sentence in shown
+
+
+def test_what_reduced_copies_store_is_told_in_the_reports_that_are_read_later() -> None:
+    run = samples.result()
+    assert view.weights(run) == ""
+    stored = (WeightsRow("int8", 4, 149_000), WeightsRow("float32", 6, 2_730))
+    counted = replace(run, artifacts=tuple(
+        replace(row, weights=stored) if row.name == "tflite:int8" else row for row in run.artifacts
+    ))  # fmt: skip
+    sentence = "tflite:int8 weights: 4 int8 (149 KB), 6 float32 (2.73 KB)."
+    for shown in (markdown.render_markdown(counted), html_page.render_html(counted, {})):
         assert sentence in shown
 
 
