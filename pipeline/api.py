@@ -224,7 +224,7 @@ def locate(
     section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
     request = read_request(None, {"model": section})
     model = ModelRequest(against, _specs(inputs), data=_text(data))
-    local = _local(store, jobs, runs)
+    local = _local(store, jobs or 1, runs)  # its steps follow each other: one worker with all cores
     return locate_command.locate(request, str(candidate), model, local, Progress(quiet=quiet), seconds=seconds)
 
 

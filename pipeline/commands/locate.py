@@ -15,7 +15,7 @@ from ..drift.drift_records import CheckOptions
 from ..drift.sessions import runtime_for
 from ..intake.loaded_model import LoadedModel, require_runtime
 from ..intake.model_argument import ModelRequest, candidate_request, kind_of, reference_request, start_of
-from ..intake.run_inputs import RunInputs, batch_sizes, load_model, resolve_inputs
+from ..intake.run_inputs import RunInputs, batch_sizes, load_model, record_reference, resolve_inputs
 from ..locate.locate_records import CaptureFacts, FollowFacts, FollowOptions, PlaceFacts
 from ..locate.value_recorder import LOCATABLE
 from ..progress import Progress
@@ -69,24 +69,39 @@ def locate(
     _check_kinds(candidate, against.text)
     context = new_run_context(request, f"locate-{Path(candidate).stem}", local, progress)
     with report_disk_full(context.folder), close_workers(context):
+        context.executor.expect(["torch"], context.limits())
         loaded = load_model(context, candidate_request(candidate, against.inputs))
         reference = reference_request(candidate, against, loaded.model.signature.inputs)
-        inputs = resolve_inputs(context, reference)
+        inputs = resolve_inputs(context, reference, samples_only=True)
         check_same_inputs(candidate, loaded.model.signature, against.text, inputs.model.signature)
-        least_db = _LEAST_DB[str(_start(loaded).precision)]
-        with progress.stage("capture") as stage:
-            captured = _capture(context, loaded, inputs)
-            facts = CaptureFacts.from_json(captured.facts)
-            stage.note = _describe_capture(facts)
-        follow = None
-        if facts.departs and facts.operators and not facts.vanishes:
-            with progress.stage("follow") as stage:
-                options = FollowOptions(least_db=least_db, limits_db=facts.limits_db, seconds=seconds)
-                follow = _follow(context, inputs, captured, options)
-                stage.note = f"{follow.matched} of {follow.values} values of the model are in the candidate"
+        facts, follow = _search(context, loaded, inputs, seconds)
+        if follow is None or not follow.places:
+            with progress.stage("reference") as stage:
+                recorded = record_reference(context, inputs, "torch", threads=context.limits().threads)
+                stage.note = "all calls of validate"
+            if recorded.digest != inputs.reference.digest:
+                facts, follow = _search(context, loaded, replace(inputs, reference=recorded), seconds)
         result = LocateResult(facts, follow, context.folder)
         write_document(context.folder / "locate.json", result.document)
     return result
+
+
+def _search(
+    context: Context, loaded: LoadedModel, inputs: RunInputs, seconds: float
+) -> tuple[CaptureFacts, FollowFacts | None]:
+    """Search the calls that the reference has answered for one at which the candidate departs, and follow that."""
+    with context.progress.stage("capture") as stage:
+        captured = _capture(context, loaded, inputs)
+        facts = CaptureFacts.from_json(captured.facts)
+        stage.note = _describe_capture(facts)
+    if not facts.departs or not facts.operators or facts.vanishes:
+        return facts, None
+    with context.progress.stage("follow") as stage:
+        least_db = _LEAST_DB[str(_start(loaded).precision)]
+        options = FollowOptions(least_db=least_db, limits_db=facts.limits_db, seconds=seconds)
+        follow = _follow(context, inputs, captured, options)
+        stage.note = f"{follow.matched} of {follow.values} values of the model are in the candidate"
+    return facts, follow
 
 
 def _check_kinds(candidate: str, against: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from ...models.data_sources.data_argument import DataArgument, parse_data
 from ...models.errors import BadRequest, OpenFailed, StepFailed
@@ -54,13 +55,15 @@ def resolve_inputs(
     request: ModelRequest | None,
     *,
     probes_only: bool = False,
+    samples_only: bool = False,
     when_loaded: Callable[[], None] | None = None,
     during_reference: Callable[[ModelWithData], AbstractContextManager[object]] = nullcontext,
 ) -> RunInputs:
     """Resolve a MODEL argument to a loaded model, its data and the reference outputs.
     Without a `request` the model is the recipe of the pipeline file, and is trained. `probes_only`: the reference
-    answers the probes of a conversion only, not the full test set. `when_loaded` is called once the model is in the
-    store; `during_reference` is entered while the reference answers.
+    answers the probes of a conversion only, not the full test set; `samples_only`: the first samples only, unless the
+    store holds its answers to all. `when_loaded` is called once the model is in the store; `during_reference` is
+    entered while the reference answers.
     Raises TransloadError where one of the three cannot be had."""
     argument = data_argument(context, request.data if request else None)
     loaded = _load_stage(context, request) if request else _train_stage(context)
@@ -69,12 +72,13 @@ def resolve_inputs(
     with context.progress.stage("reference") as stage:
         require_runtime(loaded.runtime)
         data = resolve_data(context, loaded, argument)
-        metric = TaskChoice() if probes_only else choose_metric(context, loaded.model, data)
+        metric = TaskChoice() if probes_only or samples_only else choose_metric(context, loaded.model, data)
         inputs = ModelWithData(model=loaded.model, source=loaded.stored, data=data, start=loaded.start)
         with during_reference(inputs), _file_named(context, loaded, request):
-            reference = _answer_reference(context, inputs, loaded.runtime, probes_only=probes_only)
+            record = record_samples if samples_only else partial(record_reference, probes_only=probes_only)
+            reference = record(context, inputs, loaded.runtime)
         kind = "" if argument else "test " if request is None else "" if loaded.model.metric else "random "
-        samples = f"{DataFacts.from_json(data.facts).test} {kind}samples"
+        samples = f"{'first of ' * samples_only}{DataFacts.from_json(data.facts).test} {kind}samples"
         stage.note = f"{samples} answered by {loaded.runtime if request else 'PyTorch'}"
         metric = check_answers(context, metric, loaded.model, data, reference)
         if metric.note:
@@ -167,15 +171,37 @@ def _file_named(context: Context, loaded: LoadedModel, request: ModelRequest | N
         raise type(error)(message, fix=fix) from error
 
 
-def _answer_reference(context: Context, inputs: ModelWithData, runtime: str, *, probes_only: bool) -> Stored:
+def record_reference(
+    context: Context, inputs: ModelWithData, runtime: str, *, probes_only: bool = False, threads: int = 1
+) -> Stored:
     """Return the model's outputs on the CPU: of a source in eager PyTorch, of anything else in the runtime named.
     `probes_only`: at the probe batches alone, which are all that a conversion is verified by. Where the samples are
     random, further integers are tried too."""
+    action, has_integers = _reference_action(context, inputs, runtime, probes_only=probes_only, threads=threads)
+    return _with_integers(context.executor, action) if has_integers else context.executor.perform(action)
+
+
+def record_samples(context: Context, inputs: ModelWithData, runtime: str) -> Stored:
+    """Return the model's outputs as `validate` records them, where the store holds them; else those to the first
+    samples at the probe batches and sizes, which take a small part of the time."""
+    action, has_integers = _reference_action(context, inputs, runtime)
+    recorded = context.executor.store.find((_ask_integers(action) if has_integers else action).key)
+    if recorded is not None:
+        return recorded
+    samples = {"probes_only": True, "random": False, "stress": False, "threads": context.limits().threads}
+    return context.executor.perform(replace(action, options={**action.options, **samples}))
+
+
+def _reference_action(
+    context: Context, inputs: ModelWithData, runtime: str, *, probes_only: bool = False, threads: int = 1
+) -> tuple[Action, bool]:
+    """Return the step that records the reference, and whether integers other than the samples' can be tried in it."""
     interpreter = interpreter_of(RUNTIMES[runtime])
     model, data, specs = inputs.model, inputs.data, inputs.model.signature.inputs
     random = DataFacts.from_json(data.facts).random
     options = AnswerOptions(
         runtime=runtime,
+        threads=threads,
         batches=batch_sizes(context, model),
         probes_only=probes_only,
         random=random and bool(mask_inputs(specs) or blank_inputs(specs)),
@@ -194,16 +220,18 @@ def _answer_reference(context: Context, inputs: ModelWithData, runtime: str, *, 
         root=model.root,
         limits=context.limits(),
     )
-    if random and free_integers(specs):
-        return _with_integers(context.executor, action)
-    return context.executor.perform(action)
+    return action, random and bool(free_integers(specs))
+
+
+def _ask_integers(action: Action) -> Action:
+    return replace(action, options={**action.options, "tries": MOST_TRIES})
 
 
 def _with_integers(executor: Executor, action: Action) -> Stored:
     """Ask the reference with further integers than those of the samples.
     Where they end its process they are left out, and a copy is then said to be checked with the samples alone."""
     try:
-        return executor.perform(replace(action, options={**action.options, "tries": MOST_TRIES}))
+        return executor.perform(_ask_integers(action))
     except StepFailed as error:
         if error.decided:
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -140,6 +141,51 @@ def test_the_operator_before_a_call_without_an_answer_is_located(weights: tuple[
     assert result.capture.error
     assert place.nodes == ("Reshape (flatten)",)
     assert place.line.startswith("net.py:15 ")
+
+
+def recorded_options(result: LocateResult) -> dict[str, Any]:
+    """Return what the reference was asked last."""
+    options: dict[str, Any] = json.loads((result.folder / "repeat" / "reference.json").read_text())["job"]["options"]
+    return options
+
+
+def test_an_error_that_the_first_samples_show_needs_no_other_answer(
+    weights: tuple[Path, Weights], tmp_path: Path
+) -> None:
+    model = graph(weights[1])
+    change(model, "w", np.negative)
+    result = locate(model, weights[0], tmp_path)
+    assert [place.operator for place in result.places] == ["linear"]
+    assert recorded_options(result)["probes_only"]
+    assert not any(map(recorded_options(result).get, ("random", "stress", "tries")))
+
+
+def test_an_error_that_no_sample_shows_is_searched_in_all_calls_of_validate(
+    weights: tuple[Path, Weights], tmp_path: Path
+) -> None:
+    model = graph(weights[1])
+    log = next(node for node in model.graph.node if node.op_type == "Log")
+    log.input[0] = "capped"
+    model.graph.initializer.append(numpy_helper.from_array(np.asarray(np.float32(1e6)), "cap"))
+    at = list(model.graph.node).index(log)
+    model.graph.node.insert(at, helper.make_node("Min", ["8", "cap"], ["capped"], "cap sums"))
+    result = locate(model, weights[0], tmp_path)
+    assert "scale" in result.capture.call
+    assert "Min (cap sums)" in result.places[0].nodes
+    assert recorded_options(result)["stress"]
+
+
+def test_the_answers_that_validate_recorded_are_not_asked_again(weights: tuple[Path, Weights], tmp_path: Path) -> None:
+    model = graph(weights[1])
+    change(model, "w", np.negative)
+    onnx.save(model, tmp_path / "copy.onnx")
+    transload.validate(
+        tmp_path / "copy.onnx", against=f"{weights[0] / 'net.py'}:Net", inputs=INPUTS, runtimes=["onnxruntime"],
+        runs=tmp_path / "runs", store=tmp_path / "store", jobs=1,
+    )  # fmt: skip
+    result = locate(model, weights[0], tmp_path)
+    assert result.places
+    assert not (result.folder / "repeat" / "reference.json").exists()
 
 
 @pytest.mark.slow  # a conversion, and four searches: a minute
