@@ -3,7 +3,8 @@
     python benchmarks/validation.py [memory | throughput | resnet50 ...] [--work FOLDER] [--out FILE.json]
 
 memory      a small MLP's ONNX copy with 1,000, 100,000 and 1,000,000 samples: the largest step, and the command itself
-throughput  both models over a test set, compared and not compared, alternating in one process
+throughput  both models over a test set, compared and not compared, alternating in one process; on both sides as many
+            samples in a call as `validate` asks
 resnet50    256 images, one command with three candidates, beside the four models that only answer, one thread each
 
 Writes JSON with the machine in it; a part that is not named keeps its last figures.
@@ -30,11 +31,10 @@ import numpy as np
 
 from transload.models.dataset import Dataset, read_dataset, write_dataset
 from transload.models.job import Job
-from transload.models.probes.feeds import CallRows, make_feeds, samples_per_call
+from transload.models.probes.feeds import CallRows, make_feeds, most_per_call, samples_per_call
 from transload.models.signature import Array, Signature
 from transload.pipeline.drift.answer_shards import write_series
 from transload.pipeline.drift.check import Check
-from transload.pipeline.drift.drift_records import AnswerOptions
 from transload.pipeline.drift.error_profile import ErrorProfile
 from transload.pipeline.drift.metrics.metric_kinds import MetricChoice
 from transload.pipeline.drift.recorded_answers import ANSWERS, ReferenceRecord, write_record
@@ -180,7 +180,7 @@ def _throughput_of(folder: Path, net: str, declared: str, samples: int) -> dict[
     module = getattr(__import__(path.stem), net)()
     reference = ModuleSession(module, candidate.signature)
     data = read_dataset(source / "data" / "test.npz")
-    calls = CallRows(samples, AnswerOptions().chunk)
+    calls = CallRows(samples, samples_per_call(data, most_per_call(candidate.signature)))
 
     def answer(session: Session) -> Any:
         return (session.run(make_feeds(data, rows, session.signature)) for rows in calls)
@@ -206,7 +206,7 @@ def _throughput_of(folder: Path, net: str, declared: str, samples: int) -> dict[
         plain, both = _cpu_seconds(alone), _cpu_seconds(compared)
         ratios.append({"alone_s": plain, "compared_s": both, "throughput": plain / both})
     middle = statistics.median(ratio["throughput"] for ratio in ratios)
-    return {"net": net, "samples": samples, "throughput": middle, "rounds": ratios}
+    return {"net": net, "samples": samples, "samples_per_call": calls.batch, "throughput": middle, "rounds": ratios}
 
 
 def _cpu_seconds(work: Callable[[], object]) -> float:
@@ -260,7 +260,7 @@ def answer_alone(runtime: str, copy: Path, path: Path) -> dict[str, float]:
     session = _open_module(copy) if runtime == "torch" else open_session(runtime, copy, device="cpu", threads=1)
     data = read_dataset(path, session.signature.inputs)
     started, cpu = time.monotonic(), time.process_time()
-    for rows in CallRows(len(data), samples_per_call(data, AnswerOptions().chunk)):
+    for rows in CallRows(len(data), samples_per_call(data, most_per_call(session.signature))):
         session.run(make_feeds(data, rows, session.signature))
     return {"wall_s": time.monotonic() - started, "cpu_s": time.process_time() - cpu}
 

@@ -7,6 +7,7 @@ samples gathers the former, and takes the latter from its first sample.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,9 @@ from .random_inputs import is_length, max_length
 from .sizes import other_axes
 
 _CALL_BYTES = 8 << 20  # of samples in a call of the whole test set
+_SAMPLES = 256  # in such a call
+_MOST_TINY = 4096  # tiny samples in such a call
+_TINY_CALL = 1 << 16  # numbers, up to which the inputs and outputs of these may go
 SAMPLES = "*samples"  # the samples' axis of an input without the batch; no axis of a model is called so
 _RULE = "samples lie along the first axis of every array, also of an input that has no batch axis (docs/convert.md)"
 
@@ -126,6 +130,16 @@ def sizes_in(data: Dataset, signature: Signature) -> dict[str, int]:
             if at > 0 and array is not None and array.ndim == len(spec.shape):
                 sizes.setdefault(axis, array.shape[at])
     return {axis: sizes[axis] for axis in other_axes(signature.inputs) if axis in sizes}
+
+
+def most_per_call(signature: Signature) -> int:
+    """Return how many samples a call of the whole test set may have: 256, and up to 4,096 where inputs and outputs
+    are no more than 65,536 numbers. A call with few numbers takes most of its time for itself."""
+    specs = sample_specs((*signature.inputs, *signature.outputs))
+    if signature.batch is None or any(len(spec.dynamic_axes) != 1 for spec in specs):
+        return _SAMPLES
+    numbers = sum(math.prod(size for size in spec.shape if isinstance(size, int)) for spec in specs)
+    return max(_SAMPLES, min(_MOST_TINY, _TINY_CALL // max(1, numbers)))
 
 
 def samples_per_call(data: Dataset, most: int) -> int:

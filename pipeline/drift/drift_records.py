@@ -27,7 +27,7 @@ class AnswerOptions(SessionOptions):
     """What the reference is asked."""
 
     probes_only: bool = False  # not the full test set, which takes most of the time and which only `validate` reads
-    chunk: int = 256  # samples of the full set in one call
+    chunk: int = 256  # samples of the full set in one call, at most
     random: bool = False  # the samples are random, so masks that hide all or nothing are tried in their place
     stress: bool = False  # floats that no sample holds are tried: large and tiny ones, ties, NaN
     tries: int | None = None  # other integers are tried, so many times at most; None: not at all

@@ -55,6 +55,8 @@ class OutputErrors:
         for start in range(0, len(reference), few):
             block = slice(start, start + few)
             errors = self._count(candidate[block], reference[block])
+            if errors.max() < self._least_worst:
+                continue
             worst = _worst(errors, candidate[block], reference[block], samples[block], self._least_worst)
             by_sample = {error.sample: error for error in (*worst, *self.worst)}
             self.worst = tuple(heapq.nlargest(WORST, by_sample.values()))

@@ -11,6 +11,7 @@ from ...models.data_sources.data_argument import DataArgument, parse_data
 from ...models.errors import BadRequest, OpenFailed, StepFailed
 from ...models.formats import PAYLOAD, Target
 from ...models.job_records import CodeOptions, DataFacts, RandomSamplesOptions, TrainFacts
+from ...models.probes.feeds import most_per_call
 from ...models.probes.integer_range import MOST_TRIES
 from ...models.probes.masks import blank_inputs, mask_inputs, stress_inputs
 from ...models.probes.sizes import batches_within
@@ -204,6 +205,7 @@ def _reference_action(
         threads=threads,
         batches=batch_sizes(context, model),
         probes_only=probes_only,
+        chunk=most_per_call(model.signature),
         random=random and bool(mask_inputs(specs) or blank_inputs(specs)),
         stress=bool(stress_inputs(specs)),
     )

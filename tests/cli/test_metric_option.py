@@ -67,6 +67,7 @@ def first_row(here: Path, data: str, *words: str, status: int = 0) -> dict[str, 
 def test_an_allowed_loss_lets_the_metric_judge_a_file_of_unknown_precision(here: Path) -> None:
     labels = np.load(here / "classes.npz")["labels"]
     row = first_row(here, "classes.npz", "--metric", "auroc", "--allowed-loss", "0.01")
+    assert (row["batch"], row["samples"]) == (400, 400), "samples of 10 numbers lie in one call"
     sides = [answers(here, name, "classes.npz") for name in ("net.onnx", "near.onnx")]
     expected = [roc_auc_score(labels, side[:, 1] - side[:, 0]) for side in sides]
     assert [row["metric"]["reference"], row["metric"]["candidate"]] == pytest.approx(expected, abs=1e-6)

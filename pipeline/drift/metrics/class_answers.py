@@ -174,8 +174,9 @@ def read_answers(form: ClassForm, output: Array, labels: Array) -> ClassAnswers:
         scores = np.stack([1 - ones if form.probabilities else np.zeros_like(ones), ones], axis=-1)
     else:
         scores = np.moveaxis(output, form.axis, -1).reshape(samples, elements, form.classes).astype(np.float64)
-    broken = np.isnan(scores).any(axis=-1)
-    return ClassAnswers(rows, np.where(broken, -1, scores.argmax(axis=-1)), scores)
+    largest = scores.argmax(axis=-1)  # a NaN, where there is one
+    broken = np.isnan(np.take_along_axis(scores, largest[..., np.newaxis], axis=-1)[..., 0])
+    return ClassAnswers(rows, np.where(broken, -1, largest), scores)
 
 
 def log_probabilities(form: ClassForm, answers: ClassAnswers) -> Array:

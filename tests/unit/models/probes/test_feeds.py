@@ -19,6 +19,7 @@ from transload.models.probes.feeds import (
     check_samples,
     group_into_calls,
     make_feeds,
+    most_per_call,
     samples_per_call,
     sizes_in,
 )
@@ -93,6 +94,22 @@ def test_large_samples_come_in_smaller_calls() -> None:
     assert samples_per_call(Dataset({"x": counted(300, 4)}), 256) == 256
     assert samples_per_call(Dataset({"x": counted(30, 4)}), 256) == 30
     assert samples_per_call(Dataset({"x": np.broadcast_to(np.float32(0), (4, 3000, 1000))}), 256) == 1
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "most"),
+    [
+        ("x=float32[batch,20]", "y=float32[batch,10]", 2184),
+        ("x=float32[batch]", "y=float32[batch]", 4096),
+        ("x=float32[batch,3,224,224]", "y=float32[batch,10]", 256),
+        ("x=float32[batch,4]", "y=float32[batch,2000]", 256),
+        ("x=int64[batch,tokens]", "y=float32[batch,2]", 256),
+        ("x=float32[batch,4]", "y=float32[batch,unknown]", 256),
+        ("x=float32[8,4]", "y=float32[8,1]", 256),
+    ],
+)
+def test_a_call_has_more_samples_where_they_and_their_answers_are_tiny(x: str, y: str, most: int) -> None:
+    assert most_per_call(Signature(signature(x).inputs, signature(y).inputs)) == most
 
 
 def test_the_rows_of_any_call_are_made_without_those_before_it() -> None:

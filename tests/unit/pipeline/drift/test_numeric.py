@@ -238,3 +238,13 @@ def test_small_values_are_the_same_in_any_split(x: Array, y: Array, cuts: list[i
     assert parts.reach == whole.reach
     assert parts.by_scale is not None
     assert parts.by_scale == pytest.approx(whole.by_scale, rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("shape", [(1,), (700,), (700, 3), (103, 5, 2), (5, 600), (3, 257)])
+def test_the_span_of_short_samples_is_that_of_each_element(shape: tuple[int, ...]) -> None:
+    values = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    values.flat[:: max(2, values.size // 3)] = np.nan
+    span = compare(values, values).span
+    assert span is not None
+    np.testing.assert_array_equal(span.low, np.fmin.reduce(values, axis=0))
+    np.testing.assert_array_equal(span.high, np.fmax.reduce(values, axis=0))
