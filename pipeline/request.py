@@ -111,7 +111,7 @@ class ConvertSection(_Section):
     flex: bool = False  # where TFLite has no kernel, TensorFlow's: the runtime then needs its Flex delegate
     keep_float: Literal["auto"] | None = None  # tflite:int8 keeps the layers in float32 that int8 costs most
     step_seconds: float = Field(default=600.0, gt=0)
-    search_seconds: float = Field(default=90.0, ge=0)  # for minimal repros of lost targets
+    search_seconds: float = Field(default=90.0, ge=0)  # for minimal repros of lost targets, and for where copies fail
     step_memory_gb: float = Field(default_factory=default_step_memory_gb, gt=0)
 
     @field_validator("keep_float")

@@ -6,28 +6,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...models.errors import BadRequest, Exit, StepFailed
+from ...models.errors import BadRequest, Exit
 from ...models.formats import Format, Target
-from ...models.store import Stored
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..context import Context, LocalSettings
-from ..drift.drift_records import CheckOptions
-from ..drift.sessions import runtime_for
-from ..intake.loaded_model import LoadedModel, require_runtime
+from ..intake.loaded_model import LoadedModel
 from ..intake.model_argument import ModelRequest, candidate_request, kind_of, reference_request, start_of
-from ..intake.run_inputs import RunInputs, batch_sizes, load_model, record_reference, resolve_inputs
-from ..locate.locate_records import CaptureFacts, FollowFacts, FollowOptions, PlaceFacts
+from ..intake.run_inputs import RunInputs, load_model, record_reference, resolve_inputs
+from ..locate.locate_records import CaptureFacts, FollowFacts, PlaceFacts
 from ..locate.value_recorder import LOCATABLE
 from ..progress import Progress
 from ..request import RunRequest
 from ..result.schema import Verdict
-from ..workers.engine import Action
-from ..workers.fork_server import framework_of
-from ..workers.interpreters import interpreter_of
+from ..stages.locate import FollowedCopy, capture_call, follow_call
 from .candidates import check_candidate, check_same_inputs
 from .workspace import close_workers, document_of, new_run_context, report_disk_full, write_document
-
-_LEAST_DB = {"fp32": 100.0, "fp16": 50.0, "int8": 20.0, "int8-dynamic": 20.0}
 
 
 @dataclass(frozen=True)
@@ -90,17 +83,18 @@ def _search(
     context: Context, loaded: LoadedModel, inputs: RunInputs, seconds: float
 ) -> tuple[CaptureFacts, FollowFacts | None]:
     """Search the calls that the reference has answered for one at which the candidate departs, and follow that."""
+    copy = FollowedCopy(_start(loaded), loaded.stored, loaded.flex)
     with context.progress.stage("capture") as stage:
-        captured = _capture(context, loaded, inputs)
+        captured = capture_call(context, copy, inputs)
         facts = CaptureFacts.from_json(captured.facts)
         stage.note = _describe_capture(facts)
-    if not facts.departs or not facts.operators or facts.vanishes:
+    if not facts.departs:
         return facts, None
     with context.progress.stage("follow") as stage:
-        least_db = _LEAST_DB[str(_start(loaded).precision)]
-        options = FollowOptions(least_db=least_db, limits_db=facts.limits_db, seconds=seconds)
-        follow = _follow(context, inputs, captured, options)
-        stage.note = f"{follow.matched} of {follow.values} values of the model are in the candidate"
+        follow = follow_call(context, copy, inputs, captured, seconds)
+        stage.note = "nothing to follow"
+        if follow is not None:
+            stage.note = f"{follow.matched} of {follow.values} values of the model are in the candidate"
     return facts, follow
 
 
@@ -124,44 +118,6 @@ def _start(loaded: LoadedModel) -> Target:
     if loaded.start is None:
         raise ValueError(f"{loaded.model.name} is a source")
     return loaded.start
-
-
-def _capture(context: Context, loaded: LoadedModel, inputs: RunInputs) -> Stored:
-    runtime = runtime_for(_start(loaded).format, loaded.flex)
-    require_runtime(runtime)
-    interpreter = interpreter_of(RUNTIMES[runtime])
-    requires = RUNTIMES[runtime].requires
-    if runtime == "tflite":
-        requires = (*requires, "tensorflow")  # whose interpreter keeps every tensor
-    limits = context.limits()
-    options = CheckOptions(runtime=runtime, threads=limits.threads, batches=batch_sizes(context, inputs.model))
-    return context.executor.perform(
-        Action(
-            name="capture", entry="transload.pipeline.locate.capture:capture",
-            inputs={"artifact": loaded.stored, "data": inputs.data, "reference": inputs.reference},
-            options=options.to_json(),
-            requires=requires, python=interpreter.path, tools=interpreter.tools,
-            framework=framework_of(requires), limits=limits,
-        )
-    )  # fmt: skip
-
-
-def _follow(context: Context, inputs: RunInputs, captured: Stored, options: FollowOptions) -> FollowFacts:
-    limits, model = context.limits(), inputs.model
-    options = replace(options, threads=limits.threads)
-    action = Action(
-        name="follow", entry="transload.pipeline.locate.follow:follow",
-        inputs={"model": inputs.source, "capture": captured}, options=options.to_json(),
-        requires=("torch", *model.requires), framework="torch", code=model.code, root=model.root, limits=limits,
-    )  # fmt: skip
-    try:
-        stored = context.executor.perform(action)
-    except StepFailed as error:
-        if error.decided:
-            raise
-        # A kernel that gets wrong arguments on purpose may end its process; the place alone needs none.
-        stored = context.executor.perform(replace(action, options=replace(options, explain=False).to_json()))
-    return FollowFacts.from_json(stored.facts)
 
 
 def _describe_capture(facts: CaptureFacts) -> str:

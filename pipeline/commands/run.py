@@ -32,6 +32,7 @@ from ..result.run_folder import artifact_row, link_artifacts, links
 from ..result.schema import SCHEMA, RunResult, to_json
 from ..stages.bench import Measurements, measure_all
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
+from ..stages.locate import locate_failures
 from ..stages.servers import Servers
 from ..stages.validate import ValidationRows, validate_all
 from .workspace import close_workers, new_run_context
@@ -106,6 +107,7 @@ def _run(context: Context, plan: Plan, started_at: datetime, started: float) -> 
         with context.progress.stage("validate") as stage:
             validated = validate_all(context, inputs, targets, servers)
             stage.note = f"{len({(row.artifact, row.runtime) for row in validated.rows})} artifact-runtime pairs"
+        located = locate_failures(context, inputs, targets, validated)
         context.executor.close()  # what is measured has the memory to itself
         measured = Measurements()
         if context.request.bench.enabled:
@@ -114,7 +116,7 @@ def _run(context: Context, plan: Plan, started_at: datetime, started: float) -> 
                 counts = f"{sum(row.samples for row in measured.rows)} samples in {len(measured.rows)} rows"
                 stage.note = f"{counts}; {measured.note}" if measured.note else counts
     result = _result(context, targets, validated, measured, started_at=started_at, started=started)
-    result = replace(result, smallest=tuple(piece.row for piece in pieces))
+    result = replace(result, smallest=tuple(piece.row for piece in pieces), located=located)
     with context.progress.stage("report"):
         write_run(context.folder, result, measured)
     return FinishedRun(result, context.folder)

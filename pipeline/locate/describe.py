@@ -15,6 +15,17 @@ def describe_places(capture: CaptureFacts, follow: FollowFacts | None) -> list[s
     return [*_places(capture, follow), *filter(None, ends)]
 
 
+def summarise_places(capture: CaptureFacts, follow: FollowFacts | None) -> str:
+    """Return the first place in one sentence, and the setting that mends it, if one does; else why there is none."""
+    cure = _describe_cure(capture.cure) if capture.cure and capture.cure.agrees else ""
+    if follow is None or not follow.places:
+        return "; ".join(filter(None, [*_places(capture, follow), cure]))
+    head, *details = _describe_place(follow.places[0], 1, 1)
+    first = f"{head}: {'; '.join(line.strip() for line in details)}" if details else head
+    more = f"and {len(follow.places) - 1} more" if len(follow.places) > 1 else ""
+    return "; ".join(filter(None, (first, more, cure)))
+
+
 def _places(capture: CaptureFacts, follow: FollowFacts | None) -> list[str]:
     if not capture.departs:
         agreement = "exactly" if capture.agreement_db is None else f"to {capture.agreement_db:.0f} dB or better"

@@ -105,6 +105,7 @@ def _findings(result: RunResult, logs: view.Links) -> str:
     rows = [
         f"- **{finding.verdict}**, {escaped(finding.subject)}: {escaped(finding.sentence)}"
         + (f"; at its smallest: {escaped(finding.smallest.message)}" if finding.smallest else "")
+        + (f"; located: {escaped(finding.located)}" if finding.located else "")
         + (f" (log: {escaped(finding.log)})" if finding.log else "")
         for finding in findings
     ]

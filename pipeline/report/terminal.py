@@ -133,6 +133,8 @@ def _print_finding(finding: view.Finding, console: Console) -> None:
         console.print(_indented(Text(f"at its smallest: {units.plain(finding.smallest.message)}")))
         console.print(_indented(Text(f"script: {units.plain(finding.smallest.script)}", style="dim")), soft_wrap=True)
         console.print(_indented(Text(f"fix: {units.plain(finding.smallest.fix)}")))
+    if finding.located:
+        console.print(_indented(Text(f"located: {finding.located}")))
     if finding.log:
         console.print(_indented(Text(f"log: {finding.log}", style="dim")), soft_wrap=True)
 

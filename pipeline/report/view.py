@@ -75,6 +75,7 @@ class Finding:
     sentence: str
     log: str | None
     smallest: SmallestRow | None = None  # where the model fails
+    located: str | None = None  # where the copy departs from the model, as a sentence
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,7 @@ def findings(result: RunResult, logs: Links) -> tuple[Finding, ...]:
             verdict = Verdict.FAIL if artifact.status is Status.FAILED else Verdict.INCONCLUSIVE
             told[(artifact.name, None, verdict)] = [_reason(artifact)]
     pieces = {row.target: row for row in result.smallest}
+    places = {(row.artifact, row.runtime): units.plain(row.message) for row in result.located}
     unsorted = [
         Finding(
             units.plain(f"{name} in {runtime}" if runtime else name),
@@ -169,6 +171,7 @@ def findings(result: RunResult, logs: Links) -> tuple[Finding, ...]:
             "; ".join(sentences),
             logs.get(f"{name} in {runtime}") or logs.get(name),
             None if runtime else pieces.get(name),
+            places.get((name, runtime or "")) if verdict is Verdict.FAIL else None,
         )
         for (name, runtime, verdict), sentences in told.items()
     ]

@@ -1,11 +1,13 @@
 """The result of a run: run.json, schema 1. Seconds and bytes; a person's units exist only in rendering.
 
 Schema history.  1: first version. `flex` and `weights` of an artifact and `log` of a row came later; absent, they are
-empty and null. `probes`, `exercised`, `errors` and `worst_samples` came later, too.
+empty and null. `probes`, `exercised`, `errors`, `worst_samples`, `smallest` and `located` came later, too.
 
 A number is null where there is none to give: a runtime that did not answer (the sentence is then in the gate's
 row, and in `doubts` for latency), or a signal-to-noise ratio of answers that are the same to the last bit.
 NaN and infinity are no JSON: they become null where null is allowed, and are refused elsewhere (docs/run-json.md).
+
+This module is longer than 400 lines because the records of one document are read, and published, together.
 """
 
 from __future__ import annotations
@@ -266,6 +268,20 @@ class SmallestRow:
 
 
 @dataclass(frozen=True)
+class LocatedRow:
+    """The first place at which a copy that failed departs from its model. Without an operator none was found."""
+
+    artifact: Name
+    runtime: Name
+    message: str  # one sentence: operator, module, source line and error, or why there is no place
+    operator: Name | None = None  # PyTorch's
+    module: str | None = None
+    line: str | None = None  # of the model's code
+    error_class: Name | None = None
+    nodes: tuple[Name, ...] = ()  # of the copy
+
+
+@dataclass(frozen=True)
 class LatencyRow:
     """One artifact in one runtime at one batch size. Raw samples lie in the run's latency.npz."""
 
@@ -339,6 +355,7 @@ class RunResult:
     errors: tuple[ErrorRow, ...] = ()
     worst_samples: tuple[WorstSampleRow, ...] = ()
     smallest: tuple[SmallestRow, ...] = ()
+    located: tuple[LocatedRow, ...] = ()
 
 
 @cache

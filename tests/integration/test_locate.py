@@ -14,9 +14,22 @@ import pytest
 from onnx import helper, numpy_helper
 
 import transload
+from transload.models.formats import parse_target
 from transload.models.loading.build import construct
+from transload.models.signature import parse_input
 from transload.models.sources import CodeRef
 from transload.pipeline.commands.locate import LocateResult
+from transload.pipeline.commands.workspace import close_workers, new_run_context
+from transload.pipeline.context import LocalSettings
+from transload.pipeline.intake.model_argument import ModelRequest, candidate_request
+from transload.pipeline.intake.run_inputs import load_model, resolve_inputs
+from transload.pipeline.plan.router import TargetResult
+from transload.pipeline.plan.run_plan import Route
+from transload.pipeline.progress import Progress
+from transload.pipeline.request import read_request
+from transload.pipeline.stages.locate import locate_failures
+from transload.pipeline.stages.servers import Servers
+from transload.pipeline.stages.validate import validate_all
 
 pytestmark = [pytest.mark.usefixtures("loaded_once")]
 
@@ -186,6 +199,41 @@ def test_the_answers_that_validate_recorded_are_not_asked_again(weights: tuple[P
     result = locate(model, weights[0], tmp_path)
     assert result.places
     assert not (result.folder / "repeat" / "reference.json").exists()
+
+
+@pytest.mark.parametrize("seconds", [90.0, 0.001, 0.0])
+def test_a_run_says_where_a_copy_that_fails_departs(
+    weights: tuple[Path, Weights], tmp_path: Path, seconds: float
+) -> None:
+    model = graph(weights[1])
+    change(model, "w", np.negative)
+    onnx.save(model, tmp_path / "broken.onnx")
+    onnx.save(graph(weights[1]), tmp_path / "right.onnx")
+    convert = {"search_seconds": seconds}
+    request = read_request(None, {"model": {"recipe": f"{weights[0] / 'net.py'}:Net"}, "convert": convert})
+    local = LocalSettings.with_defaults(tmp_path / "store", tmp_path / "runs", 1)
+    context = new_run_context(request, "run", local, Progress(quiet=True))
+    with close_workers(context):
+        inputs = resolve_inputs(context, ModelRequest(request.model.recipe, tuple(map(parse_input, INPUTS))))
+        targets = []
+        for name in ("broken", "right"):
+            loaded = load_model(context, candidate_request(str(tmp_path / f"{name}.onnx"), ()))
+            targets.append(TargetResult(parse_target("onnx"), loaded.stored, Route(()), label=name))
+        with Servers(context) as servers:
+            validated = validate_all(context, inputs, targets, servers)
+        rows = locate_failures(context, inputs, targets, validated)
+    if seconds == 0:
+        assert rows == ()
+        return
+    (row,) = rows
+    assert (row.artifact, row.runtime) == ("broken", "onnxruntime")
+    if seconds < 1:
+        assert row.operator is None
+        assert row.message.startswith(("the place was not found: ", "the place was not looked for: "))
+        return
+    assert (row.operator, row.module, row.nodes) == ("linear", "mix", ("Gemm (mix)",))
+    assert row.line == "net.py:17 (`return torch.tanh(self.mix(flat)), power`)"
+    assert row.message.startswith(f"linear in the module mix, {row.line}: ")
 
 
 @pytest.mark.slow  # a conversion, and four searches: a minute

@@ -24,6 +24,7 @@ from transload.pipeline.result.schema import (
     ExercisedRow,
     InputValuesRow,
     LatencyRow,
+    LocatedRow,
     MetricRow,
     ProbeResultRow,
     RouteStatus,
@@ -241,6 +242,13 @@ _SMALLEST = (
     ),
 )  # fmt: skip
 
+_LOCATED = (
+    LocatedRow(
+        "tflite:int8", "tflite", "batch_norm in the module norm2, net.py:28 (`self.norm2(x)`): eps is 0.001",
+        "batch_norm", "norm2", "net.py:28 (`self.norm2(x)`)", "eps", ("CONV_2D (3)",),
+    ),
+)  # fmt: skip
+
 _GUESS = "a p99 from 200 samples is a guess: use --rounds 100"
 _TIMES = {  # p50 at batch 1 and 8, ratio at both
     ("source", "torch"): (214e-6, 361e-6, 1.0, 1.0),
@@ -280,7 +288,7 @@ def result(rules: GateRules = RULES) -> RunResult:
     )  # fmt: skip
     return RunResult(
         1, "20261121-040901-digits-cnn", "0.1.0", verdict, int(code), "2026-11-21T04:09:01Z", 118.4, environment,
-        _ARTIFACTS, _DRIFT, timed, rows, _PROBES, _EXERCISED, _ERRORS, _WORST, _SMALLEST,
+        _ARTIFACTS, _DRIFT, timed, rows, _PROBES, _EXERCISED, _ERRORS, _WORST, _SMALLEST, _LOCATED,
     )  # fmt: skip
 
 

@@ -225,3 +225,7 @@ def test_it_is_written_whole(tmp_path: Path) -> None:
 def test_a_target_that_was_lost_names_the_piece_and_the_line_at_which_it_fails() -> None:
     run = samples.judged(replace(samples.result(), artifacts=(samples.artifact("keras", None),)))
     assert "t its smallest: torch.export fails at CumSum (net.py:14" in words(rendered(run))
+
+
+def test_a_copy_that_failed_names_the_operator_and_the_line_at_which_it_departs() -> None:
+    assert "Located: batch_norm in the module norm2, net.py:28" in words(rendered(samples.result()))

@@ -102,3 +102,7 @@ def test_what_was_asked_and_what_was_not_is_said_once_for_all_copies_alike() -> 
 def test_a_target_that_was_lost_names_the_piece_and_the_line_at_which_it_fails() -> None:
     run = samples.judged(replace(samples.result(), artifacts=(samples.artifact("keras", None),)))
     assert "at its smallest: torch.export fails at CumSum (net.py:14" in render_markdown(run)
+
+
+def test_a_copy_that_failed_names_the_operator_and_the_line_at_which_it_departs() -> None:
+    assert "located: batch\\_norm in the module norm2, net.py:28" in render_markdown(samples.result())
