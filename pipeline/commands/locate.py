@@ -68,7 +68,7 @@ def locate(
         inputs = resolve_inputs(context, reference, samples_only=True)
         check_same_inputs(candidate, loaded.model.signature, against.text, inputs.model.signature)
         facts, follow = _search(context, loaded, inputs, seconds)
-        if follow is None or not follow.places:
+        if not facts.mismatch and (follow is None or not follow.places):
             with progress.stage("reference") as stage:
                 recorded = record_reference(context, inputs, "torch", threads=context.limits().threads)
                 stage.note = "all calls of validate"

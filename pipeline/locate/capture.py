@@ -48,6 +48,7 @@ def capture(job: Job) -> Mapping[str, Any]:
         answers, error = _answer(session, feeds)
     facts = CaptureFacts(
         calls=search.calls, agreement_db=departing.agreement_db, departs=True, call=departing.name, error=error,
+        mismatch=departing.result.judgement.reason or "" if departing.result.row.get("mismatch") else "",
         cure=find_cure(search, departing, folder, options.threads),
         limits_db=search.limits_db(departing.calls.probe, str(precision)), columns=columns(departing.agreement_db),
     )  # fmt: skip

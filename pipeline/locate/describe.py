@@ -34,9 +34,11 @@ def _places(capture: CaptureFacts, follow: FollowFacts | None) -> list[str]:
     head = f"the outputs depart {agreement} ({capture.call})"
     if capture.error:
         head = f"the candidate gives no answer at {capture.call}: {capture.error}"
+    elif capture.mismatch:
+        head = f"the outputs depart: {capture.mismatch}"
     if capture.vanishes:
         return [head, "the failure vanishes under observation: with every value kept, nothing departs"]
-    if follow is None:
+    if follow is None or (capture.mismatch and not follow.places):
         return [head]
     if not follow.places:
         return [

@@ -36,6 +36,7 @@ class CaptureFacts(Facts):
     call: str = ""  # in words: "batch 1 with time=7"
     limits_db: Mapping[str, float] = field(default_factory=dict)  # that each output must reach there
     error: str = ""  # that the runtime raised in place of an answer
+    mismatch: str = ""  # how names, shapes or dtypes of the outputs differ: "at batch 2: the outputs are called ..."
     vanishes: bool = False  # the answers agree once every value of the graph is kept
     columns: str = ""  # of an int8 copy: inputs whose columns one scale cannot serve
     cure: Cure | None = None  # None where nothing departs, or the runtime has no such setting

@@ -23,6 +23,7 @@ from transload.pipeline.commands.workspace import close_workers, new_run_context
 from transload.pipeline.context import LocalSettings
 from transload.pipeline.intake.model_argument import ModelRequest, candidate_request
 from transload.pipeline.intake.run_inputs import load_model, resolve_inputs
+from transload.pipeline.locate.describe import describe_places
 from transload.pipeline.plan.router import TargetResult
 from transload.pipeline.plan.run_plan import Route
 from transload.pipeline.progress import Progress
@@ -199,6 +200,17 @@ def test_the_answers_that_validate_recorded_are_not_asked_again(weights: tuple[P
     result = locate(model, weights[0], tmp_path)
     assert result.places
     assert not (result.folder / "repeat" / "reference.json").exists()
+
+
+def test_outputs_of_other_names_are_the_reason(weights: tuple[Path, Weights], tmp_path: Path) -> None:
+    model = graph(weights[1])
+    model.graph.output[0].name = model.graph.node[5].output[0] = "squashed"
+    result = locate(model, weights[0], tmp_path)
+    (head, *_) = describe_places(result.capture, result.follow)
+    reason = "the outputs are called squashed, output_1, the reference's output_0, output_1"
+    reason = f"{reason}; the outputs go by other names: squashed holds the reference's output_0"
+    assert head == f"the outputs depart: at batch 2: {reason}"
+    assert result.document["call"]["mismatch"] == f"at batch 2: {reason}"
 
 
 @pytest.mark.parametrize("seconds", [90.0, 0.001, 0.0])
