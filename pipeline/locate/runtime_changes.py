@@ -45,6 +45,11 @@ _CHANGES: Mapping[str, tuple[RuntimeChange, ...]] = {
             {"kernels": "BUILTIN_WITHOUT_DEFAULT_DELEGATES"},
         ),
     ),
+    "torchscript": (
+        RuntimeChange(
+            "without folded operators", "torch.jit.freeze(module, optimize_numerics=False)", {"optimise": False}
+        ),
+    ),
 }
 
 

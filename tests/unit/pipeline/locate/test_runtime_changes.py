@@ -85,6 +85,12 @@ def test_the_delegate_is_named_for_tflite(sessions: list[Session]) -> None:
     assert (cure.change, cure.tried) == ("without XNNPACK", ("in a new session", "without XNNPACK"))
 
 
+def test_folded_operators_are_named_for_torchscript(sessions: list[Session]) -> None:
+    cure = cure_of("torchscript", [{"optimise": False}])
+    assert cure is not None
+    assert (cure.agrees, cure.change) == (True, "without folded operators")
+
+
 def test_no_setting_is_named_for_a_copy_that_agrees_in_a_new_session(sessions: list[Session]) -> None:
     cure = cure_of("onnxruntime", [{}, OFF, BASIC, EXTENDED])
     assert cure == Cure(agrees=True, change="in a new session", agreement_db=134, tried=("in a new session",))
@@ -106,5 +112,5 @@ def test_a_change_with_which_the_copy_cannot_be_opened_is_no_cure(monkeypatch: p
 
 
 def test_a_runtime_without_such_settings_has_no_cure(sessions: list[Session]) -> None:
-    assert cure_of("torchscript", [{}]) is None
+    assert cure_of("tensorflow", [{}]) is None
     assert sessions == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -63,3 +64,21 @@ def test_tflite_adds_infinities_by_its_own_kernel_without_xnnpack(tmp_path: Path
     assert np.isneginf(answer("tflite", tmp_path, feed)).all()
     plain = answer("tflite", tmp_path, feed, kernels="BUILTIN_WITHOUT_DEFAULT_DELEGATES")
     assert (plain == np.finfo(np.float32).min).all()
+
+
+def test_torchscript_multiplies_no_batch_norm_into_weights_without_optimisation(tmp_path: Path) -> None:
+    import torch
+
+    conv, norm = torch.nn.Conv1d(1, 1, 1, bias=False), torch.nn.BatchNorm1d(1)
+    torch.nn.init.constant_(conv.weight, 1e20)
+    torch.nn.init.constant_(norm.weight, 1e20)
+    shape = ("batch", 1, 4)
+    signature = Signature((TensorSpec("x", "float32", shape),), (TensorSpec("y", "float32", shape),))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        scripted = torch.jit.script(torch.nn.Sequential(conv, norm).eval())
+        scripted.save(str(tmp_path / PAYLOAD[Format.TORCHSCRIPT]))
+    write_artifact(tmp_path, Target(Format.TORCHSCRIPT), signature)
+    feed = np.full((1, 1, 4), 1e-20, np.float32)
+    assert not np.isfinite(answer("torchscript", tmp_path, feed)).any()
+    assert np.isfinite(answer("torchscript", tmp_path, feed, optimise=False)).all()
