@@ -12,7 +12,7 @@ from ...models.probes.feeds import make_feeds
 from ...models.probes.probe_set import Probe, ProbeKey
 from ...models.signature import Array
 from ...serving.session import WideningSession
-from .noise_floor import OutputNoise, lowest_noise, measure_noise
+from .noise_floor import OutputNoise, measure_noise
 from .unsettled import ROUNDING_NOISE, find_unsettled
 
 
@@ -22,7 +22,7 @@ class Float64Reference:
 
     session: WideningSession
     data: Dataset
-    usual: Probe  # the samples at the largest usual batch
+    usual: Probe  # whose samples stand for all that are asked as they are
 
     def measure(self, series: Mapping[ProbeKey, Series]) -> tuple[OutputNoise, ...]:
         """Measure how well the first answers to each probe agree with float64.
@@ -41,24 +41,21 @@ class Float64Reference:
         if probe.is_undefined or (probe.as_sampled and probe != self.usual):
             return {}
         rows = next(probe.rows(probe.of(self.data)))
-        truth = self._ask(probe, rows)
-        if any(truth[name].shape != array.shape for name, array in answers.items()):
-            return {}
-        noise = measure_noise(answers, truth)
-        if probe.is_blank or probe.is_stress:  # sorting may return rows of equal scores in any order
-            noise = lowest_noise(noise, self._random_rounding(probe, rows, truth))
-        return noise
+        trial = self._ask_rounding(probe, rows) if probe.is_blank or probe.is_stress else None
+        if trial is None or not _has_shapes(trial, answers):
+            trial = self._ask(probe, rows)
+        return measure_noise(answers, trial) if _has_shapes(trial, answers) else {}
 
-    def _random_rounding(self, probe: Probe, rows: Array, truth: Answers) -> OutputNoise:
-        """Measure how well answers in float64 agree where every operator rounds at random; leave noise off after it."""
+    def _ask_rounding(self, probe: Probe, rows: Array) -> Answers | None:
+        """Ask where every operator rounds at random: sorting may return rows of equal scores in any order.
+        None where noise makes a size or an index impossible; leaves noise off after it."""
         self.session.widen(ROUNDING_NOISE)
         try:
-            trial = self._ask(probe, rows)
-        except TransloadError:  # noise makes a size or an index impossible
-            return {}
+            return self._ask(probe, rows)
+        except TransloadError:
+            return None
         finally:
             self.session.widen()
-        return measure_noise(trial, truth) if all(trial[name].shape == truth[name].shape for name in truth) else {}
 
     def unsettled(self, series: Mapping[ProbeKey, Series]) -> list[Series]:
         """Mark what rounding decides in the answers to each probe."""
@@ -76,3 +73,7 @@ class Float64Reference:
 
     def _ask(self, probe: Probe, rows: Array) -> Answers:
         return self.session.run(make_feeds(probe.of(self.data), rows, self.session.signature, probe.sizes))
+
+
+def _has_shapes(answers: Answers, others: Answers) -> bool:
+    return all(answers[name].shape == array.shape for name, array in others.items())

@@ -90,11 +90,6 @@ def noise_of(drifts: Mapping[str, OutputDrift]) -> OutputNoise:
     }
 
 
-def lowest_noise(first: OutputNoise, second: OutputNoise) -> OutputNoise:
-    """Return the lower noise of each output of `first`."""
-    return {name: min(noise_db, second.get(name, noise_db)) for name, noise_db in first.items()}
-
-
 def measure_batch_split(largest: Series, single: Series) -> OutputNoise:
     """Return how well batched answers agree with those to the same samples one by one.
 

@@ -55,6 +55,8 @@ from .recorded_answers import ANSWERS, PROBES, ReferenceRecord, split_by_sample,
 from .sessions import batches_of, default_runtime, open_for, read_test_set
 from .unsettled import UNSETTLED, UNSETTLED_SET, has_integers
 
+_ENOUGH_FLOATS = 1000  # in an output of one call: the mean of so many squared errors hardly varies between calls
+
 
 def answer(job: Job) -> Mapping[str, Any]:
     """Record what the model in inputs["model"] (a source or an artifact) answers to the test set.
@@ -87,10 +89,10 @@ def answer(job: Job) -> Mapping[str, Any]:
         probing.ask_far_sizes()
         reach = {} if options.tries is None else probing.ask_integers(options.tries)
         device = session.device
-        truth = Float64Reference(session, data, probing.usual) if isinstance(session, WideningSession) else None
+        truth = Float64Reference(session, data, probing.telling) if isinstance(session, WideningSession) else None
         float64 = truth.measure(probing.series) if truth else ()
         if truth and float64:
-            probing.noise[Cause.FLOAT64] = float64[[*probing.series].index(probing.usual.key)]
+            probing.noise[Cause.FLOAT64] = float64[[*probing.series].index(probing.telling.key)]
             if has_integers(probing.series[probing.usual.key][0]):
                 write_calls(job.out / UNSETTLED, truth.unsettled(probing.series))
                 if chunk is not None:
@@ -217,6 +219,16 @@ class _ReferenceProbing:
     def usual(self) -> Probe:
         """The samples at the largest usual batch."""
         return Probe(self._largest)
+
+    @property
+    def telling(self) -> Probe:
+        """The samples at the smallest usual batch of several whose answers hold floats enough to measure noise by."""
+        batches = sorted(batch for batch in self.batches if batch > 1)
+        return next((probe for probe in map(Probe, batches) if self._has_enough(probe)), self.usual)
+
+    def _has_enough(self, probe: Probe) -> bool:
+        floats = (array for array in self.series[probe.key][0].values() if array.dtype.kind == "f")
+        return all(array.size >= _ENOUGH_FLOATS for array in floats)
 
     def ask_sizes(self) -> None:
         """Ask with each axis other than the batch at another size than the data has, and at its least.

@@ -13,13 +13,14 @@ if TYPE_CHECKING:
 
 
 _ERRORS = 1_000_003  # drawn once, for normal numbers cost more than a convolution; prime, so that rows do not repeat
-# Operators whose result is right in every kernel where float32 holds it exactly.
-_ROUNDS_ONCE = frozenset(
-    ("add", "sub", "rsub", "mul", "neg", "abs", "relu", "clamp", "clamp_min", "clamp_max", "hardtanh", "minimum",
-     "maximum", "where", "round", "floor", "ceil", "trunc", "sign", "cat", "stack", "clone", "_to_copy", "index",
-     "index_select", "gather", "embedding", "constant_pad_nd", "full", "full_like", "zeros", "zeros_like", "ones",
-     "ones_like", "arange", "scalar_tensor", "amax", "amin", "max_pool2d_with_indices")
+# Operators that hand on elements of their inputs, or whole numbers, and round nothing in any kernel.
+_CHOOSES = frozenset(
+    ("neg", "abs", "relu", "clamp", "clamp_min", "clamp_max", "hardtanh", "minimum", "maximum", "where", "round",
+     "floor", "ceil", "trunc", "sign", "cat", "stack", "clone", "_to_copy", "index", "index_select", "gather",
+     "embedding", "constant_pad_nd", "full", "full_like", "zeros", "zeros_like", "ones", "ones_like", "arange",
+     "scalar_tensor", "amax", "amin", "max_pool2d_with_indices")
 )  # fmt: skip
+_ROUNDS_ONCE = frozenset(("add", "sub", "rsub", "mul"))  # right in every kernel where float32 holds the result
 _UNORDERED = frozenset(("topk", "sort", "kthvalue", "median", "mode"))  # no order of equal elements is promised
 _LEAST = 1e-200  # parts zeros, which no relative error parts
 
@@ -53,6 +54,8 @@ class _RoundingErrors:
 
     def of_result(self, operator: str, results: Any) -> Any:
         """Return the results of an operator with errors."""
+        if operator in _CHOOSES:
+            return results
         return self._map(self._of_rounded if operator in _ROUNDS_ONCE else self.of_tensor, results)
 
     def _map(self, act: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:
