@@ -65,19 +65,27 @@ class _RoundingErrors:
 
     def of_tensor(self, value: torch.Tensor, least: float = 0.0) -> torch.Tensor:
         """Return a tensor with errors; those of elements near 0 are `least` at least."""
-        errors = self._next(value.shape).to(value.device)
-        return (value + least * errors if least else value).addcmul(value, errors, value=self.noise)
+        flat = value.reshape(-1)
+        result = flat.new_empty(flat.shape)
+        start = 0
+        while start < len(flat):
+            errors = self._next(len(flat) - start).to(value.device)
+            part = flat[start : start + len(errors)]
+            near = part + least * errors if least else part
+            result[start : start + len(errors)] = near.addcmul(part, errors, value=self.noise)
+            start += len(errors)
+        return result.reshape(value.shape)
 
     def _of_rounded(self, value: torch.Tensor) -> torch.Tensor:
         """Return a tensor with errors where float32 does not hold an element exactly."""
         return self.of_tensor(value).where(value.float().double() != value, value)
 
-    def _next(self, shape: torch.Size) -> torch.Tensor:
-        """Go on where the last operator ended, and begin anew after the last of the drawn errors."""
-        first, count = self.used % _ERRORS, shape.numel()
-        self.used += count
-        rounds = (first + count - 1) // _ERRORS + 1
-        return self.drawn.repeat(rounds)[first : first + count].reshape(shape)
+    def _next(self, most: int) -> torch.Tensor:
+        """Return the errors after those of the last operator: `most` of them, or as many as there are to the end."""
+        first = self.used % _ERRORS
+        errors = self.drawn[first : first + most]
+        self.used += len(errors)
+        return errors
 
 
 @cache
