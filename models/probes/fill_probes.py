@@ -47,9 +47,11 @@ def find_blank_fills(
     return [] if answers is None else [(probe, answers)]
 
 
-def find_stress(floats: Sequence[TensorSpec], batch: int, usual: Series, ask: AskProbe) -> list[tuple[Probe, Series]]:
+def find_stress(
+    floats: Sequence[TensorSpec], batch_of: Callable[[Fill], int], usual: Series, ask: AskProbe
+) -> list[tuple[Probe, Series]]:
     """Ask with all inputs of floats at once, one call for each kind of stress, and return as find_mask_fills does."""
-    probes = [Probe(batch, fills={spec.name: fill for spec in floats}) for fill in STRESS if floats]
+    probes = [Probe(batch_of(fill), fills={spec.name: fill for spec in floats}) for fill in STRESS if floats]
     answered = ((probe, _telling_answers(probe, floats, usual, ask)) for probe in probes)
     return [(probe, answers) for probe, answers in answered if answers is not None]
 

@@ -49,6 +49,11 @@ class Fill(StrEnum):
         return self in (Fill.NAN, Fill.INFINITE)
 
     @property
+    def is_paired(self) -> bool:
+        """Whether every second sample is another than the first: one alone does not show it."""
+        return self.is_undefined or self is Fill.TIES
+
+    @property
     def content(self) -> bool:
         """The value that it fills with."""
         return self in (Fill.ALL, Fill.SOME_ALL)

@@ -87,6 +87,11 @@ class Probe:
         return any(fill.is_stress for fill in self.fills.values())
 
     @property
+    def is_paired(self) -> bool:
+        """Whether it takes two samples to hold all of its stress values."""
+        return any(fill.is_paired for fill in self.fills.values())
+
+    @property
     def is_tied(self) -> bool:
         """Whether floats in it are all equal, or lie where rounding turns."""
         return any(fill in (Fill.ONES, Fill.TIES) for fill in self.fills.values())

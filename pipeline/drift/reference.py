@@ -34,7 +34,7 @@ from ...models.probes.far_probes import FAR_SAMPLES, Room, far_batches, far_size
 from ...models.probes.feeds import CallRows, make_feeds, samples_per_call, sizes_in
 from ...models.probes.fill_probes import find_blank_fills, find_mask_fills, find_stress
 from ...models.probes.integer_range import IntegerRangeSearch
-from ...models.probes.masks import blank_inputs, mask_inputs, stress_inputs
+from ...models.probes.masks import Fill, blank_inputs, mask_inputs, stress_inputs
 from ...models.probes.probe_set import PROBE_SAMPLES, SIZE_SAMPLES, Probe, ProbeKey
 from ...models.probes.sizes import batches_within, bounds_within, empty_axes, other_sizes, resized_axes
 from ...models.probes.stress_values import (
@@ -226,6 +226,11 @@ class _ReferenceProbing:
         batches = sorted(batch for batch in self.batches if batch > 1)
         return next((probe for probe in map(Probe, batches) if self._has_enough(probe)), self.usual)
 
+    @property
+    def _single_tells(self) -> bool:
+        """Whether the answer to one sample holds floats enough to measure noise by."""
+        return Probe(1).key in self.series and self._has_enough(Probe(1))
+
     def _has_enough(self, probe: Probe) -> bool:
         floats = (array for array in self.series[probe.key][0].values() if array.dtype.kind == "f")
         return all(array.size >= _ENOUGH_FLOATS for array in floats)
@@ -316,20 +321,30 @@ class _ReferenceProbing:
         inputs = self.session.signature.inputs
         few, usual = self._few, self.series[Probe(self._few).key]
         answered = find_mask_fills(mask_inputs(inputs), few, usual, self._with_values)
-        answered += find_blank_fills(blank_inputs(inputs), few, usual, self._with_values)
+        batch = self._stress_batch(Fill.BLANK)
+        answered += find_blank_fills(blank_inputs(inputs), batch, usual, self._with_values)
         self.series |= {probe.key: answers for probe, answers in answered}
 
     def ask_stress(self) -> None:
         """Ask with floats that no sample holds, one call of each kind, and with their last bits changed."""
         floats, usual = stress_inputs(self.session.signature.inputs), self.series[Probe(self._few).key]
-        for probe, answers in find_stress(floats, self._few, usual, self._with_values):
+        for probe, answers in find_stress(floats, self._stress_batch, usual, self._with_stress):
             self.series[probe.key] = answers
             if probe.is_undefined:  # no number judges it
                 continue
-            data = probe.of(self.data)
             with suppress(TransloadError):
-                nudged = [*self._answers(probe, probe.rows(data), with_other_last_bits(data))]
+                nudged = [*self._with_stress(probe, nudge=True)]
                 self.steadiness[probe.key] = measure_steadiness(nudged, answers)
+
+    def _stress_batch(self, fill: Fill) -> int:
+        """Return the batch of a kind of stress: a single sample where that tells enough, for there are many kinds."""
+        return 1 if self._single_tells and not fill.is_paired else self._few
+
+    def _with_stress(self, probe: Probe, *, nudge: bool = False) -> Iterator[Answers]:
+        data = probe.of(self.data)
+        rows = [*probe.rows(data)]
+        calls = 1 if self._single_tells and not probe.is_paired else len(rows)
+        return self._answers(probe, rows[:calls], with_other_last_bits(data) if nudge else data)
 
     def ask_integers(self, tries: int) -> dict[str, IntegerRange]:
         """Ask with other integers than random samples hold; return how large they may be, by input."""
