@@ -39,9 +39,14 @@ class IntegerRange(NamedTuple):
         return max(self.below, self.above)
 
     @property
+    def has_end(self) -> bool:
+        """Whether an end is known to the last integer: the model refuses the next one, as an index into a table."""
+        return self.least is not None or self.most is not None
+
+    @property
     def is_table(self) -> bool:
         """Whether it is so small that each integer can be asked, with an end that is known to the last one."""
-        return (self.least is not None or self.most is not None) and self.bits <= _TABLE_BITS
+        return self.has_end and self.bits <= _TABLE_BITS
 
     @property
     def ends(self) -> tuple[int, int]:

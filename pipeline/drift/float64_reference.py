@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ...models.dataset import Dataset
@@ -23,6 +23,7 @@ class Float64Reference:
     session: WideningSession
     data: Dataset
     usual: Probe  # whose samples stand for all that are asked as they are
+    indices: Collection[str] = ()  # inputs of integers that choose rows of tables: no number is computed from these
 
     def measure(self, series: Mapping[ProbeKey, Series]) -> tuple[OutputNoise, ...]:
         """Measure how well the first answers to each probe agree with float64.
@@ -38,13 +39,17 @@ class Float64Reference:
             return ()
 
     def _noise_of(self, probe: Probe, answers: Answers) -> OutputNoise:
-        if probe.is_undefined or (probe.as_sampled and probe != self.usual):
+        if probe.is_undefined or self._is_like_usual(probe):
             return {}
         rows = next(probe.rows(probe.of(self.data)))
         trial = self._ask_rounding(probe, rows) if probe.is_blank or probe.is_stress else None
         if trial is None or not _has_shapes(trial, answers):
             trial = self._ask(probe, rows)
         return measure_noise(answers, trial) if _has_shapes(trial, answers) else {}
+
+    def _is_like_usual(self, probe: Probe) -> bool:
+        """Return whether the noise of the usual samples counts for a probe."""
+        return probe != self.usual and not probe.fills and all(name in self.indices for name in probe.reach)
 
     def _ask_rounding(self, probe: Probe, rows: Array) -> Answers | None:
         """Ask where every operator rounds at random: sorting may return rows of equal scores in any order.
@@ -75,5 +80,5 @@ class Float64Reference:
         return self.session.run(make_feeds(probe.of(self.data), rows, self.session.signature, probe.sizes))
 
 
-def _has_shapes(answers: Answers, others: Answers) -> bool:
-    return all(answers[name].shape == array.shape for name, array in others.items())
+def _has_shapes(answers: Answers, second: Answers) -> bool:
+    return all(answers[name].shape == array.shape for name, array in second.items())

@@ -90,16 +90,19 @@ def answer(job: Job) -> Mapping[str, Any]:
         probing.ask_far_sizes()
         reach = {} if options.tries is None else probing.ask_integers(options.tries)
         device = session.device
-        truth = Float64Reference(session, data, probing.telling) if isinstance(session, WideningSession) else None
-        float64 = truth.measure(probing.series) if truth else ()
-        if truth and float64:
+        float64: tuple[OutputNoise, ...] = ()
+        if isinstance(session, WideningSession):
+            indices = [name for name, integers in reach.items() if integers.has_end]
+            truth = Float64Reference(session, data, probing.telling, indices)
+            float64 = truth.measure(probing.series)
+        if float64:
             probing.noise[Cause.FLOAT64] = float64[[*probing.series].index(probing.telling.key)]
-            if has_integers(probing.series[probing.usual.key][0]):
-                write_calls(job.out / UNSETTLED, truth.unsettled(probing.series))
-                if chunk is not None:
-                    answers = RecordedSeries(job.out / ANSWERS)
-                    marks = truth.unsettled_of(Probe(chunk), probing.rows_of_set(chunk), answers)
-                    write_series(job.out / UNSETTLED_SET, marks)
+        if float64 and has_integers(probing.series[probing.usual.key][0]):
+            write_calls(job.out / UNSETTLED, truth.unsettled(probing.series))
+            if chunk is not None:
+                answers = RecordedSeries(job.out / ANSWERS)
+                marks = truth.unsettled_of(Probe(chunk), probing.rows_of_set(chunk), answers)
+                write_series(job.out / UNSETTLED_SET, marks)
     write_calls(job.out / PROBES, list(probing.series.values()))
     refused = {axis: [*sizes] for axis, sizes in probing.refused.items()}
     probes = tuple(map(Probe.of_key, probing.series))
@@ -359,9 +362,8 @@ class _ReferenceProbing:
 
     def ask_integers(self, tries: int) -> dict[str, IntegerRange]:
         """Ask with other integers than random samples hold; return how large they may be, by input."""
-        usual = self.series[self.usual.key]
-        inputs = self.session.signature.inputs
-        search = IntegerRangeSearch(inputs, self._largest, usual, self._with_values, tries=tries, tables=self._tables)
+        inputs, batch, usual = self.session.signature.inputs, self.telling.batch, self.series[self.telling.key]
+        search = IntegerRangeSearch(inputs, batch, usual, self._with_values, tries=tries, tables=self._tables)
         widest = search.find_widest()
         self.series |= {probe.key: answers for probe, answers in search.levels}
         return widest
