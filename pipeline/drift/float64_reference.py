@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ...models.dataset import Dataset
 from ...models.errors import TransloadError
@@ -12,8 +13,10 @@ from ...models.probes.feeds import make_feeds
 from ...models.probes.probe_set import Probe, ProbeKey
 from ...models.signature import Array
 from ...serving.session import WideningSession
+from .answer_shards import RecordedSeries, write_series
 from .noise_floor import OutputNoise, measure_noise
-from .unsettled import ROUNDING_NOISE, find_unsettled
+from .recorded_answers import ANSWERS, write_calls
+from .unsettled import ROUNDING_NOISE, UNSETTLED, UNSETTLED_SET, find_unsettled
 
 
 @dataclass(frozen=True)
@@ -62,18 +65,20 @@ class Float64Reference:
         finally:
             self.session.widen()
 
-    def unsettled(self, series: Mapping[ProbeKey, Series]) -> list[Series]:
-        """Mark what rounding decides in the answers to each probe."""
-        probes = ((Probe.of_key(key), answers) for key, answers in series.items())
-        return [
-            [*self.unsettled_of(probe, probe.rows(self.data, len(answers) * probe.batch), answers)]
-            for probe, answers in probes
-        ]
+    def write_unsettled(
+        self, folder: Path, series: Mapping[ProbeKey, Series], rows_of_set: Sequence[Array] | None
+    ) -> None:
+        """Mark what rounding decides in the answers to each probe, and in the recorded ones to the whole test set."""
+        write_calls(folder / UNSETTLED, [[*self._marks_of(Probe.of_key(key), series[key])] for key in series])
+        if rows_of_set is not None:
+            marks = self._marks_of(self.usual, RecordedSeries(folder / ANSWERS), rows_of_set)
+            write_series(folder / UNSETTLED_SET, marks)
 
-    def unsettled_of(self, probe: Probe, rows: Iterable[Array], answers: Series) -> Iterator[Answers]:
-        """Mark what rounding decides in the answers to calls of these rows, call by call."""
+    def _marks_of(self, probe: Probe, answers: Series, rows: Iterable[Array] | None = None) -> Iterator[Answers]:
+        """Mark what rounding decides in the answers to calls of these rows, else of the probe's own, call by call."""
         data, signature = probe.of(self.data), self.session.signature
-        feeds = (make_feeds(data, chosen, signature, probe.sizes) for chosen in rows)
+        asked = probe.rows(data, len(answers) * probe.batch) if rows is None else rows
+        feeds = (make_feeds(data, chosen, signature, probe.sizes) for chosen in asked)
         return (find_unsettled(self.session, fed, call) for fed, call in zip(feeds, answers, strict=True))
 
     def _ask(self, probe: Probe, rows: Array) -> Answers:

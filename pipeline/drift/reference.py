@@ -46,14 +46,14 @@ from ...models.probes.stress_values import (
 from ...models.signature import Array
 from ...serving.runtimes.provider_check import check_device
 from ...serving.session import Session, WideningSession
-from .answer_shards import RecordedSeries, write_series
+from .answer_shards import write_series
 from .drift_records import AnswerFacts, AnswerOptions
 from .float64_reference import Float64Reference
 from .noise_floor import Cause, OutputNoise, measure_batch_split, measure_noise, measure_steadiness
 from .numeric import combine, compare
 from .recorded_answers import ANSWERS, PROBES, ReferenceRecord, split_by_sample, write_calls, write_record
 from .sessions import batches_of, default_runtime, open_for, read_test_set
-from .unsettled import UNSETTLED, UNSETTLED_SET, has_integers
+from .unsettled import has_integers
 
 _ENOUGH = 1000  # numbers in every output: the mean of so many squared errors hardly varies between calls
 _LEAST_CALLS = 2  # of a batch: a copy may keep something from one to the next
@@ -98,11 +98,8 @@ def answer(job: Job) -> Mapping[str, Any]:
         if float64:
             probing.noise[Cause.FLOAT64] = float64[[*probing.series].index(probing.telling.key)]
         if float64 and has_integers(probing.series[probing.usual.key][0]):
-            write_calls(job.out / UNSETTLED, truth.unsettled(probing.series))
-            if chunk is not None:
-                answers = RecordedSeries(job.out / ANSWERS)
-                marks = truth.unsettled_of(Probe(chunk), probing.rows_of_set(chunk), answers)
-                write_series(job.out / UNSETTLED_SET, marks)
+            rows_of_set = None if chunk is None else probing.rows_of_set(chunk)
+            truth.write_unsettled(job.out, probing.series, rows_of_set)
     write_calls(job.out / PROBES, list(probing.series.values()))
     refused = {axis: [*sizes] for axis, sizes in probing.refused.items()}
     probes = tuple(map(Probe.of_key, probing.series))
