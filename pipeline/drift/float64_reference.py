@@ -77,8 +77,8 @@ class Float64Reference:
     def _marks_of(self, probe: Probe, answers: Series, rows: Iterable[Array] | None = None) -> Iterator[Answers]:
         """Mark what rounding decides in the answers to calls of these rows, else of the probe's own, call by call."""
         data, signature = probe.of(self.data), self.session.signature
-        asked = probe.rows(data, len(answers) * probe.batch) if rows is None else rows
-        feeds = (make_feeds(data, chosen, signature, probe.sizes) for chosen in asked)
+        rows = probe.rows(data, len(answers) * probe.batch) if rows is None else rows
+        feeds = (make_feeds(data, chosen, signature, probe.sizes) for chosen in rows)
         return (find_unsettled(self.session, fed, call) for fed, call in zip(feeds, answers, strict=True))
 
     def _ask(self, probe: Probe, rows: Array) -> Answers:
