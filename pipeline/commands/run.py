@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -29,7 +29,7 @@ from ..result.check_rows import join_check_rows
 from ..result.environment import describe_environment
 from ..result.gate import GateRules, gate, verdict_of
 from ..result.run_folder import artifact_row, link_artifacts, links
-from ..result.schema import SCHEMA, RunResult, to_json
+from ..result.schema import SCHEMA, LeftOutRow, RunResult, to_json
 from ..stages.bench import Measurements, measure_all
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
 from ..stages.locate import locate_failures
@@ -101,6 +101,9 @@ def _run(context: Context, plan: Plan, started_at: datetime, started: float) -> 
     expect, ahead = partial(expect_frameworks, context, plan), partial(convert_ahead, context, plan)
     inputs = resolve_inputs(context, None, when_loaded=expect, during_reference=ahead)
     targets = convert_all(context, plan, inputs)
+    left_out = _left_out(targets) if "targets" not in context.request.convert.model_fields_set else ()
+    dropped = {row.target for row in left_out}
+    targets = [result for result in targets if result.name not in dropped]
     link_artifacts(context.folder, inputs.source, targets)
     pieces = find_pieces(context, inputs, targets)
     with Servers(context) as servers:
@@ -116,10 +119,18 @@ def _run(context: Context, plan: Plan, started_at: datetime, started: float) -> 
                 counts = f"{sum(row.samples for row in measured.rows)} samples in {len(measured.rows)} rows"
                 stage.note = f"{counts}; {measured.note}" if measured.note else counts
     result = _result(context, targets, validated, measured, started_at=started_at, started=started)
-    result = replace(result, smallest=tuple(piece.row for piece in pieces), located=located)
+    smallest = tuple(piece.row for piece in pieces)
+    result = replace(result, smallest=smallest, located=located, left_out=left_out)
     with context.progress.stage("report"):
         write_run(context.folder, result, measured)
     return FinishedRun(result, context.folder)
+
+
+def _left_out(targets: Sequence[TargetResult]) -> tuple[LeftOutRow, ...]:
+    """Return the targets whose copies store nothing of their precision, with the reasons."""
+    reduced = ((result, result.precision) for result in targets if result.precision)
+    reasons = {result.name: precision.why_not_reduced(result.target) for result, precision in reduced}
+    return tuple(LeftOutRow(name, reason) for name, reason in reasons.items() if reason)
 
 
 def _result(

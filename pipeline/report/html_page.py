@@ -62,6 +62,7 @@ def render_html(
         flex=view.flex(result),
         lost=view.lost(result),
         weights=view.weights(result),
+        left_out=view.left_out(result),
         findings=view.findings(result, logs or {}),
         gate=sorted(result.gate, key=lambda row: WORST_FIRST.index(row.verdict)),
         doubts=view.doubts(result),

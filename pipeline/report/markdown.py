@@ -18,7 +18,7 @@ def write_markdown(result: RunResult, path: Path, *, logs: view.Links | None = N
 
 def render_markdown(result: RunResult, *, logs: view.Links | None = None) -> str:
     """Return the report in GitHub's Markdown. Names and sentences cannot break out of their cell."""
-    notes = view.flex(result), view.lost(result), view.weights(result)
+    notes = view.flex(result), view.lost(result), view.weights(result), view.left_out(result)
     parts = [
         f"## transload: {result.verdict}",
         f"{escaped(view.headline(result))}.",

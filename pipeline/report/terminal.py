@@ -112,7 +112,7 @@ def _speed(row: LatencyRow | None) -> Text:
 
 def _notes(result: RunResult) -> list[str]:
     """Describe what the latencies of the table have in common, and what is not in it."""
-    needs = [sentence for sentence in (view.flex(result), view.lost(result)) if sentence]
+    needs = [sentence for sentence in (view.flex(result), view.lost(result), view.left_out(result)) if sentence]
     main = view.main_condition(result)
     if main is None:
         return ["no latency was measured", *needs]

@@ -243,6 +243,12 @@ def weights(result: RunResult) -> str:
     return f"{counted}." if counted else ""
 
 
+def left_out(result: RunResult) -> str:
+    """Which targets of the default list were left out, and why, as a sentence of each; empty where none was."""
+    reasons = (f"{row.target} was not named, and is left out: {row.reason}." for row in result.left_out)
+    return units.plain(" ".join(reasons))
+
+
 def lost(result: RunResult) -> str:
     """Which artifacts lose NaN or infinities, as sentences; empty where none does."""
     losses = dict.fromkeys(f"{row.artifact} in {row.runtime}: {row.lost}." for row in result.drift if row.lost)

@@ -1,7 +1,7 @@
 """The result of a run: run.json, schema 1. Seconds and bytes; a person's units exist only in rendering.
 
 Schema history.  1: first version. `flex` and `weights` of an artifact and `log` of a row came later; absent, they are
-empty and null. `probes`, `exercised`, `errors`, `worst_samples`, `smallest` and `located` came later, too.
+empty and null. `probes`, `exercised`, `errors`, `worst_samples`, `smallest`, `located` and `left_out` came later, too.
 
 A number is null where there is none to give: a runtime that did not answer (the sentence is then in the gate's
 row, and in `doubts` for latency), or a signal-to-noise ratio of answers that are the same to the last bit.
@@ -256,6 +256,14 @@ class WorstSampleRow:
 
 
 @dataclass(frozen=True)
+class LeftOutRow:
+    """A target that nobody named and that reduces nothing of this model: its copy is neither validated nor timed."""
+
+    target: Name
+    reason: str  # one sentence
+
+
+@dataclass(frozen=True)
 class SmallestRow:
     """The smallest piece of the model at which the routes to a target without an artifact fail."""
 
@@ -356,6 +364,7 @@ class RunResult:
     worst_samples: tuple[WorstSampleRow, ...] = ()
     smallest: tuple[SmallestRow, ...] = ()
     located: tuple[LocatedRow, ...] = ()
+    left_out: tuple[LeftOutRow, ...] = ()
 
 
 @cache

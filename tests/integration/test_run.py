@@ -19,7 +19,9 @@ import jsonschema
 import psutil
 import pytest
 
+import transload
 from transload.models.artifact import read_artifact
+from transload.models.zoo.template import write_recipe
 from transload.pipeline.request import ALL_TARGETS
 
 TRANSLOAD = (sys.executable, "-m", "transload")
@@ -282,6 +284,43 @@ def test_a_worker_that_is_killed_costs_its_route_and_no_more(whole: Finished, tm
     assert {row["status"] for row in tried[2:]} <= {"not tried"}, "nothing is tried after what was verified"
     assert "the worker was killed by SIGKILL" in tried[0]["reason"]
     assert re.search(r"logs/convert\.\S+\.log", tried[0]["reason"])
+
+
+SMALL = """
+[convert]
+cross_check = false
+[validate]
+runtimes = ["torch", "torchscript", "onnxruntime", "tensorflow", "tflite"]
+[bench]
+enabled = false
+"""
+
+
+def test_a_reduced_target_that_reduces_nothing_is_left_out_where_nobody_named_it(tmp_path: Path) -> None:
+    """TFLite's int8-dynamic leaves every weight of the template's small MLP in float32."""
+    recipe, pipeline, store = write_recipe("wine", tmp_path), tmp_path / "small.toml", tmp_path / "store"
+    pipeline.write_text(SMALL)
+    result = transload.run(pipeline, recipe=str(recipe), runs=tmp_path / "runs", store=store)
+    (row,) = result.left_out
+    assert (row.target, row.reason) == (
+        "tflite:int8-dynamic",
+        "nothing is reduced to int8-dynamic: all 4 weights are float32, for TFLite quantises no weight of fewer than "
+        "1,024 elements; use tflite:int8 or tflite",
+    )
+    assert (str(result.verdict), result.exit_code) == ("pass", 0)
+    kept = [name for name in ALL_TARGETS if name != row.target]
+    assert [artifact.name for artifact in result.artifacts] == kept
+    assert {drift.artifact for drift in result.drift} == set(kept)
+    folder = tmp_path / "runs" / result.id
+    linked = {path.name for path in (folder / "artifacts").iterdir()}
+    assert linked == {"source", *(name.replace(":", "-") for name in kept)}
+    jsonschema.validate(json.loads((folder / "run.json").read_text()), SCHEMA)
+
+    pipeline.write_text(SMALL.replace("[convert]", f"[convert]\ntargets = ['{row.target}']"))
+    named = transload.run(pipeline, recipe=str(recipe), runs=tmp_path / "runs", store=store)
+    assert named.left_out == ()
+    assert [str(artifact.status) for artifact in named.artifacts] == ["unverified"]
+    assert (str(named.verdict), named.exit_code) == ("inconclusive", 3)
 
 
 def worker_of(caller: int, log: str) -> int:

@@ -24,6 +24,7 @@ from transload.pipeline.result.schema import (
     ExercisedRow,
     InputValuesRow,
     LatencyRow,
+    LeftOutRow,
     LocatedRow,
     MetricRow,
     ProbeResultRow,
@@ -249,6 +250,8 @@ _LOCATED = (
     ),
 )  # fmt: skip
 
+_LEFT_OUT = (LeftOutRow("onnx:fp16", "nothing is reduced to fp16: it stores no weights; use onnx:int8 or onnx"),)
+
 _GUESS = "a p99 from 200 samples is a guess: use --rounds 100"
 _TIMES = {  # p50 at batch 1 and 8, ratio at both
     ("source", "torch"): (214e-6, 361e-6, 1.0, 1.0),
@@ -289,6 +292,7 @@ def result(rules: GateRules = RULES) -> RunResult:
     return RunResult(
         1, "20261121-040901-digits-cnn", "0.1.0", verdict, int(code), "2026-11-21T04:09:01Z", 118.4, environment,
         _ARTIFACTS, _DRIFT, timed, rows, _PROBES, _EXERCISED, _ERRORS, _WORST, _SMALLEST, _LOCATED,
+        _LEFT_OUT,
     )  # fmt: skip
 
 

@@ -145,6 +145,15 @@ def test_what_reduced_copies_store_is_told_in_the_reports_that_are_read_later() 
         assert sentence in shown
 
 
+def test_a_target_that_was_left_out_is_told_with_its_reason_in_every_report() -> None:
+    run = samples.result()
+    assert view.left_out(replace(run, left_out=())) == ""
+    sentence = "onnx:fp16 was not named, and is left out: nothing is reduced to fp16: it stores no weights; use"
+    assert view.left_out(run).startswith(sentence)
+    for shown in (samples.render(run, 400), markdown.render_markdown(run), html_page.render_html(run, {})):
+        assert sentence in shown
+
+
 def test_what_needs_flex_is_named_with_its_operators_in_every_report() -> None:
     run = samples.result()
     assert view.flex(run) == ""
