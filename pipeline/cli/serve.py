@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -32,6 +33,7 @@ def command(
     """Serve an artifact over TF Serving's API until it is stopped.
 
     PredictionService and ModelService over gRPC, :predict and /healthz over HTTP. Ctrl-C or SIGTERM ends it, with 0.
+    A server process that dies is started again, until three die within a minute.
     """
     from ..commands.serve import serve
 
@@ -39,7 +41,10 @@ def command(
         rest = f"http://{addresses['rest']}/v1/models/{name}:predict"
         print(f"serving {artifact} as {name} ({running}): gRPC {addresses['grpc']}, REST {rest}", flush=True)
 
+    def warn(sentence: str) -> None:
+        print(sentence, file=sys.stderr, flush=True)
+
     serve(
-        artifact, ready, name=name, host=host, grpc_port=grpc_port, rest_port=rest_port, device=device or "auto",
+        artifact, ready, warn, name=name, host=host, grpc_port=grpc_port, rest_port=rest_port, device=device or "auto",
         threads=threads or 1, max_body_bytes=max_body << 20,
     )  # fmt: skip

@@ -1,6 +1,7 @@
 """The command `serve`: the embedded server in a worker, and this process in the foreground until a signal ends it.
 
-It needs no store and no run folder: in a container both may be read-only.
+A worker that dies is started again on the same ports. The command needs no store and no run folder: in a container both
+may be read-only.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ import re
 import shutil
 import signal
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkstemp
 from types import FrameType
@@ -33,11 +37,14 @@ _CHECK = "transload.converters.intake.take_in:check_artifact"
 _SERVER = "transload.serving.server.embedded:open_server"
 _PREFIX = "transload-serve-"  # of what it leaves in the system's folder for temporary files
 _POLL_S = 0.5  # between two checks that the worker lives
+_MOST_DEATHS = 3
+_WITHIN_S = 60.0
 
 
 def serve(
     artifact: Path,
     ready: Callable[[dict[str, str], str], None],
+    warn: Callable[[str], None],
     *,
     name: str = "model",
     host: str = "127.0.0.1",
@@ -49,25 +56,37 @@ def serve(
 ) -> None:
     """Serve the artifact in a folder until SIGINT or SIGTERM.
     As soon as requests are answered, `ready` is called with the addresses by protocol ("grpc", "rest"), and with the
-    runtime and the device as text.
-    Raises BadRequest where the artifact cannot be opened or a port is taken, StepFailed where the worker dies."""
+    runtime and the device as text. `warn` takes a sentence when the worker dies, and when it answers again.
+    Raises BadRequest where the artifact cannot be opened or a port is taken, StepFailed where the worker dies before it
+    answers, or too often."""
     if not re.fullmatch(r"[\w.-]+", name):
         raise BadRequest(f"the name {name!r} fits no URL", fix="name it with letters, digits, '-', '_' and '.'")
     device = resolve_device(read_request(None, {"device": device}).device)
     folder = _folder(artifact)
     runtime = _check_libraries(folder)
+    options = EmbeddedOptions(
+        folder=str(folder), name=name, device=device, threads=threads, host=host, grpc_port=grpc_port,
+        rest_port=rest_port, max_body_bytes=max_body_bytes,
+    )  # fmt: skip
     with _stop_on_signals() as stop, TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as folder_name:
         scratch, memory_bytes = Path(folder_name), psutil.virtual_memory().total
         limits = Limits(memory_bytes=memory_bytes, threads=threads, device=device, loopback=True, spin=True)
-        with Worker(Spawn(scratch / "log", scratch / "cwd", limits)) as worker:
-            worker.work(_CHECK, {"inputs": {"artifact": str(folder)}, "out": str(scratch), "options": {}})
-            options = EmbeddedOptions(
-                folder=str(folder), name=name, device=device, threads=threads, host=host, grpc_port=grpc_port,
-                rest_port=rest_port, max_body_bytes=max_body_bytes,
-            )  # fmt: skip
-            worker.open(_SERVER, options.to_json())
-            ready(worker.ask("addresses"), f"{runtime}, {device}")
-            _watch(worker, stop, scratch / "log")
+        spawn = Spawn(scratch / "log", scratch / "cwd", limits)
+        with _kept_log(spawn.log):
+            _Server(spawn, options, lambda addresses: ready(addresses, f"{runtime}, {device}"), warn).run(stop)
+
+
+class DeathLimit:
+    """The deaths of the last minute, and when there are too many."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._times: deque[float] = deque(maxlen=_MOST_DEATHS)
+
+    def is_reached_by_another(self) -> bool:
+        """Count a death; return whether it is the third within a minute."""
+        self._times.append(self._clock())
+        return len(self._times) == _MOST_DEATHS and self._times[-1] - self._times[0] <= _WITHIN_S
 
 
 def _folder(artifact: Path) -> Path:
@@ -94,16 +113,65 @@ def _check_libraries(folder: Path) -> str:
     return DEFAULT_RUNTIME[form]
 
 
-def _watch(worker: Worker, stop: threading.Event, log: Path) -> None:
-    """Wait until `stop` is set. Raises StepFailed where the worker is gone; its log is kept."""
+class _Server:
+    """A server that is started again when its worker dies."""
+
+    def __init__(
+        self,
+        spawn: Spawn,
+        options: EmbeddedOptions,
+        ready: Callable[[dict[str, str]], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        self._spawn, self._options, self._ready, self._warn = spawn, options, ready, warn
+        self._answered = False
+        self._deaths = DeathLimit()
+
+    def run(self, stop: threading.Event) -> None:
+        """Serve until `stop` is set. Raises StepFailed as `serve` does."""
+        while not stop.is_set():
+            start = time.monotonic()
+            try:
+                with Worker(self._spawn) as worker:
+                    self._open(worker, start)
+                    while not stop.wait(_POLL_S):
+                        worker.ask("addresses")
+                    return
+            except StepFailed as error:
+                if not self._answered:
+                    raise
+                if self._deaths.is_reached_by_another():
+                    text = f"the server died {_MOST_DEATHS} times within {_WITHIN_S:g} s and is not started again"
+                    raise StepFailed(f"{text}: {error.what}", fix=error.fix) from error
+                self._warn(f"the server died and is started again: {error.what}; log: {self._spawn.log}")
+
+    def _open(self, worker: Worker, start: float) -> None:
+        """Open the server, the artifact checked before its first start, and say so."""
+        options = self._options
+        if not self._answered:
+            folder = self._spawn.cwd.parent
+            worker.work(_CHECK, {"inputs": {"artifact": options.folder}, "out": str(folder), "options": {}})
+        worker.open(_SERVER, options.to_json())
+        addresses = worker.ask("addresses")
+        if self._answered:
+            self._warn(f"the server answers again, after {time.monotonic() - start:.1f} s")
+            return
+        self._ready(addresses)
+        grpc_port, rest_port = (int(addresses[protocol].rpartition(":")[2]) for protocol in ("grpc", "rest"))
+        self._options = replace(options, grpc_port=grpc_port, rest_port=rest_port)  # clients look for it there
+        self._answered = True
+
+
+@contextmanager
+def _kept_log(log: Path) -> Iterator[None]:
+    """Copy the worker's log to a file that stays, where the block raises StepFailed, and name that file instead."""
     try:
-        while not stop.wait(_POLL_S):
-            worker.ask("addresses")
+        yield
     except StepFailed as error:
         handle, kept = mkstemp(prefix=_PREFIX, suffix=".log")
         os.close(handle)
         shutil.copyfile(log, kept)
-        raise StepFailed(f"the server stopped: {error.what}", fix=f"read {kept}, and start it again") from error
+        raise StepFailed(error.what, fix=f"read {kept}, and start the server again") from error
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from transload.pipeline.commands.serve import DeathLimit
 
 NET = """
 import torch
@@ -205,15 +208,40 @@ def test_serve_answers_until_it_is_told_to_end(how: int, server: subprocess.Pope
     assert server.stderr.read() == ""
 
 
-def test_serve_says_so_when_its_worker_dies(server: subprocess.Popen[str]) -> None:
-    address(server)
+def kill_worker(server: subprocess.Popen[str]) -> None:
     children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
     os.kill(int(children[0]), signal.SIGKILL)
-    assert server.wait(30) == 4
+
+
+def test_serve_starts_a_worker_that_dies_again_and_gives_up_at_the_third(server: subprocess.Popen[str]) -> None:
+    url = address(server)
     assert server.stderr
+    body = json.dumps({"instances": np.zeros((2, 3, 9, 7)).tolist()}).encode()
+    for _ in range(2):
+        kill_worker(server)
+        line = server.stderr.readline()
+        assert re.fullmatch(
+            r"the server died and is started again: the worker was killed by SIGKILL; log: /\S+/log\n", line
+        )
+        line = server.stderr.readline()
+        assert re.fullmatch(r"the server answers again, after \d+\.\d s\n", line)
+        with urllib.request.urlopen(url, body) as reply:  # the port that the system chose, again
+            assert np.shape(json.load(reply)["predictions"]) == (2, 5)
+    kill_worker(server)
+    assert server.wait(30) == 4
     said = server.stderr.read()
-    assert said.startswith("error: the server stopped: the worker was killed by SIGKILL\n  fix: read /")
-    Path(said.split("read ")[1].split(",")[0]).unlink()
+    assert said.startswith(
+        "error: the server died 3 times within 60 s and is not started again: the worker was killed by SIGKILL\n"
+        "  fix: read /"
+    )
+    log = Path(said.split("read ")[1].split(",")[0])
+    assert log.is_file()
+    log.unlink()
+
+
+def test_a_death_counts_for_a_minute() -> None:
+    deaths = DeathLimit(iter((0.0, 30.0, 61.0, 89.0)).__next__)
+    assert [deaths.is_reached_by_another() for _ in range(4)] == [False, False, False, True]
 
 
 def test_serve_refuses_a_port_that_is_taken(server: subprocess.Popen[str], here: Path) -> None:
