@@ -59,7 +59,7 @@ def open_server(**document: Any) -> EmbeddedServer:
     runtime = next(runtime for runtime in RUNTIMES.values() if form in runtime.takes and not runtime.served)
     module, _, entry = runtime.entry.partition(":")
     session = getattr(import_module(module), entry)(folder, options.device, options.threads)
-    model = ServedModel(options.name, session, options.max_body_bytes)
+    model = ServedModel(options.name, session, options.max_body_bytes, runtime.name)
     with ExitStack() as undo:
         undo.callback(model.close)
         try:

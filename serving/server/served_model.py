@@ -17,6 +17,7 @@ from ...models.errors import BadRequest, SessionTimeout, TransloadError
 from ...models.signature import Array, Signature
 from ..checked_session import FeedCheck
 from ..wire.tensor_proto import TooLarge
+from .metrics import Metrics
 from .server_records import MAX_BODY_BYTES
 
 if TYPE_CHECKING:
@@ -69,8 +70,11 @@ class ServedModel:
     A session is not thread-safe, and a second one would hold the weights twice; so there is one lock. Parsing and
     encoding lie outside of it. On two cores a pool of sessions or batching gained nothing (docs/design/serving.md)."""
 
-    def __init__(self, name: str, session: Session, max_body_bytes: int = MAX_BODY_BYTES) -> None:
+    def __init__(
+        self, name: str, session: Session, max_body_bytes: int = MAX_BODY_BYTES, runtime: str = "unknown"
+    ) -> None:
         self.name = name
+        self.metrics = Metrics(name, runtime)
         self.max_body_bytes = max_body_bytes
         self.signature: Signature = session.signature
         self.device = session.device
@@ -136,7 +140,10 @@ class ServedModel:
             raise ServingError(Code.RESOURCE_EXHAUSTED, f"{MOST_WAITING} requests wait for the model {self.name}")
         try:
             with self._lock:
-                return self._session.run(feeds)
+                run_start = time.perf_counter()
+                answers = self._session.run(feeds)
+            self.metrics.add_run(time.perf_counter() - run_start)
+            return answers
         finally:
             self._places.release()
             self.last_s = time.perf_counter() - start

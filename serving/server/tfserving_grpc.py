@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...models.errors import BadRequest, TransloadError
 from ...models.signature import TensorSpec
 from ..wire.tensor_proto import BY_DTYPE, decode_all, encode, parse
 from ..wire.tfserving_messages import AVAILABLE, DEVICE_KEY, Message, stock
+from .metrics import RequestRecord
 from .served_model import (
     MOST_WAITING,
     SIGNATURE,
@@ -40,7 +41,7 @@ def start(model: ServedModel, host: str, port: int) -> tuple[Any, int]:
     options = (*_OPTIONS, ("grpc.max_receive_message_length", model.max_body_bytes))
     server = grpc.server(ThreadPoolExecutor(_WORKERS, thread_name_prefix="grpc"), options=options)
     for service, methods in _methods().items():
-        handlers = {name: _handler(grpc, partial(act, model)) for name, act in methods.items()}
+        handlers = {name: _handler(grpc, model, f"/{service}/{name}", act) for name, act in methods.items()}
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
     try:
         bound = server.add_insecure_port(f"{url_host(host)}:{port}")
@@ -50,7 +51,10 @@ def start(model: ServedModel, host: str, port: int) -> tuple[Any, int]:
     return server, bound
 
 
-def _methods() -> dict[str, dict[str, Callable[[ServedModel, bytes, Any], Message]]]:
+_Act: TypeAlias = Callable[[ServedModel, bytes, Any, RequestRecord], Message]
+
+
+def _methods() -> dict[str, dict[str, _Act]]:
     """Return what answers each method of each service."""
     return {
         "tensorflow.serving.PredictionService": {"Predict": predict, "GetModelMetadata": metadata},
@@ -58,20 +62,26 @@ def _methods() -> dict[str, dict[str, Callable[[ServedModel, bytes, Any], Messag
     }
 
 
-def _handler(grpc: Any, act: Callable[[bytes, Any], Message]) -> Any:
+def _handler(grpc: Any, model: ServedModel, method: str, act: _Act) -> Any:
     """Return a handler of the bytes of requests: grpc answers INTERNAL where a parser of its own fails."""
     codes = {code: getattr(grpc.StatusCode, code.name) for code in Code}
+    api = "Predict" if act is predict else None
 
-    def handle(data: bytes, context: Any) -> Message:
+    def handle(data: bytes, context: Any) -> bytes:
+        record = RequestRecord("GRPC", method, api, bytes_in=len(data))
         try:
-            return act(data, context)
+            reply: bytes = act(model, data, context, record).SerializeToString()
+            record.status, record.bytes_out = "OK", len(reply)
+            return reply
         except (ServingError, TransloadError) as error:
             status = as_status(error)
+            record.status = status.code.name
             context.abort(codes[status.code], status.text)
+            raise
+        finally:
+            model.metrics.add_request(record)
 
-    return grpc.unary_unary_rpc_method_handler(
-        handle, request_deserializer=bytes, response_serializer=lambda reply: reply.SerializeToString()
-    )
+    return grpc.unary_unary_rpc_method_handler(handle, request_deserializer=bytes, response_serializer=bytes)
 
 
 def _parsed(read: Callable[[bytes], Message], data: bytes, name: str) -> Message:
@@ -84,11 +94,14 @@ def _parsed(read: Callable[[bytes], Message], data: bytes, name: str) -> Message
         raise invalid(f"the request is no {name}: {error}") from error
 
 
-def _spec(request: Message) -> Message:
-    """Return the ModelSpec of a request. Raises ServingError INVALID_ARGUMENT where it has none."""
+def _spec(request: Message, record: RequestRecord) -> Message:
+    """Return the ModelSpec of a request, and note it. Raises ServingError INVALID_ARGUMENT where it has none."""
     if not request.HasField("model_spec"):
         raise invalid("Missing ModelSpec")
-    return request.model_spec
+    spec = request.model_spec
+    record.model = spec.name
+    record.version = str(spec.version.value) if spec.HasField("version") else spec.version_label
+    return spec
 
 
 def _version(spec: Message) -> int | None:
@@ -99,10 +112,10 @@ def _version(spec: Message) -> int | None:
     return int(spec.version.value) if spec.HasField("version") else None
 
 
-def predict(model: ServedModel, data: bytes, _context: Any) -> Message:
+def predict(model: ServedModel, data: bytes, _context: Any, record: RequestRecord) -> Message:
     """Return the PredictResponse to the bytes of a PredictRequest. Raises ServingError and TransloadError."""
     request = _parsed(partial(parse, message="PredictRequest"), data, "PredictRequest")
-    spec = _spec(request)
+    spec = _spec(request, record)
     model.check_servable(spec.name, _version(spec))
     if spec.signature_name not in ("", SIGNATURE):
         raise ServingError(Code.FAILED_PRECONDITION, f'Serving signature key "{spec.signature_name}" not found.')
@@ -117,10 +130,10 @@ def predict(model: ServedModel, data: bytes, _context: Any) -> Message:
     return reply
 
 
-def metadata(model: ServedModel, data: bytes, _context: Any) -> Message:
+def metadata(model: ServedModel, data: bytes, _context: Any, record: RequestRecord) -> Message:
     """Return the signature, packed into an Any as TF Serving does. Raises ServingError."""
     request = _parsed(stock().GetModelMetadataRequest.FromString, data, "GetModelMetadataRequest")
-    spec = _spec(request)
+    spec = _spec(request, record)
     if not request.metadata_field:
         raise invalid("GetModelMetadataRequest must specify at least one metadata_field")
     for field in request.metadata_field:
@@ -151,10 +164,10 @@ def _describe(info: Message, spec: TensorSpec, tensor: str) -> None:
         info.tensor_shape.dim.add(size=-1 if isinstance(axis, str) else axis)
 
 
-def status(model: ServedModel, data: bytes, context: Any) -> Message:
+def status(model: ServedModel, data: bytes, context: Any, record: RequestRecord) -> Message:
     """AVAILABLE: a model that could not be opened has no server. Says also where it runs. Raises ServingError."""
     context.set_trailing_metadata(((DEVICE_KEY, model.device),))
-    spec = _spec(_parsed(stock().GetModelStatusRequest.FromString, data, "GetModelStatusRequest"))
+    spec = _spec(_parsed(stock().GetModelStatusRequest.FromString, data, "GetModelStatusRequest"), record)
     model.check_status_of(spec.name, _version(spec))
     reply = stock().GetModelStatusResponse()
     reply.model_version_status.add(version=VERSION, state=AVAILABLE).status.error_code = 0

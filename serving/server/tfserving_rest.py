@@ -12,6 +12,7 @@ from ...models.errors import BadRequest, TransloadError
 from ...models.signature import Array
 from ..wire.tfserving_json import dumps, loads, to_array
 from ..wire.tfserving_messages import DEVICE_KEY
+from . import metrics
 from .served_model import SIGNATURE, VERSION, Code, ServedModel, ServingError, as_status, invalid
 from .tfserving_grpc import signature_map
 
@@ -26,6 +27,7 @@ _HTTP = {
     Code.INVALID_ARGUMENT: 400, Code.DEADLINE_EXCEEDED: 504, Code.NOT_FOUND: 404, Code.FAILED_PRECONDITION: 400,
     Code.RESOURCE_EXHAUSTED: 429, Code.INTERNAL: 500,
 }  # fmt: skip
+_API = "/v1/"  # of the paths that TF Serving counts
 _INLINE_S = 0.005  # a model that is faster runs on the event loop: handing it to a thread costs 0.1 ms
 _INLINE_BYTES = 1 << 16  # so does a body that is shorter
 _DROPPED = 8  # times the limit, that is read of a body that is too long
@@ -76,18 +78,36 @@ def application(model: ServedModel) -> Starlette:
         return Response(body, code, {DEVICE_KEY: model.device}, "application/json")
 
     async def handle(request: Request) -> Response:
+        method, path = request.method, request.scope["path"]
+        if path == metrics.PATH and method in {"GET", "HEAD"}:
+            return Response(model.metrics.page(), media_type=metrics.MEDIA_TYPE)
+        record = metrics.RequestRecord("REST", f"{method} {path}", "" if path.startswith(_API) else None)
+        try:
+            response = await respond(request, method, path, record)
+            record.bytes_out = len(response.body)
+            return response
+        finally:
+            model.metrics.add_request(record)
+
+    async def respond(request: Request, method: str, path: str, record: metrics.RequestRecord) -> Response:
         body = await _read_body(request, model.max_body_bytes)
         if body is None:
+            record.status = Code.RESOURCE_EXHAUSTED.name
             text = f"the body of a request has at most {model.max_body_bytes} bytes"
             close = {"connection": "close"}  # what is left of the body is not read
             return Response(dumps({"error": text}, ()), 413, close, "application/json")
+        record.bytes_in = len(body)
         try:
-            if request.method == "POST" and (model.last_s > _INLINE_S or len(body) > _INLINE_BYTES):
-                return reply(await run_in_threadpool(answer, model, request.method, request.url.path, body))
-            return reply(answer(model, request.method, request.url.path, body))
+            if method == "POST" and (model.last_s > _INLINE_S or len(body) > _INLINE_BYTES):
+                content = await run_in_threadpool(answer, model, method, path, body, record)
+            else:
+                content = answer(model, method, path, body, record)
         except (ServingError, TransloadError) as error:
             status = as_status(error)
+            record.status = status.code.name
             return reply(dumps({"error": status.text}, ()), _HTTP[status.code])
+        record.status = "OK"
+        return reply(content)
 
     methods = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"]
     return Starlette(routes=[Route("/{path:path}", handle, methods=methods)])
@@ -108,7 +128,7 @@ async def _read_body(request: Request, most: int) -> bytes | None:
     return b"".join(parts) if count <= most else None
 
 
-def answer(model: ServedModel, method: str, path: str, body: bytes) -> bytes:
+def answer(model: ServedModel, method: str, path: str, body: bytes, record: metrics.RequestRecord) -> bytes:
     """Return the JSON document that answers a request. Raises ServingError and TransloadError."""
     verb = "GET" if method == "HEAD" else method
     if (verb, path) == ("GET", "/healthz"):
@@ -116,6 +136,9 @@ def answer(model: ServedModel, method: str, path: str, body: bytes) -> bytes:
     match = _PATH.fullmatch(path)
     if match is None or (verb, match[3].lower()) not in _ACTIONS:
         raise invalid(f"Malformed request: {method} {path}")
+    record.model, record.version = match[1], match[2] or ""
+    if record.api is not None:
+        record.api = match[3].lower().partition(":")[2]
     version = None if match[2] is None else int(match[2])
     return _ACTIONS[verb, match[3].lower()](model, match[1], version, body)
 
