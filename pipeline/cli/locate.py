@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from . import options
-from .render import finish
+from .render import finish, words_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..commands.locate import LocateResult
 
 Against = Annotated[str, typer.Option("--against", metavar="MODEL", help="The model in PyTorch that it was made from.")]
@@ -47,11 +50,18 @@ def command(
         weights_key=weights_key, settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust,
         seconds=seconds, runs=out, store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip
-    finish(done.document, _lines(done), done.decided[1], json=json)
+    values = {"--data": data, "--weights": weights, "--weights-key": weights_key, "--input": input_, "--set": set_}
+    model = [against, *words_of(values), *(["--trust"] if trust else [])]
+    finish(done.document, _lines(done, model), done.decided[1], json=json)
 
 
-def _lines(done: LocateResult) -> list[str]:
-    """Print the places, the first first, and how far they explain the outputs."""
+def _lines(done: LocateResult, model: Sequence[str]) -> list[str]:
+    """Return the places, the first first, how far they explain the outputs, and what makes an int8 copy depart less.
+    `model`: the words of a command that name the model and its data."""
     from ..locate.describe import describe_places
 
-    return [*describe_places(done.capture, done.follow), "", f"{done.decided[0].upper()}  logs in {done.folder}"]
+    lines = describe_places(done.capture, done.follow)
+    if done.can_keep_float:
+        again = join(["transload", "convert", *model, "--to", str(done.target), "--keep-float", "auto"])
+        lines.append(f"to keep the layers in float32 that lose most: {again}")
+    return [*lines, "", f"{done.decided[0].upper()}  logs in {done.folder}"]

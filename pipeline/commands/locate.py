@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...models.errors import BadRequest, Exit
-from ...models.formats import Format, Target
+from ...models.formats import Format, Precision, Target
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..context import Context, LocalSettings
 from ..intake.loaded_model import LoadedModel
@@ -30,6 +30,12 @@ class LocateResult:
     capture: CaptureFacts
     follow: FollowFacts | None  # None where the answers agree, or the candidate gave none
     folder: Path
+    target: Target  # of the candidate
+
+    @property
+    def can_keep_float(self) -> bool:
+        """Whether a copy that keeps some layers in float32 departs less."""
+        return self.capture.departs and self.target == Target(Format.TFLITE, Precision.INT8)
 
     @property
     def decided(self) -> tuple[Verdict, Exit]:
@@ -74,7 +80,7 @@ def locate(
                 stage.note = "all calls of validate"
             if recorded.digest != inputs.reference.digest:
                 facts, follow = _search(context, loaded, replace(inputs, reference=recorded), seconds)
-        result = LocateResult(facts, follow, context.folder)
+        result = LocateResult(facts, follow, context.folder, _start(loaded))
         write_document(context.folder / "locate.json", result.document)
     return result
 
