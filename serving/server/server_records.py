@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from ...models.job import JsonRecord
 
 MAX_BODY_BYTES = 64 << 20
+READ_TIMEOUT_S = 10.0  # for a header or handshake, and between two pieces of a body
+IDLE_TIMEOUT_S = 600  # of a connection without requests; a caller that measures may pause between its rounds
 
 
 def url_host(host: str) -> str:

@@ -24,21 +24,30 @@ from .served_model import (
     feed_name,
     invalid,
 )
-from .server_records import url_host
+from .server_records import IDLE_TIMEOUT_S, READ_TIMEOUT_S, url_host
 
 _WORKERS = MOST_WAITING + 8  # started as they are needed; all but a few may wait for the model
 _OPTIONS = (
     ("grpc.max_send_message_length", -1),
     ("grpc.so_reuseport", 0),  # else a second server on the port starts, and takes half of the requests
+    ("grpc.max_connection_idle_ms", 1000 * IDLE_TIMEOUT_S),
+    ("grpc.absolute_max_metadata_size", 16 << 10),
+    # A client that is gone without a word is found out by a ping.
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
 )
 _FIELD = "signature_def"
 
 
-def start(model: ServedModel, host: str, port: int) -> tuple[Any, int]:
+def start(model: ServedModel, host: str, port: int, read_timeout_s: float = READ_TIMEOUT_S) -> tuple[Any, int]:
     """Start a grpc.Server; return it with its port, a free one for 0. Raises BadRequest where the port is taken."""
     import grpc
 
-    options = (*_OPTIONS, ("grpc.max_receive_message_length", model.max_body_bytes))
+    options = (
+        *_OPTIONS,
+        ("grpc.max_receive_message_length", model.max_body_bytes),
+        ("grpc.server_handshake_timeout_ms", int(1000 * read_timeout_s)),
+    )
     server = grpc.server(ThreadPoolExecutor(_WORKERS, thread_name_prefix="grpc"), options=options)
     for service, methods in _methods().items():
         handlers = {name: _handler(grpc, model, f"/{service}/{name}", act) for name, act in methods.items()}

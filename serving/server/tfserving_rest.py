@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...models.errors import BadRequest, TransloadError
 from ...models.signature import Array
-from ..wire.tfserving_json import dumps, loads, to_array
+from ..wire.tfserving_json import dumps, is_base64, loads, to_array
 from ..wire.tfserving_messages import DEVICE_KEY
 from . import metrics
+from .rest_body import compress, read_body, wants_gzip
 from .served_model import SIGNATURE, VERSION, Code, ServedModel, ServingError, as_status, invalid
+from .server_records import IDLE_TIMEOUT_S, READ_TIMEOUT_S
 from .tfserving_grpc import signature_map
 
 if TYPE_CHECKING:
@@ -30,16 +32,16 @@ _HTTP = {
 _API = "/v1/"  # of the paths that TF Serving counts
 _INLINE_S = 0.005  # a model that is faster runs on the event loop: handing it to a thread costs 0.1 ms
 _INLINE_BYTES = 1 << 16  # so does a body that is shorter
-_DROPPED = 8  # times the limit, that is read of a body that is too long
-_KEEP_ALIVE_S = 600
 _START_S = 20
 
 
 class RestServer:
     """A uvicorn server that is answering when it is made. Raises BadRequest where the port is taken."""
 
-    def __init__(self, model: ServedModel, host: str, port: int) -> None:
+    def __init__(self, model: ServedModel, host: str, port: int, read_timeout_s: float = READ_TIMEOUT_S) -> None:
         import uvicorn
+
+        from .bounded_http import bounded_protocol
 
         try:
             self._socket = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
@@ -49,11 +51,11 @@ class RestServer:
         config = uvicorn.Config(
             application(model),
             loop="uvloop",
-            http="httptools",
+            http=bounded_protocol(read_timeout_s),
             log_level="warning",
             access_log=False,
             lifespan="off",
-            timeout_keep_alive=_KEEP_ALIVE_S,  # a caller that measures may pause between its rounds
+            timeout_keep_alive=IDLE_TIMEOUT_S,
             timeout_graceful_shutdown=5,
         )
         self._server = uvicorn.Server(config)
@@ -71,6 +73,7 @@ def application(model: ServedModel) -> Starlette:
     """Build the ASGI application."""
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
+    from starlette.requests import ClientDisconnect
     from starlette.responses import Response
     from starlette.routing import Route
 
@@ -86,46 +89,36 @@ def application(model: ServedModel) -> Starlette:
             response = await respond(request, method, path, record)
             record.bytes_out = len(response.body)
             return response
+        except (ServingError, TransloadError) as error:
+            status = as_status(error)
+            record.status = status.code.name
+            return reply(dumps({"error": status.text}, ()), _HTTP[status.code])
+        except ClientDisconnect:  # nobody reads the answer
+            record.status = "CANCELLED"
+            return reply(b"", 499)
         finally:
             model.metrics.add_request(record)
 
     async def respond(request: Request, method: str, path: str, record: metrics.RequestRecord) -> Response:
-        body = await _read_body(request, model.max_body_bytes)
+        body = await read_body(request, model.max_body_bytes, record)
         if body is None:
             record.status = Code.RESOURCE_EXHAUSTED.name
             text = f"the body of a request has at most {model.max_body_bytes} bytes"
             close = {"connection": "close"}  # what is left of the body is not read
             return Response(dumps({"error": text}, ()), 413, close, "application/json")
-        record.bytes_in = len(body)
-        try:
-            if method == "POST" and (model.last_s > _INLINE_S or len(body) > _INLINE_BYTES):
-                content = await run_in_threadpool(answer, model, method, path, body, record)
-            else:
-                content = answer(model, method, path, body, record)
-        except (ServingError, TransloadError) as error:
-            status = as_status(error)
-            record.status = status.code.name
-            return reply(dumps({"error": status.text}, ()), _HTTP[status.code])
+        if method == "POST" and (model.last_s > _INLINE_S or len(body) > _INLINE_BYTES):
+            content = await run_in_threadpool(answer, model, method, path, body, record)
+        else:
+            content = answer(model, method, path, body, record)
         record.status = "OK"
-        return reply(content)
+        if not wants_gzip(request, content):
+            return reply(content)
+        response = reply(await run_in_threadpool(compress, content))
+        response.headers.update({"content-encoding": "gzip", "vary": "accept-encoding"})
+        return response
 
     methods = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"]
     return Starlette(routes=[Route("/{path:path}", handle, methods=methods)])
-
-
-async def _read_body(request: Request, most: int) -> bytes | None:
-    """Return the body of a request, or None where it is longer than `most` bytes.
-    A longer one is read and dropped for a while, for clients look for an answer only when they have sent it."""
-    parts: list[bytes] = []
-    count = 0
-    async for part in request.stream():
-        count += len(part)
-        if count > _DROPPED * most:
-            return None
-        parts.append(part)
-        if count > most:
-            parts.clear()
-    return b"".join(parts) if count <= most else None
 
 
 def answer(model: ServedModel, method: str, path: str, body: bytes, record: metrics.RequestRecord) -> bytes:
@@ -200,14 +193,14 @@ def _from_rows(model: ServedModel, rows: Any) -> dict[str, Array]:
         raise invalid("JSON Value: the document Excepting 'instances' to be an list/array")
     if not rows:
         raise invalid("JSON Value: the document No values in 'instances' array")
-    if not isinstance(rows[0], dict):
+    if not isinstance(rows[0], dict) or is_base64(rows[0]):
         if len(specs) > 1:
             raise invalid(
                 "instances is a plain list, but expecting list of objects as multiple input tensors required as per "
                 "tensorinfo_map"
             )
         for at, row in enumerate(rows):
-            if isinstance(row, dict):
+            if isinstance(row, dict) and not is_base64(row):
                 raise invalid(f"Expecting value/list but got object at item {at} of input list")
         return {specs[0].name: to_array(rows, specs[0], len(rows))}
     names = {spec.name for spec in specs}
@@ -234,7 +227,7 @@ def _check_row(at: int, row: Any, names: set[str]) -> None:
 
 def _from_columns(model: ServedModel, columns: Any) -> dict[str, Array]:
     specs = model.signature.inputs
-    if not isinstance(columns, dict):
+    if not isinstance(columns, dict) or is_base64(columns):
         if len(specs) > 1:
             raise invalid(
                 "inputs is a plain value/list, but expecting an object as multiple input tensors required as per "

@@ -33,6 +33,11 @@ def refuse(text: str) -> BadRequest:
     return BadRequest(text, fix=_FIX)
 
 
+def is_base64(value: Any) -> bool:
+    """Whether a value is TF Serving's form of binary data: an object with the key "b64" alone, and a string."""
+    return isinstance(value, dict) and value.keys() == {"b64"} and isinstance(value["b64"], str)
+
+
 def loads(body: bytes) -> Any:
     """Parse JSON, with NaN, Inf, Infinity and their negatives as numbers. Raises BadRequest."""
     if not body:

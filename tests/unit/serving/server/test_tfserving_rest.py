@@ -103,6 +103,18 @@ def test_a_row_may_not_be_an_object_where_the_others_are_lists(one: Any) -> None
     )
 
 
+@pytest.mark.parametrize("body", [{"instances": [{"b64": "aGk="}]}, {"inputs": {"b64": "aGk="}}])
+def test_base64_is_a_value_and_no_model_takes_strings(one: Any, body: Any) -> None:
+    words = 'JSON Value: {"b64": "aGk="} Type: Object is not of expected type: float'
+    if "instances" in body:
+        words = f"Failed to process element: 0 of 'instances' list. Error: INVALID_ARGUMENT: {words}"
+    assert predict(one, body) == (400, {"error": words})
+
+
+def test_an_input_of_the_name_b64_can_be_named(one: Any) -> None:
+    assert predict(one, {"instances": [{"b64": [1, 2]}]})[1]["error"].endswith("does not have named input: b64")
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status", "words"),
     [
