@@ -51,9 +51,12 @@ def fitting_runtimes(candidate: LoadedModel) -> tuple[Runtime, ...]:
     return runtimes_for(candidate.start.format, candidate.flex) if candidate.start else ()
 
 
-def check_same_inputs(candidate: str, ours: Signature, model: str, theirs: Signature) -> None:
-    """Raise BadRequest where two models take different inputs, so that their outputs cannot be compared."""
-    if [_without_axis_names(spec) for spec in ours.inputs] != [_without_axis_names(spec) for spec in theirs.inputs]:
+def check_same_inputs(
+    candidate: str, ours: Signature, model: str, theirs: Signature, *, may_fix_batch: bool = False
+) -> None:
+    """Raise BadRequest where two models take different inputs, so that their outputs cannot be compared.
+    `may_fix_batch`: the candidate may be for one batch of the model's."""
+    if not has_same_inputs(ours, theirs, may_fix_batch=may_fix_batch):
         raise BadRequest(
             f"{candidate} takes {', '.join(map(str, ours.inputs))}, and {model} takes "
             f"{', '.join(map(str, theirs.inputs))}",
@@ -61,8 +64,23 @@ def check_same_inputs(candidate: str, ours: Signature, model: str, theirs: Signa
         )
 
 
-def _without_axis_names(spec: TensorSpec) -> tuple[str, str, tuple[int | None, ...]]:
-    return spec.name, spec.dtype, tuple(axis if isinstance(axis, int) else None for axis in spec.shape)
+def has_same_inputs(ours: Signature, theirs: Signature, *, may_fix_batch: bool = False) -> bool:
+    """Return whether two models take the same inputs, as `check_same_inputs` has it."""
+    batch = theirs.batch if may_fix_batch else None
+    return len(ours.inputs) == len(theirs.inputs) and all(
+        _is_same_input(own, other, batch) for own, other in zip(ours.inputs, theirs.inputs, strict=True)
+    )
+
+
+def _is_same_input(ours: TensorSpec, theirs: TensorSpec, batch: str | None) -> bool:
+    """Compare names, dtypes and static sizes; our size of their axis `batch` may be fixed."""
+    if (ours.name, ours.dtype, len(ours.shape)) != (theirs.name, theirs.dtype, len(theirs.shape)):
+        return False
+    axes = zip(ours.shape, theirs.shape, strict=True)
+    return all(
+        own == other if isinstance(other, int) else isinstance(own, str) or (other == batch and own > 0)
+        for own, other in axes
+    )
 
 
 def can_locate(candidate: str, model: str) -> bool:

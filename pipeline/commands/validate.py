@@ -23,7 +23,7 @@ from ..result.run_folder import artifact_row
 from ..result.schema import DriftRow, GateRow, Verdict
 from ..stages.servers import Servers
 from ..stages.validate import validate_all
-from .candidates import can_locate, check_candidate, check_operators, check_same_inputs, labels_of
+from .candidates import can_locate, check_candidate, check_operators, check_same_inputs, has_same_inputs, labels_of
 from .workspace import close_workers, document_of, new_run_context, report_disk_full, write_document
 
 
@@ -63,7 +63,8 @@ def validate(
         reference = reference_request(candidates[0], against, loaded[0].model.signature.inputs)
         inputs = resolve_inputs(context, reference)
         for text, candidate in zip(candidates, loaded, strict=True):
-            check_same_inputs(text, candidate.model.signature, against.text, inputs.model.signature)
+            ours, theirs = candidate.model.signature, inputs.model.signature
+            check_same_inputs(text, ours, against.text, theirs, may_fix_batch=True)
         labels = labels_of(candidates, loaded)
         has_loss = request.validate_.allowed_loss is not None
         targets = [_target_result(*named, has_loss=has_loss) for named in zip(candidates, labels, loaded, strict=True)]
@@ -76,8 +77,9 @@ def validate(
         note = inputs.metric.note
         wrong = {row.artifact for row in validated.rows if row.verdict is Verdict.FAIL and row.max_abs is not None}
         departing = tuple(
-            text for text, target in zip(candidates, targets, strict=True)
+            text for text, target, candidate in zip(candidates, targets, loaded, strict=True)
             if target.name in wrong and can_locate(text, against.text)
+            and has_same_inputs(candidate.model.signature, inputs.model.signature)
         )  # fmt: skip
         result = ValidateResult(validated.rows, rows, decided, context.folder, note, validated.evidence, departing)
         write_document(context.folder / "validate.json", result.document)

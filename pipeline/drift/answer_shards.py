@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ import numpy as np
 
 from ...models.array_file import map_arrays, read_arrays, write_arrays
 from ...models.errors import BadRequest
-from ...models.probes.evidence import Answers, CallSequence
+from ...models.probes.evidence import Answers, CallSequence, Series
+from ...models.probes.feeds import CallRows
 from ...models.signature import Array
 
 _SHARD_BYTES = 4 << 20  # from which on a shard is written
@@ -97,3 +99,22 @@ class RecordedSeries(CallSequence[Answers]):
             for run in runs.values()
             for at in range(len(next(iter(run.values()))))
         ]
+
+
+@dataclass(frozen=True)
+class RegroupedSeries(CallSequence[Answers]):
+    """Recorded calls of `batch` samples, put together anew for calls of other rows; samples lie along axis 0."""
+
+    series: Series
+    batch: int
+    rows: CallRows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def read_call(self, number: int) -> Answers:
+        """Return the answers to the rows of one call."""
+        rows = self.rows.read_call(number)
+        calls = rows // self.batch
+        parts = [(self.series[call], rows[calls == call] % self.batch) for call in dict.fromkeys(calls.tolist())]
+        return {name: np.concatenate([answers[name][chosen] for answers, chosen in parts]) for name in parts[0][0]}

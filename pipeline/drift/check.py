@@ -13,15 +13,15 @@ from ...models.artifact import read_artifact
 from ...models.errors import BadRequest, TransloadError
 from ...models.formats import Precision
 from ...models.job import Job
-from ...models.probes.evidence import Series, is_level
+from ...models.probes.evidence import Answers, Series, is_level
 from ...models.probes.feeds import CallRows, make_feeds, sizes_in
 from ...models.probes.probe_set import FIRST_BITS, WORD_BITS, Probe, describe_values, suggest_fix
 from ...models.probes.sizes import batches_within
 from ...models.probes.stress_values import SAMPLED
-from ...models.signature import ANY_SIZE, Array, Bounds
+from ...models.signature import ANY_SIZE, Array, Bounds, Signature
 from ...serving.session import Session
 from .agreement import Agreement
-from .answer_shards import RecordedSeries
+from .answer_shards import RecordedSeries, RegroupedSeries
 from .drift_records import CheckOptions
 from .metrics.chosen_metric import metric_of
 from .metrics.metric_tally import MetricTally
@@ -31,7 +31,7 @@ from .noise_floor import Cause, derive_limits
 from .numeric import Drift, combine
 from .probe_result import CheckResult, ProbeCalls
 from .probe_tally import ProbeTally
-from .recorded_answers import ANSWERS, PROBES, read_calls, read_record, split_by_sample
+from .recorded_answers import ANSWERS, PROBES, has_rows, read_calls, read_record, split_by_sample
 from .rules import BLANK_DB, FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
 from .sessions import batches_of, default_runtime, read_test_set
 from .stress_drift import describe_lost, drifts_to_judge
@@ -44,21 +44,26 @@ _REFERENCE_FIX = "make the reference again of the same data"
 
 
 class Check:
-    """One artifact in one runtime against the recorded reference."""
+    """One artifact in one runtime against the recorded reference.
+    `may_fix_batch`: a copy of a fixed batch is asked that batch alone; else it owes every batch of the model."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, *, may_fix_batch: bool = False) -> None:
         self.options = options = CheckOptions.from_json(job.options)
         self.runtime = options.runtime or default_runtime(job.inputs["artifact"])
         self.record = read_record(job.inputs["reference"])
         artifact = read_artifact(job.inputs["artifact"])
         self._signature = self.record.signature
         self._bounds = artifact.signature.bounds  # a copy may be good for fewer sizes than the model
+        if may_fix_batch:
+            self._bounds |= _fixed_batch(artifact.signature, self._signature)
         self._batched = self._signature.batch is not None
         self._data = read_test_set(job, self._signature.inputs)
         self._sizes = sizes_in(self._data, self._signature)
         self._reference = job.inputs["reference"]
         batches = batches_within(self._signature.inputs, batches_of(options))
-        self._batches = [batch for batch in batches if batch in self._copy_bounds(self._signature.batch)] or batches
+        self._batches = [batch for batch in batches if batch in self._copy_bounds(self._signature.batch)]
+        if not (self._batches or may_fix_batch):
+            self._batches = [*batches]
         self._precision = options.precision or str(artifact.target.precision)
         self._floor_db = options.tolerance_sqnr_db
         self._allowed_loss = options.allowed_loss
@@ -83,17 +88,29 @@ class Check:
         return self.options.metric is not None and self.options.metric.requested
 
     def whole_set(self) -> ProbeCalls:
-        """Return all test samples, in the chunks that the reference was asked in."""
+        """Return all test samples, in the reference's calls, or in others where the copy does not take those.
+        Raises BadRequest where it does not take them, and answers have no row for each sample."""
         chunk = self.record.chunk
         if chunk is None:
             raise BadRequest("the reference was not asked the whole test set", fix="record it without probes_only")
         answers = RecordedSeries(self._reference / ANSWERS)
-        rows = CallRows(len(self._data), chunk, self.record.batches)
-        if len(rows) != len(answers):
+        recorded = CallRows(len(self._data), chunk, self.record.batches)
+        if len(recorded) != len(answers):
             raise BadRequest("the reference was recorded on other data", fix=_REFERENCE_FIX)
         path = self._reference / UNSETTLED_SET
         marks = RecordedSeries(path) if path.is_dir() else ()
-        return replace(self._calls_of(Probe(chunk), rows, answers, self._metric), unsettled=marks)
+        bounds = self._bounds.get(self._signature.batch or "", self.record.batches)
+        rows = CallRows(len(self._data), bounds.filled.at_most(chunk), bounds)
+        if (rows.batch, len(rows[-1])) == (chunk, len(recorded[-1])):
+            return replace(self._calls_of(Probe(chunk), recorded, answers, self._metric), unsettled=marks)
+        if not has_rows(answers[0], len(recorded[0])):
+            sizes = bounds if bounds.low != bounds.high else bounds.low
+            raise BadRequest(
+                f"the copy takes calls of {sizes} samples, and the model's answers to {chunk} have no row for each",
+                fix="give a test set that the copy takes in one call: --data FILE.npz",
+            )
+        calls = self._calls_of(Probe(rows.batch), rows, RegroupedSeries(answers, chunk, rows), self._metric)
+        return replace(calls, unsettled=RegroupedSeries(marks, chunk, rows) if marks else ())
 
     def probes(self) -> list[ProbeCalls]:
         """Return the probes that this copy is asked.
@@ -102,9 +119,7 @@ class Check:
         keys = [probe.key for probe in self.record.probes]
         series = dict(zip(keys, read_calls(self._reference / PROBES), strict=True))
         marks = dict(zip(keys, self._unsettled(len(keys)), strict=True))
-        wanted = [Probe(batch) for batch in self._batches] + [
-            probe for probe in self.record.probes if self._is_asked(probe)
-        ]
+        wanted = [*map(Probe, self._batches), *(probe for probe in self.record.probes if self._is_asked(probe))]
         missing = [probe.batch for probe in wanted if probe.key not in series]
         if missing:
             raise BadRequest(f"the reference was not recorded at batch {missing[0]}", fix="record it at that batch")
@@ -126,7 +141,7 @@ class Check:
         if not probe.as_sampled:
             is_owed = self._precision == Precision.FP32 or not (probe.reach or probe.is_stress)
             return is_owed and probe.batch in self._batches
-        sizes = probe.sizes or {self._signature.batch or "": probe.batch}
+        sizes = {self._signature.batch or "": probe.batch, **probe.sizes}
         fits = all(size in self._copy_bounds(axis) for axis, size in sizes.items())
         return fits and probe not in map(Probe, self._batches)
 
@@ -198,21 +213,33 @@ class Check:
         tally = ProbeTally(self._batched, metric=MetricTally.begin(calls.metric, self._data.labels, reference_calls))
         try:
             unsettled: Iterable[Marks] = calls.unsettled or repeat({}, len(calls.rows))
+            left = len(calls.data)
             for rows, reference, marks in zip(calls.rows, calls.answers, unsettled, strict=True):
                 candidate = session.run(make_feeds(calls.data, rows, self._signature, calls.probe.sizes))
                 if differs := structure(candidate, reference):
                     hint = explain(candidate, reference, batched=self._batched)
                     return self.refuse(calls, _sentence(differs, hint), mismatch=differs)
-                sides = (split_by_sample(side, batched=self._batched) for side in (reference, candidate))
-                tally.metric.add(tuple(sides), rows)
                 settled, ties = settle(candidate, reference, marks)
                 tally.add(settled, reference, len(rows))
                 tally.ties += ties
-                if calls.errors is not None:
-                    calls.errors.add(settled, reference, rows)
+                self._add_samples(calls, tally, rows, left, (reference, candidate, settled))
+                left = max(0, left - len(rows))
         except TransloadError as error:
             return self.refuse(calls, error.what)
         return self._judge(calls, tally)
+
+    def _add_samples(
+        self, calls: ProbeCalls, tally: ProbeTally, rows: Array, left: int, sides: Sequence[Answers]
+    ) -> None:
+        """Add a call to the metric and the errors; of samples that fill the last call up only the `left` first.
+        The sides are the reference, the candidate, and the candidate without ties."""
+        if left < len(rows) and has_rows(sides[0], len(rows)):
+            rows, sides = rows[:left], [{name: array[:left] for name, array in side.items()} for side in sides]
+        reference, candidate, settled = sides
+        by_sample = [split_by_sample(side, batched=self._batched) for side in (reference, candidate)]
+        tally.metric.add(by_sample, rows)
+        if calls.errors is not None:
+            calls.errors.add(settled, reference, rows)
 
     def _judge(self, calls: ProbeCalls, tally: ProbeTally) -> CheckResult:
         usual, steadiness = self._usual if calls.probe.fills else (), self.record.steadiness_of(calls.probe)
@@ -303,6 +330,15 @@ class Check:
             "metric": metric,
         }
         return CheckResult(calls.probe, row, replace(judged, reason=reason))
+
+
+def _fixed_batch(copy: Signature, model: Signature) -> dict[str, Bounds]:
+    """Return the bounds of the model's batch in a copy that has it fixed: one size."""
+    shapes = {spec.name: spec.shape for spec in copy.inputs}
+    axes = (
+        (axis, size) for spec in model.inputs for axis, size in zip(spec.shape, shapes.get(spec.name, ()), strict=False)
+    )
+    return {axis: Bounds(size, size) for axis, size in axes if axis == model.batch and isinstance(size, int)}
 
 
 def _sentence(statement: str, hint: str | None) -> str:

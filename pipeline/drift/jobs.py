@@ -41,7 +41,7 @@ def validate(job: Job) -> Mapping[str, Any]:
 
     Raises what the runtime raises where the artifact cannot be opened.
     """
-    check = Check(job)
+    check = Check(job, may_fix_batch=True)
     errors = ErrorProfile(batched=check.record.signature.batch is not None)
     probes = [replace(check.whole_set(), errors=errors), *check.probes()]
     results, observed = _run(job, check, probes)

@@ -140,6 +140,11 @@ def read_calls(path: Path) -> list[Series]:
     return [[calls[at] for at in sorted(calls)] for _, calls in sorted(series.items())]
 
 
+def has_rows(answers: Answers, samples: int) -> bool:
+    """Return whether each output has a row for each of so many samples."""
+    return all(array.ndim and len(array) == samples for array in answers.values())
+
+
 def split_by_sample(answers: Answers, *, batched: bool) -> Answers:
     """Return answers with samples along axis 0; those of a model without a batch are one sample."""
     return answers if batched else {name: array[np.newaxis] for name, array in answers.items()}

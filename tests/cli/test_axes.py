@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 NET = """
@@ -146,3 +147,26 @@ def test_samples_of_another_form_are_refused_with_the_rule(here: Path) -> None:
         "  fix: give it the shape [samples,nodes,6]: samples lie along the first axis of every array, also of an input "
         "that has no batch axis (docs/convert.md)\n"
     )
+
+
+LINEAR = """
+<ir_version: 9, opset_import: ["" : 17]>
+linear (float[{batch}, 4] x) => (float[{batch}, 2] y)
+<float[4, 2] w = {{ {weights} }}> {{ y = MatMul (x, w) }}
+"""
+
+
+def test_a_copy_of_a_fixed_batch_is_compared_with_a_model_that_takes_any(here: Path) -> None:
+    """1,001 samples make 126 calls of 8; the model answers them in one."""
+    for name, batch, last in (("any", "batch", 8), ("fixed", "8", 8), ("wrong", "8", 7)):
+        text = LINEAR.format(batch=batch, weights=", ".join(map(str, [1, 2, 3, 4, 5, 6, 7, last])))
+        onnx.save(onnx.parser.parse_model(text), here / f"{name}.onnx")
+    np.savez(here / "many.npz", x=np.random.default_rng(0).normal(size=(1001, 4)).astype(np.float32))
+    words = ("--against", "any.onnx", "--data", "many.npz")
+    document = json.loads(run(here, "validate", "fixed.onnx", *words, "--json").stdout)
+    (row,) = document["drift"]
+    assert (row["verdict"], row["batch"], row["samples"]) == ("pass", 8, 1001)
+    (exercised,) = document["exercised"]
+    assert exercised["axes"][0]["not_asked"] == [[1, 7], [9, None]]
+    wrong = run(here, "validate", "wrong.onnx", *words, status=1)
+    assert "transload locate" not in wrong.stdout + wrong.stderr, "which takes the same inputs alone"

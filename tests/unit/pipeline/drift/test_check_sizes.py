@@ -22,6 +22,7 @@ from transload.models.probes.random_inputs import sample_tensors
 from transload.models.probes.sizes import example_sizes
 from transload.models.signature import Array, Signature, check_feeds, parse_input
 from transload.pipeline.drift import jobs, reference
+from transload.pipeline.drift.metrics.metric_kinds import MetricChoice
 from transload.pipeline.drift.recorded_answers import read_record
 
 Feeds = Mapping[str, Array]
@@ -70,13 +71,14 @@ class Held:
         model: Model,
         work: Callable[[Job], Mapping[str, Any]] = jobs.verify,
         signature: Signature | None = None,
+        **options: Any,
     ) -> Mapping[str, Any]:
         self.copy = FakeSession(signature or self.signature, model)
         (self.folder / "model.onnx").touch()
         write_artifact(self.folder, Target(Format.ONNX), self.copy.signature)
         self.patch.setattr(jobs, "open_for", lambda *_: self.copy)
         inputs = {"artifact": self.folder, "data": self.folder, "reference": self.folder}
-        return work(Job(inputs, self.folder, {"runtime": "onnxruntime", "precision": "fp32"}))
+        return work(Job(inputs, self.folder, {"runtime": "onnxruntime", "precision": "fp32", **options}))
 
 
 @pytest.fixture
@@ -524,3 +526,78 @@ def test_what_of_a_declared_range_had_no_room_is_told(held: Callable[..., Held])
         "agrees to the last bit at batches 1, 2, 5, 33 (not asked beyond 33 of 1..64) "
         "and tokens 5, 4, 1, 65, 2 (not asked beyond 65 of 1..4000)"
     )
+
+
+def doubled(feeds: Feeds) -> Array:
+    return feeds["x"] * 2
+
+
+@pytest.mark.parametrize(("batch", "calls"), [("batch=1..5", [5, 5, 2]), ("batch=4..5", [5, 5, 4]), ("8", [8, 8])])
+def test_the_test_set_is_asked_in_calls_that_the_copy_takes(
+    batch: str, calls: list[int], held: Callable[..., Held]
+) -> None:
+    """The model answers all 12 samples in one call; a call that lacks samples is filled up from the first on."""
+    pair = held("x=float32[batch,4]")
+    pair.recorded(doubled)
+    copy = Signature((parse_input(f"x=float32[{batch},4]"),), pair.signature.outputs)
+    facts = pair.copied(doubled, jobs.validate, signature=copy)
+    whole = facts["rows"][0]
+    assert (whole["verdict"], whole["samples"], whole["batch"]) == ("pass", 12, calls[0])
+    assert [len(feeds["x"]) for feeds in pair.copy.fed[: len(calls)]] == calls
+    assert {row["verdict"] for row in facts["rows"]} == {"pass"}
+    samples = read_dataset(pair.folder / "test.npz").inputs["x"]
+    eleventh = samples[10]
+    wrong = pair.copied(lambda feeds: doubled(feeds) + (feeds["x"] == eleventh), jobs.validate, signature=copy)
+    assert (wrong["rows"][0]["verdict"], wrong["reason"].partition(":")[0]) == ("fail", f"at batch {calls[0]}")
+    assert wrong["evidence"]["worst_samples"][0]["sample"] == 10
+
+
+@pytest.mark.parametrize("chunk", [5, 256])
+def test_calls_of_the_copy_are_gathered_from_any_calls_of_the_model(chunk: int, held: Callable[..., Held]) -> None:
+    pair = held("x=float32[batch,4]")
+    pair.recorded(doubled, chunk=chunk)
+    copy = Signature((parse_input("x=float32[batch=1..4,4]"),), pair.signature.outputs)
+    facts = pair.copied(doubled, jobs.validate, signature=copy)
+    assert {(row["batch"], row["verdict"]) for row in facts["rows"]} == {(4, "pass"), (1, "pass"), (2, "pass")}
+    assert [len(feeds["x"]) for feeds in pair.copy.fed[:3]] == [4, 4, 4]
+
+
+def test_a_copy_of_a_fixed_batch_says_which_batches_it_was_not_asked(held: Callable[..., Held]) -> None:
+    pair = held("x=float32[batch,4]")
+    pair.recorded(doubled)
+    copy = Signature((parse_input("x=float32[8,4]"),), pair.signature.outputs)
+    facts = pair.copied(doubled, jobs.validate, signature=copy)
+    (axis,) = facts["evidence"]["exercised"][0]["axes"]
+    assert (axis["sizes"], axis["not_asked"]) == ([8], [[1, 7], [9, None]])
+    assert pair.copied(doubled, signature=copy)["status"] == "wrong", "a route's result has lost the axis"
+
+
+def test_samples_that_fill_the_last_call_up_count_once(held: Callable[..., Held]) -> None:
+    """The four that come again are right, and all others wrong."""
+    pair = held("x=float32[batch,4]")
+    inputs = read_dataset(pair.folder / "test.npz").inputs
+    right = inputs["x"].argmax(1)
+    labels = np.where(np.arange(12) < 4, right, (right + 1) % 4)
+    write_dataset(pair.folder / "test.npz", Dataset(inputs, labels))
+    pair.recorded(doubled)
+    copy = Signature((parse_input("x=float32[8,4]"),), pair.signature.outputs)
+    metric = MetricChoice(name="accuracy", output="y").to_json()
+    facts = pair.copied(doubled, jobs.validate, signature=copy, metric=metric)
+    assert facts["rows"][0]["metric"]["reference"] == pytest.approx(4 / 12)
+    assert [row["elements"] for row in facts["evidence"]["errors"]] == [12 * 4]
+
+
+def test_answers_without_a_row_for_each_sample_are_not_split_for_a_copy(held: Callable[..., Held]) -> None:
+    pair = held("x=float32[batch,4]")
+    pair.recorded(lambda feeds: feeds["x"].T)
+    copy = Signature((parse_input("x=float32[batch=1..5,4]"),), pair.signature.outputs)
+    with pytest.raises(BadRequest, match=r"calls of 1\.\.5 samples, and the model's answers to 12 have no row"):
+        pair.copied(lambda feeds: feeds["x"].T, jobs.validate, signature=copy)
+
+
+def test_sizes_are_asked_at_batches_that_the_copy_takes(held: Callable[..., Held]) -> None:
+    pair = held(SEQUENCE)
+    pair.recorded(mean)
+    copy = Signature((parse_input("x=float32[batch=1..4,tokens,4]"),), pair.signature.outputs)
+    facts = pair.copied(mean, signature=copy)
+    assert (facts["status"], facts["sizes"]) == ("verified", {"tokens": [5, 65]})
