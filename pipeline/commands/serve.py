@@ -37,6 +37,7 @@ _CHECK = "transload.converters.intake.take_in:check_artifact"
 _SERVER = "transload.serving.server.embedded:open_server"
 _PREFIX = "transload-serve-"  # of what it leaves in the system's folder for temporary files
 _POLL_S = 0.5  # between two checks that the worker lives
+_DRAIN_S = 25.0  # for requests under way at a signal; Kubernetes kills after 30
 _MOST_DEATHS = 3
 _WITHIN_S = 60.0
 
@@ -136,9 +137,10 @@ class _Server:
                     self._open(worker, start)
                     while not stop.wait(_POLL_S):
                         worker.ask("addresses")
+                    worker.ask("drain", limit_s=_DRAIN_S)
                     return
             except StepFailed as error:
-                if not self._answered:
+                if not self._answered or stop.is_set():
                     raise
                 if self._deaths.is_reached_by_another():
                     text = f"the server died {_MOST_DEATHS} times within {_WITHIN_S:g} s and is not started again"

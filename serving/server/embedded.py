@@ -39,8 +39,14 @@ class EmbeddedServer:
         """Where the model runs, as its runtime read it back."""
         return self._model.device
 
+    def drain(self, limit_s: float) -> None:
+        """Turn unready, then refuse new requests, answer those that are under way, and close.
+        grpc.Server.stop alone cancels requests that it has read and not yet handed to a thread."""
+        self._model.admission.drain(limit_s)
+        self.close()
+
     def close(self) -> None:
-        """Take no more requests, answer those that are under way, let go of the model. Safe to call twice."""
+        """Stop the listeners and let go of the model; requests under way get a few seconds. Safe to call twice."""
         if self._closed:
             return
         self._closed = True

@@ -7,6 +7,7 @@ model_servers/get_model_status_impl.cc; tensorflow/cc/saved_model/util.cc).
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -17,6 +18,7 @@ from ...models.errors import BadRequest, SessionTimeout, TransloadError
 from ...models.signature import Array, Signature
 from ..checked_session import FeedCheck
 from ..wire.tensor_proto import TooLarge
+from .admission import Admission
 from .metrics import Metrics
 from .server_records import MAX_BODY_BYTES
 
@@ -37,6 +39,7 @@ class Code(IntEnum):
     RESOURCE_EXHAUSTED = 8
     FAILED_PRECONDITION = 9
     INTERNAL = 13
+    UNAVAILABLE = 14
 
 
 class ServingError(Exception):
@@ -51,6 +54,11 @@ class ServingError(Exception):
 def invalid(text: str) -> ServingError:
     """Return the status of a fault of the request."""
     return ServingError(Code.INVALID_ARGUMENT, text)
+
+
+def unavailable() -> ServingError:
+    """Return the status of a request that comes while the server stops."""
+    return ServingError(Code.UNAVAILABLE, "the server is shutting down")
 
 
 def as_status(error: ServingError | TransloadError) -> ServingError:
@@ -74,11 +82,13 @@ class ServedModel:
         self, name: str, session: Session, max_body_bytes: int = MAX_BODY_BYTES, runtime: str = "unknown"
     ) -> None:
         self.name = name
+        self.admission = Admission()
         self.metrics = Metrics(name, runtime)
         self.max_body_bytes = max_body_bytes
         self.signature: Signature = session.signature
         self.device = session.device
-        self.last_s = 0.0  # what the last run took, with the wait for the lock: REST decides by it where to run
+        # What the last run took, with the wait for the lock: REST decides by it where to run. The first may be slow.
+        self.last_s = math.inf
         self._session = session
         self._check = FeedCheck(self.signature.inputs)
         self._lock = threading.Lock()

@@ -23,6 +23,7 @@ from .served_model import (
     as_status,
     feed_name,
     invalid,
+    unavailable,
 )
 from .server_records import IDLE_TIMEOUT_S, READ_TIMEOUT_S, url_host
 
@@ -79,7 +80,10 @@ def _handler(grpc: Any, model: ServedModel, method: str, act: _Act) -> Any:
     def handle(data: bytes, context: Any) -> bytes:
         record = RequestRecord("GRPC", method, api, bytes_in=len(data))
         try:
-            reply: bytes = act(model, data, context, record).SerializeToString()
+            with model.admission.counted() as accepted:
+                if not accepted:
+                    raise unavailable()
+                reply: bytes = act(model, data, context, record).SerializeToString()
             record.status, record.bytes_out = "OK", len(reply)
             return reply
         except (ServingError, TransloadError) as error:

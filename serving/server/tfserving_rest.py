@@ -14,7 +14,7 @@ from ..wire.tfserving_json import dumps, is_base64, loads, to_array
 from ..wire.tfserving_messages import DEVICE_KEY
 from . import metrics
 from .rest_body import compress, read_body, wants_gzip
-from .served_model import SIGNATURE, VERSION, Code, ServedModel, ServingError, as_status, invalid
+from .served_model import SIGNATURE, VERSION, Code, ServedModel, ServingError, as_status, invalid, unavailable
 from .server_records import IDLE_TIMEOUT_S, READ_TIMEOUT_S
 from .tfserving_grpc import signature_map
 
@@ -28,6 +28,7 @@ _PATH = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d{1,18}))?(:predict|/meta
 _HTTP = {
     Code.INVALID_ARGUMENT: 400, Code.DEADLINE_EXCEEDED: 504, Code.NOT_FOUND: 404, Code.FAILED_PRECONDITION: 400,
     Code.RESOURCE_EXHAUSTED: 429, Code.INTERNAL: 500,
+    Code.UNAVAILABLE: 503,
 }  # fmt: skip
 _API = "/v1/"  # of the paths that TF Serving counts
 _INLINE_S = 0.005  # a model that is faster runs on the event loop: handing it to a thread costs 0.1 ms
@@ -72,13 +73,9 @@ class RestServer:
 def application(model: ServedModel) -> Starlette:
     """Build the ASGI application."""
     from starlette.applications import Starlette
-    from starlette.concurrency import run_in_threadpool
     from starlette.requests import ClientDisconnect
     from starlette.responses import Response
     from starlette.routing import Route
-
-    def reply(body: bytes, code: int = 200) -> Response:
-        return Response(body, code, {DEVICE_KEY: model.device}, "application/json")
 
     async def handle(request: Request) -> Response:
         method, path = request.method, request.scope["path"]
@@ -86,45 +83,64 @@ def application(model: ServedModel) -> Starlette:
             return Response(model.metrics.page(), media_type=metrics.MEDIA_TYPE)
         record = metrics.RequestRecord("REST", f"{method} {path}", "" if path.startswith(_API) else None)
         try:
-            response = await respond(request, method, path, record)
+            with model.admission.counted() as accepted:
+                response = await _respond(model, request, record, accepted=accepted)
             record.bytes_out = len(response.body)
             return response
         except (ServingError, TransloadError) as error:
             status = as_status(error)
             record.status = status.code.name
-            return reply(dumps({"error": status.text}, ()), _HTTP[status.code])
+            return _reply(model, dumps({"error": status.text}, ()), _HTTP[status.code])
         except ClientDisconnect:  # nobody reads the answer
             record.status = "CANCELLED"
-            return reply(b"", 499)
+            return _reply(model, b"", 499)
         finally:
             model.metrics.add_request(record)
 
-    async def respond(request: Request, method: str, path: str, record: metrics.RequestRecord) -> Response:
-        body = await read_body(request, model.max_body_bytes, record)
-        if body is None:
-            record.status = Code.RESOURCE_EXHAUSTED.name
-            text = f"the body of a request has at most {model.max_body_bytes} bytes"
-            close = {"connection": "close"}  # what is left of the body is not read
-            return Response(dumps({"error": text}, ()), 413, close, "application/json")
-        if method == "POST" and (model.last_s > _INLINE_S or len(body) > _INLINE_BYTES):
-            content = await run_in_threadpool(answer, model, method, path, body, record)
-        else:
-            content = answer(model, method, path, body, record)
-        record.status = "OK"
-        if not wants_gzip(request, content):
-            return reply(content)
-        response = reply(await run_in_threadpool(compress, content))
-        response.headers.update({"content-encoding": "gzip", "vary": "accept-encoding"})
-        return response
-
     methods = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"]
     return Starlette(routes=[Route("/{path:path}", handle, methods=methods)])
+
+
+async def _respond(model: ServedModel, request: Request, record: metrics.RequestRecord, *, accepted: bool) -> Response:
+    """Return the answer to a request, whose body is read before it is refused. Raises as `answer` does."""
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import Response
+
+    body = await read_body(request, model.max_body_bytes, record)
+    if body is None:
+        record.status = Code.RESOURCE_EXHAUSTED.name
+        text = f"the body of a request has at most {model.max_body_bytes} bytes"
+        close = {"connection": "close"}  # what is left of the body is not read
+        return Response(dumps({"error": text}, ()), 413, close, "application/json")
+    if not accepted:
+        raise unavailable()
+    method, path = request.method, request.scope["path"]
+    if method == "POST" and (model.last_s > _INLINE_S or len(body) > _INLINE_BYTES):
+        content = await run_in_threadpool(answer, model, method, path, body, record)
+    else:
+        content = answer(model, method, path, body, record)
+    record.status = "OK"
+    if not wants_gzip(request, content):
+        return _reply(model, content)
+    response = _reply(model, await run_in_threadpool(compress, content))
+    response.headers.update({"content-encoding": "gzip", "vary": "accept-encoding"})
+    return response
+
+
+def _reply(model: ServedModel, body: bytes, code: int = 200) -> Response:
+    from starlette.responses import Response
+
+    # No request may be on its way on a connection that is closed when the server stops.
+    close = {} if model.admission.is_ready else {"connection": "close"}
+    return Response(body, code, {DEVICE_KEY: model.device, **close}, "application/json")
 
 
 def answer(model: ServedModel, method: str, path: str, body: bytes, record: metrics.RequestRecord) -> bytes:
     """Return the JSON document that answers a request. Raises ServingError and TransloadError."""
     verb = "GET" if method == "HEAD" else method
     if (verb, path) == ("GET", "/healthz"):
+        if not model.admission.is_ready:
+            raise unavailable()
         return b'{"status":"ok"}'
     match = _PATH.fullmatch(path)
     if match is None or (verb, match[3].lower()) not in _ACTIONS:

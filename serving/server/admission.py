@@ -1,0 +1,63 @@
+"""Which requests a server takes, how many are under way, and how it stops without losing one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_UNREADY_S = 0.5  # unready and still answering, so that callers go elsewhere before anything is refused
+_QUIET_S = 0.1  # without a request, before connections are closed: one on its way would be lost
+_MOST_QUIET_S = 1.0  # where callers do not heed the refusals
+_POLL_S = 0.02
+
+
+class Admission:
+    """The requests under way, and whether new ones are accepted. Thread-safe.
+    Connections stay open while requests are refused: a closed one would lose those on their way."""
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self.is_ready = True  # what a health check is told
+        self._is_accepting = True
+        self._clock, self._sleep = clock, sleep
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self._arrived = 0
+
+    @contextmanager
+    def counted(self) -> Iterator[bool]:
+        """Count a request while the block runs. Yields whether it is accepted; else the block is to refuse it."""
+        with self._lock:
+            self._arrived += 1
+            accepted = self._is_accepting
+            self._under_way += accepted
+        try:
+            yield accepted
+        finally:
+            with self._lock:
+                self._under_way -= accepted
+
+    def drain(self, limit_s: float) -> None:
+        """Turn unready, then refuse new requests, and wait until those under way are answered and no more come.
+        Returns after `limit_s` in any case, and sooner where callers go on asking."""
+        end = self._clock() + limit_s
+        self.is_ready = False
+        self._sleep(min(_UNREADY_S, limit_s))
+        with self._lock:
+            self._is_accepting = False
+        self._wait(end, lambda: self._under_way == 0, _POLL_S)
+        seen = -1
+
+        def is_quiet() -> bool:
+            nonlocal seen
+            before, seen = seen, self._arrived
+            return seen == before
+
+        self._wait(min(end, self._clock() + _MOST_QUIET_S), is_quiet, _QUIET_S)
+
+    def _wait(self, end: float, is_over: Callable[[], bool], poll_s: float) -> None:
+        while not is_over() and self._clock() < end:
+            self._sleep(poll_s)

@@ -1,0 +1,171 @@
+"""`transload serve` as a process, eight clients that ask without a pause, and signals: no answer is lost or wrong."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+from transload.serving.wire.tensor_proto import decode_all, encode
+from transload.serving.wire.tfserving_messages import stock
+
+STOPPING = "the server is shutting down"
+
+
+class Server:
+    """The command as a process, and where it listens."""
+
+    def __init__(self, folder: Path) -> None:
+        argv = [sys.executable, "-P", "-m", "transload", "serve", str(folder), "--name", "m"]
+        argv += ["--grpc-port", "0", "--rest-port", "0"]
+        self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        assert "gRPC " in line, line
+        self.grpc = line.split("gRPC ")[1].split(",")[0]
+        self.rest = line.split("http://")[1].split("/")[0]
+
+    def next_warning(self) -> str:
+        assert self.process.stderr
+        return self.process.stderr.readline()
+
+    def kill_worker(self) -> None:
+        pid = self.process.pid
+        os.kill(int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0]), signal.SIGKILL)
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[Server]:
+    server = Server(folder)
+    try:
+        yield server
+    finally:
+        server.process.terminate()
+        server.process.communicate()
+
+
+class Clients:
+    """Four clients of each protocol, on connections that they keep. Each outcome is "answered" or an error's text."""
+
+    def __init__(self, server: Server, feeds: dict[str, Any], expected: dict[str, Any], *, until_error: bool) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self.early: list[str] = []  # errors of requests that were sent before the signal
+        self.signal_time = float("inf")
+        self._server, self._expected, self._until_error = server, expected, until_error
+        self._stop = threading.Event()
+        message = stock().PredictRequest()
+        message.model_spec.name = "m"
+        for name, value in feeds.items():
+            encode(value, message.inputs[name])
+        self._message = message.SerializeToString()
+        self._body = json.dumps({"inputs": {name: value.tolist() for name, value in feeds.items()}})
+        self._threads = [threading.Thread(target=act) for act in (self._ask_grpc, self._ask_rest) * 4]
+        for thread in self._threads:
+            thread.start()
+
+    def wait_for_answers(self, count: int) -> None:
+        wanted = self.outcomes["answered"] + count
+        end = time.monotonic() + 60
+        while self.outcomes["answered"] < wanted:
+            assert time.monotonic() < end, self.outcomes
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _ask_grpc(self) -> None:
+        with grpc.insecure_channel(self._server.grpc, [("grpc.max_reconnect_backoff_ms", 200)]) as channel:
+            call = channel.unary_unary(
+                "/tensorflow.serving.PredictionService/Predict", None, stock().PredictResponse.FromString
+            )
+
+            def ask() -> str:
+                try:
+                    outputs = decode_all(call(self._message, timeout=30).outputs)
+                except grpc.RpcError as error:
+                    refused = error.details() == STOPPING
+                    return f"{error.code().name}, {STOPPING}" if refused else error.code().name
+                return self._compare(outputs)
+
+            self._repeat(ask)
+
+    def _ask_rest(self) -> None:
+        connection = http.client.HTTPConnection(self._server.rest, timeout=30)
+
+        def ask() -> str:
+            try:
+                connection.request("POST", "/v1/models/m:predict", self._body)
+                reply = connection.getresponse()
+                document = json.loads(reply.read())
+            except (OSError, http.client.HTTPException):
+                connection.close()
+                return "broken"
+            return self._compare(document["outputs"]) if reply.status == 200 else f"{reply.status}, {document['error']}"
+
+        self._repeat(ask)
+        connection.close()
+
+    def _compare(self, outputs: Any) -> str:
+        same = all(np.allclose(outputs[name], value, equal_nan=True) for name, value in self._expected.items())
+        return "answered" if same and len(outputs) == len(self._expected) else "wrong"
+
+    def _repeat(self, ask: Callable[[], str]) -> None:
+        while not self._stop.is_set():
+            start = time.monotonic()
+            outcome = ask()
+            self.outcomes[outcome] += 1
+            if outcome != "answered":
+                if start < self.signal_time:
+                    self.early.append(outcome)
+                if self._until_error:
+                    return
+                time.sleep(0.02)
+
+
+@pytest.mark.parametrize("tries", [2, pytest.param(100, marks=pytest.mark.slow)])
+def test_sigterm_loses_no_answer(tries: int, artifact: Callable[[str], Path], contract: Any) -> None:
+    feeds = contract.feeds_of(2)
+    for _ in range(tries):
+        with serving(artifact("onnx")) as server:
+            clients = Clients(server, feeds, contract.answers_to(feeds), until_error=True)
+            clients.wait_for_answers(100)
+            clients.signal_time = time.monotonic()
+            server.process.send_signal(signal.SIGTERM)
+            assert server.process.wait(60) == 0
+            clients.stop()
+            assert clients.early == []
+            assert {f"UNAVAILABLE, {STOPPING}", f"503, {STOPPING}"} <= set(clients.outcomes)
+            assert clients.outcomes["wrong"] == 0
+            assert server.next_warning() == ""
+
+
+def test_a_death_under_load_gives_errors_and_no_wrong_answer(artifact: Callable[[str], Path], contract: Any) -> None:
+    feeds = contract.feeds_of(2)
+    with serving(artifact("onnx")) as server:
+        clients = Clients(server, feeds, contract.answers_to(feeds), until_error=False)
+        try:
+            for _ in range(2):
+                clients.wait_for_answers(100)
+                server.kill_worker()
+                assert "the worker was killed by SIGKILL" in server.next_warning()
+                assert "answers again" in server.next_warning()
+            clients.wait_for_answers(100)
+        finally:
+            clients.stop()
+        assert set(clients.outcomes) == {"answered", "UNAVAILABLE", "broken"}
