@@ -108,7 +108,8 @@ def _check_libraries(folder: Path) -> str:
     if form not in DEFAULT_RUNTIME:
         raise BadRequest(f"no runtime takes {form}", fix=f"serve an artifact of {', '.join(DEFAULT_RUNTIME)}")
     require_runtime(DEFAULT_RUNTIME[form])
-    require_libraries("the server", ("grpc", "tensorflow_serving", "starlette", "uvicorn", "uvloop", "httptools"))
+    libraries = ("grpc", "grpc_health", "grpc_reflection", "tensorflow_serving", "starlette", "uvicorn", "uvloop")
+    require_libraries("the server", (*libraries, "httptools"))
     if form is Format.ONNX:
         require_libraries("the check of an ONNX artifact", ("onnx",))
     return DEFAULT_RUNTIME[form]

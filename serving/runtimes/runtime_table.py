@@ -18,7 +18,10 @@ _HERE = "transload.serving.runtimes"
 _CLIENTS = "transload.serving.clients"
 _BOTH = ("cpu", "cuda")
 # The embedded server speaks both protocols, whichever of them is measured.
-_SERVER = ("grpc", "uvicorn", "uvloop", "httptools", "starlette", "orjson", "tensorflow_serving", "tensorflow")
+_SERVER = (
+    "grpc", "grpc_health", "grpc_reflection", "uvicorn", "uvloop", "httptools", "starlette", "orjson",
+    "tensorflow_serving", "tensorflow",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from .served_model import ServedModel
 from .server_records import EmbeddedOptions, url_host
 
 if TYPE_CHECKING:
+    from .tfserving_grpc import GrpcServer
     from .tfserving_rest import RestServer
 
 _GRACE_S = 5.0
@@ -23,11 +24,11 @@ _GRACE_S = 5.0
 class EmbeddedServer:
     """A served model and its two listeners."""
 
-    def __init__(self, model: ServedModel, grpc_server: Any, rest: RestServer, host: str, grpc_port: int) -> None:
+    def __init__(self, model: ServedModel, grpc_server: GrpcServer, rest: RestServer, host: str) -> None:
         self._model = model
         self._grpc = grpc_server
         self._rest = rest
-        self._addresses = {"grpc": f"{url_host(host)}:{grpc_port}", "rest": f"{url_host(host)}:{rest.port}"}
+        self._addresses = {"grpc": f"{url_host(host)}:{grpc_server.port}", "rest": f"{url_host(host)}:{rest.port}"}
         self._closed = False
 
     def addresses(self) -> dict[str, str]:
@@ -73,8 +74,8 @@ def open_server(**document: Any) -> EmbeddedServer:
 
             rest = tfserving_rest.RestServer(model, options.host, options.rest_port)
             undo.callback(rest.close)
-            grpc_server, bound = tfserving_grpc.start(model, options.host, options.grpc_port)
+            grpc_server = tfserving_grpc.GrpcServer(model, options.host, options.grpc_port)
         except ModuleNotFoundError as error:
             raise ToolMissing(f"the server needs {error.name}", fix="transload doctor") from error
         undo.pop_all()
-    return EmbeddedServer(model, grpc_server, rest, options.host, bound)
+    return EmbeddedServer(model, grpc_server, rest, options.host)

@@ -3,6 +3,7 @@ ModelService/GetModelStatus, in the official messages."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -12,6 +13,7 @@ from ...models.errors import BadRequest, TransloadError
 from ...models.signature import TensorSpec
 from ..wire.tensor_proto import BY_DTYPE, decode_all, encode, parse
 from ..wire.tfserving_messages import AVAILABLE, DEVICE_KEY, Message, stock
+from .grpc_services import add_health, add_reflection
 from .metrics import RequestRecord
 from .served_model import (
     MOST_WAITING,
@@ -40,25 +42,36 @@ _OPTIONS = (
 _FIELD = "signature_def"
 
 
-def start(model: ServedModel, host: str, port: int, read_timeout_s: float = READ_TIMEOUT_S) -> tuple[Any, int]:
-    """Start a grpc.Server; return it with its port, a free one for 0. Raises BadRequest where the port is taken."""
-    import grpc
+class GrpcServer:
+    """A grpc.Server that is answering when it is made. Raises BadRequest where the port is taken."""
 
-    options = (
-        *_OPTIONS,
-        ("grpc.max_receive_message_length", model.max_body_bytes),
-        ("grpc.server_handshake_timeout_ms", int(1000 * read_timeout_s)),
-    )
-    server = grpc.server(ThreadPoolExecutor(_WORKERS, thread_name_prefix="grpc"), options=options)
-    for service, methods in _methods().items():
-        handlers = {name: _handler(grpc, model, f"/{service}/{name}", act) for name, act in methods.items()}
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
-    try:
-        bound = server.add_insecure_port(f"{url_host(host)}:{port}")
-    except RuntimeError as error:
-        raise BadRequest(f"nothing can listen on {host}:{port}", fix="name another port, or 0") from error
-    server.start()
-    return server, bound
+    def __init__(self, model: ServedModel, host: str, port: int, read_timeout_s: float = READ_TIMEOUT_S) -> None:
+        import grpc
+
+        options = (
+            *_OPTIONS,
+            ("grpc.max_receive_message_length", model.max_body_bytes),
+            ("grpc.server_handshake_timeout_ms", int(1000 * read_timeout_s)),
+        )
+        self._server = grpc.server(ThreadPoolExecutor(_WORKERS, thread_name_prefix="grpc"), options=options)
+        services = _methods()
+        for service, methods in services.items():
+            handlers = {name: _handler(grpc, model, f"/{service}/{name}", act) for name, act in methods.items()}
+            self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+        self._health = add_health(self._server, services)
+        add_reflection(self._server, services)
+        try:
+            self.port: int = self._server.add_insecure_port(f"{url_host(host)}:{port}")
+        except RuntimeError as error:
+            raise BadRequest(f"nothing can listen on {host}:{port}", fix="name another port, or 0") from error
+        self._server.start()
+
+    def stop(self, grace_s: float) -> threading.Event:
+        """Say NOT_SERVING to who watches the health, then take no more requests. The event is set when those under way
+        are answered, or cut off after `grace_s`."""
+        self._health.enter_graceful_shutdown()
+        stopped: threading.Event = self._server.stop(grace_s)
+        return stopped
 
 
 _Act: TypeAlias = Callable[[ServedModel, bytes, Any, RequestRecord], Message]

@@ -26,6 +26,7 @@ AVAILABLE = 30  # ModelVersionStatus.AVAILABLE
 DEVICE_KEY = "x-transload-device"  # metadata and header that say where the embedded server's model runs
 _APIS = "tensorflow_serving/apis"
 _ROOTS = tuple(f"{_APIS}/{name}.proto" for name in ("predict", "get_model_metadata", "get_model_status", "model"))
+_SERVICES = tuple(f"{_APIS}/{name}_service.proto" for name in ("prediction", "model"))
 _INSTALL = "pip install 'tensorflow-serving-api>=2.21,<2.22'"
 _TENSOR = "tensorflow/core/framework/tensor.proto"
 _MESSAGES = (
@@ -52,7 +53,7 @@ def _messages(*, packed_as_bytes: bool) -> SimpleNamespace:
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     pool = descriptor_pool.DescriptorPool()
-    for name, data in _files().items():
+    for name, data in _files(_ROOTS).items():
         file = descriptor_pb2.FileDescriptorProto.FromString(data)
         if packed_as_bytes and name == _TENSOR:
             _declare_as_bytes(file)
@@ -69,8 +70,13 @@ def _declare_as_bytes(file: Message) -> None:
             field.ClearField("options")  # [packed = true] is for numbers
 
 
+def service_files() -> list[bytes]:
+    """Return the serialized descriptors of the services' files, each after those that it imports."""
+    return list(_files(_SERVICES).values())
+
+
 @cache
-def _files() -> dict[str, bytes]:
+def _files(roots: tuple[str, ...]) -> dict[str, bytes]:
     """Return serialized file descriptors by name, each after those that it imports."""
     from google.protobuf import descriptor_pb2
 
@@ -83,7 +89,7 @@ def _files() -> dict[str, bytes]:
                 add(needed)
             descriptors[name] = data
 
-    for root in _ROOTS:
+    for root in roots:
         add(root)
     return descriptors
 

@@ -61,8 +61,7 @@ def serve(signature: Signature) -> Served:
     session = NumpySession(signature)
     model = ServedModel("m", session)
     rest = RestServer(model, "127.0.0.1", 0)
-    grpc_server, port = tfserving_grpc.start(model, "127.0.0.1", 0)
-    server = EmbeddedServer(model, grpc_server, rest, "127.0.0.1", port)
+    server = EmbeddedServer(model, tfserving_grpc.GrpcServer(model, "127.0.0.1", 0), rest, "127.0.0.1")
     return Served(session, server, server.addresses())
 
 

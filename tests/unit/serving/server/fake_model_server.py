@@ -10,6 +10,7 @@ import importlib.util
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -42,9 +43,11 @@ def main() -> None:
 
     model = ServedModel(given.model_name, fixtures.NumpySession(fixtures.TWO))
     rest = RestServer(model, "127.0.0.1", given.rest_api_port)
-    server, _ = tfserving_grpc.start(model, "127.0.0.1", given.port)
-    signal.signal(signal.SIGTERM, lambda *_: server.stop(1))
-    server.wait_for_termination()
+    server = tfserving_grpc.GrpcServer(model, "127.0.0.1", given.port)
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    stop.wait()
+    server.stop(1).wait()
     rest.close()
     print("fake server stopped", flush=True)
 

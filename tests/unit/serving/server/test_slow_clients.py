@@ -118,9 +118,9 @@ def test_many_small_fields_count_together_and_the_next_header_anew(one) -> None:
 
 
 def test_half_open_connections_of_grpc_are_closed(one) -> None:
-    server, port = tfserving_grpc.start(ServedModel("m", one.session), "127.0.0.1", 0, read_timeout_s=0.5)
+    server = tfserving_grpc.GrpcServer(ServedModel("m", one.session), "127.0.0.1", 0, read_timeout_s=0.5)
     with ExitStack() as stack:
-        links = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(300)]
+        links = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port))) for _ in range(300)]
         for link in links[::2]:
             link.sendall(b"PRI * HTTP/2.0\r\n")
         assert are_closed(links)

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.serving.server import served_model, tfserving_grpc
+from transload.serving.server import served_model
 from transload.serving.server.served_model import ServedModel
+from transload.serving.server.tfserving_grpc import GrpcServer
 from transload.serving.wire.tensor_proto import decode_all, encode
 from transload.serving.wire.tfserving_messages import stock
 
@@ -212,8 +213,8 @@ def test_a_few_bytes_do_not_unfold_into_much_memory(batch: int, two: Any, client
 
 
 def serve_with_limit(session: Any, max_body_bytes: int) -> tuple[str, Any]:
-    server, port = tfserving_grpc.start(ServedModel("m", session, max_body_bytes), "127.0.0.1", 0)
-    return f"127.0.0.1:{port}", server
+    server = GrpcServer(ServedModel("m", session, max_body_bytes), "127.0.0.1", 0)
+    return f"127.0.0.1:{server.port}", server
 
 
 def test_a_message_beyond_the_limit_is_refused_before_it_is_parsed(two: Any) -> None:
@@ -228,8 +229,8 @@ def test_a_message_beyond_the_limit_is_refused_before_it_is_parsed(two: Any) -> 
 
 
 def test_an_address_of_ipv6_is_listened_on(two: Any) -> None:
-    server, port = tfserving_grpc.start(ServedModel("m", two.session), "::1", 0)
-    client = Client(f"[::1]:{port}")
+    server = GrpcServer(ServedModel("m", two.session), "::1", 0)
+    client = Client(f"[::1]:{server.port}")
     client.predict(request())
     client.close()
     server.stop(0)
@@ -395,7 +396,7 @@ def test_closing_answers_what_is_under_way_and_lets_go_of_the_session(
 def test_a_port_that_is_taken_is_refused(two: Any) -> None:
     port = int(two.addresses["grpc"].rpartition(":")[2])
     with pytest.raises(BadRequest) as caught:
-        tfserving_grpc.start(ServedModel("m", two.session), "127.0.0.1", port)
+        GrpcServer(ServedModel("m", two.session), "127.0.0.1", port)
     assert str(caught.value) == f"nothing can listen on 127.0.0.1:{port}\n  fix: name another port, or 0"
 
 

@@ -1,0 +1,33 @@
+"""The services that every gRPC server has beside its own: grpc.health.v1 and reflection."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from ..wire.tfserving_messages import service_files
+
+
+def add_health(server: Any, services: Collection[str]) -> Any:
+    """Add grpc.health.v1.Health, which says SERVING of each service and of "", the whole server.
+    Its `enter_graceful_shutdown` says NOT_SERVING of all, to those who watch, too."""
+    from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+    servicer = health.HealthServicer()
+    for service in (*services, health.SERVICE_NAME):
+        servicer.set(service, health_pb2.HealthCheckResponse.SERVING)
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    return servicer
+
+
+def add_reflection(server: Any, services: Collection[str]) -> None:
+    """Add server reflection of `services`, of health and of itself, for clients without the .proto files."""
+    from google.protobuf import descriptor_pb2, descriptor_pool
+    from grpc_health.v1 import health, health_pb2
+    from grpc_reflection.v1alpha import reflection, reflection_pb2
+
+    pool = descriptor_pool.DescriptorPool()
+    for data in (*service_files(), health_pb2.DESCRIPTOR.serialized_pb, reflection_pb2.DESCRIPTOR.serialized_pb):
+        pool.Add(descriptor_pb2.FileDescriptorProto.FromString(data))
+    names = (*services, health.SERVICE_NAME, reflection.SERVICE_NAME)
+    reflection.enable_server_reflection(names, server, pool)

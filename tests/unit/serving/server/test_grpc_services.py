@@ -1,0 +1,91 @@
+"""grpc.health.v1 and reflection, asked with the stubs of their own packages."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from google.protobuf import descriptor_pb2
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from transload.serving.wire.tensor_proto import decode_all, encode
+from transload.serving.wire.tfserving_messages import stock
+
+SERVICES = ["tensorflow.serving.PredictionService", "tensorflow.serving.ModelService", "grpc.health.v1.Health"]
+SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+@pytest.fixture
+def channel(one: Any) -> Iterator[grpc.Channel]:
+    with grpc.insecure_channel(one.addresses["grpc"]) as channel:
+        yield channel
+
+
+def reflect(channel: grpc.Channel, **asked: str) -> Any:
+    request = reflection_pb2.ServerReflectionRequest(**asked)
+    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+    (reply,) = stub.ServerReflectionInfo(iter([request]), timeout=10)
+    return reply
+
+
+@pytest.mark.parametrize("service", ["", *SERVICES])
+def test_the_server_and_each_service_are_healthy(channel: grpc.Channel, service: str) -> None:
+    stub = health_pb2_grpc.HealthStub(channel)
+    request = health_pb2.HealthCheckRequest(service=service)
+    assert stub.Check(request, timeout=10).status == SERVING
+    assert next(stub.Watch(request, timeout=10)).status == SERVING
+
+
+def test_a_service_that_is_not_there_is_not_found(channel: grpc.Channel) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service="other"), timeout=10)
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_a_drain_says_not_serving_before_the_last_request_is_answered(
+    one: Any, channel: grpc.Channel, in_thread: Any, until: Any
+) -> None:
+    go = threading.Event()
+    one.session.act = lambda: go.wait(10)
+    message = stock().PredictRequest()
+    message.model_spec.name = "m"
+    encode(np.array([[1, 2]], np.float32), message.inputs["x"])
+    replies: list[bytes] = []
+    ask = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
+    in_thread(lambda: replies.append(ask(message.SerializeToString(), timeout=10)))
+    until(lambda: one.session.inside == 1)
+    watched = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=10)
+    assert next(watched).status == SERVING
+    in_thread(one.server.close)
+    assert next(watched).status == NOT_SERVING
+    assert not replies
+    go.set()
+    watched.cancel()
+    until(lambda: replies)
+    outputs = decode_all(stock().PredictResponse.FromString(replies[0]).outputs)
+    np.testing.assert_array_equal(outputs["y"], np.array([[2, 4]], np.float32))
+
+
+def test_reflection_lists_the_services(channel: grpc.Channel) -> None:
+    reply = reflect(channel, list_services="")
+    names = [service.name for service in reply.list_services_response.service]
+    assert sorted(names) == sorted([*SERVICES, "grpc.reflection.v1alpha.ServerReflection"])
+
+
+@pytest.mark.parametrize("symbol", [*SERVICES, "tensorflow.serving.PredictRequest", "tensorflow.TensorProto"])
+def test_reflection_describes_services_and_messages_with_all_that_they_import(
+    channel: grpc.Channel, symbol: str
+) -> None:
+    reply = reflect(channel, file_containing_symbol=symbol)
+    files = [
+        descriptor_pb2.FileDescriptorProto.FromString(data)
+        for data in reply.file_descriptor_response.file_descriptor_proto
+    ]
+    names = {f"{file.package}.{item.name}" for file in files for item in (*file.message_type, *file.service)}
+    assert symbol in names
+    assert {imported for file in files for imported in file.dependency} <= {file.name for file in files}
