@@ -40,6 +40,11 @@ class Admission:
             with self._lock:
                 self._under_way -= accepted
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is under way."""
+        return self._under_way == 0
+
     def drain(self, limit_s: float) -> None:
         """Turn unready, then refuse new requests, and wait until those under way are answered and no more come.
         Returns after `limit_s` in any case, and sooner where callers go on asking."""
@@ -48,7 +53,7 @@ class Admission:
         self._sleep(min(_UNREADY_S, limit_s))
         with self._lock:
             self._is_accepting = False
-        self._wait(end, lambda: self._under_way == 0, _POLL_S)
+        self._wait(end, lambda: self.is_idle, _POLL_S)
         seen = -1
 
         def is_quiet() -> bool:

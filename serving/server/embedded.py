@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from .tfserving_grpc import GrpcServer
     from .tfserving_rest import RestServer
 
-_GRACE_S = 5.0
+_GRACE_S = 5.0  # for requests under way
+_WATCH_GRACE_S = 0.2  # after a drain nothing is under way but streams that watch the health
 
 
 class EmbeddedServer:
@@ -43,15 +44,16 @@ class EmbeddedServer:
     def drain(self, limit_s: float) -> None:
         """Turn unready, then refuse new requests, answer those that are under way, and close.
         grpc.Server.stop alone cancels requests that it has read and not yet handed to a thread."""
+        self._grpc.turn_unready()
         self._model.admission.drain(limit_s)
-        self.close()
+        self.close(_WATCH_GRACE_S if self._model.admission.is_idle else _GRACE_S)
 
-    def close(self) -> None:
+    def close(self, grace_s: float = _GRACE_S) -> None:
         """Stop the listeners and let go of the model; requests under way get a few seconds. Safe to call twice."""
         if self._closed:
             return
         self._closed = True
-        stopped = self._grpc.stop(_GRACE_S)
+        stopped = self._grpc.stop(grace_s)
         self._rest.close()
         stopped.wait()
         self._model.close()

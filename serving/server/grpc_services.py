@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cache
 from typing import Any
 
 from ..wire.tfserving_messages import service_files
@@ -22,12 +23,21 @@ def add_health(server: Any, services: Collection[str]) -> Any:
 
 def add_reflection(server: Any, services: Collection[str]) -> None:
     """Add server reflection of `services`, of health and of itself, for clients without the .proto files."""
+    from grpc_health.v1 import health
+    from grpc_reflection.v1alpha import reflection
+
+    names = (*services, health.SERVICE_NAME, reflection.SERVICE_NAME)
+    reflection.enable_server_reflection(names, server, _pool())
+
+
+@cache
+def _pool() -> Any:
+    """Return the descriptors of all services. It is kept for good, as those of `stock` are."""
     from google.protobuf import descriptor_pb2, descriptor_pool
-    from grpc_health.v1 import health, health_pb2
-    from grpc_reflection.v1alpha import reflection, reflection_pb2
+    from grpc_health.v1 import health_pb2
+    from grpc_reflection.v1alpha import reflection_pb2
 
     pool = descriptor_pool.DescriptorPool()
     for data in (*service_files(), health_pb2.DESCRIPTOR.serialized_pb, reflection_pb2.DESCRIPTOR.serialized_pb):
         pool.Add(descriptor_pb2.FileDescriptorProto.FromString(data))
-    names = (*services, health.SERVICE_NAME, reflection.SERVICE_NAME)
-    reflection.enable_server_reflection(names, server, pool)
+    return pool

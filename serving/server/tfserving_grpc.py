@@ -66,10 +66,14 @@ class GrpcServer:
             raise BadRequest(f"nothing can listen on {host}:{port}", fix="name another port, or 0") from error
         self._server.start()
 
-    def stop(self, grace_s: float) -> threading.Event:
-        """Say NOT_SERVING to who watches the health, then take no more requests. The event is set when those under way
-        are answered, or cut off after `grace_s`."""
+    def turn_unready(self) -> None:
+        """Say NOT_SERVING to who asks for the health, or watches it."""
         self._health.enter_graceful_shutdown()
+
+    def stop(self, grace_s: float) -> threading.Event:
+        """Turn unready, and take no more requests. The event is set when those under way are answered, or cut off after
+        `grace_s`."""
+        self.turn_unready()
         stopped: threading.Event = self._server.stop(grace_s)
         return stopped
 

@@ -61,11 +61,12 @@ def test_a_drain_says_not_serving_before_the_last_request_is_answered(
     until(lambda: one.session.inside == 1)
     watched = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=10)
     assert next(watched).status == SERVING
-    in_thread(one.server.close)
+    check = health_pb2_grpc.HealthStub(channel).Check
+    in_thread(lambda: one.server.drain(10))
     assert next(watched).status == NOT_SERVING
+    assert check(health_pb2.HealthCheckRequest(), timeout=10).status == NOT_SERVING
     assert not replies
     go.set()
-    watched.cancel()
     until(lambda: replies)
     outputs = decode_all(stock().PredictResponse.FromString(replies[0]).outputs)
     np.testing.assert_array_equal(outputs["y"], np.array([[2, 4]], np.float32))
