@@ -27,6 +27,10 @@ def command(
     max_body: Annotated[
         int, typer.Option("--max-body", min=1, max=2047, metavar="MB", help="The largest request that is read.")
     ] = 64,
+    access_log: Annotated[
+        str | None,
+        typer.Option("--access-log", metavar="FILE", help="Append one line of JSON per request to FILE; - is stderr."),
+    ] = None,
     device: options.Device = None,
     threads: options.Threads = None,
 ) -> None:
@@ -39,12 +43,13 @@ def command(
 
     def ready(addresses: dict[str, str], running: str) -> None:
         rest = f"http://{addresses['rest']}/v1/models/{name}:predict"
-        print(f"serving {artifact} as {name} ({running}): gRPC {addresses['grpc']}, REST {rest}", flush=True)
+        log = f", access log {'stderr' if access_log == '-' else access_log}" if access_log else ""
+        print(f"serving {artifact} as {name} ({running}): gRPC {addresses['grpc']}, REST {rest}{log}", flush=True)
 
     def warn(sentence: str) -> None:
         print(sentence, file=sys.stderr, flush=True)
 
     serve(
         artifact, ready, warn, name=name, host=host, grpc_port=grpc_port, rest_port=rest_port, device=device or "auto",
-        threads=threads or 1, max_body_bytes=max_body << 20,
+        threads=threads or 1, max_body_bytes=max_body << 20, access_log=access_log,
     )  # fmt: skip

@@ -54,6 +54,7 @@ def serve(
     device: str = "auto",
     threads: int = 1,
     max_body_bytes: int = MAX_BODY_BYTES,
+    access_log: str | None = None,
 ) -> None:
     """Serve the artifact in a folder until SIGINT or SIGTERM.
     As soon as requests are answered, `ready` is called with the addresses by protocol ("grpc", "rest"), and with the
@@ -67,7 +68,7 @@ def serve(
     runtime = _check_libraries(folder)
     options = EmbeddedOptions(
         folder=str(folder), name=name, device=device, threads=threads, host=host, grpc_port=grpc_port,
-        rest_port=rest_port, max_body_bytes=max_body_bytes,
+        rest_port=rest_port, max_body_bytes=max_body_bytes, access_log=_log_file(access_log),
     )  # fmt: skip
     with _stop_on_signals() as stop, TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as folder_name:
         scratch, memory_bytes = Path(folder_name), psutil.virtual_memory().total
@@ -88,6 +89,13 @@ class DeathLimit:
         """Count a death; return whether it is the third within a minute."""
         self._times.append(self._clock())
         return len(self._times) == _MOST_DEATHS and self._times[-1] - self._times[0] <= _WITHIN_S
+
+
+def _log_file(name: str | None) -> str | None:
+    """Return the file of the access log for the worker, which has another folder and another stderr."""
+    if name == "-":
+        return f"/proc/{os.getpid()}/fd/2"
+    return None if name is None else str(Path(name).absolute())
 
 
 def _folder(artifact: Path) -> Path:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ...models.artifact import read_artifact
 from ...models.errors import ToolMissing
 from ..runtimes.runtime_table import RUNTIMES
+from .access_log import AccessLog
 from .served_model import ServedModel
 from .server_records import EmbeddedOptions, url_host
 
@@ -68,7 +69,8 @@ def open_server(**document: Any) -> EmbeddedServer:
     runtime = next(runtime for runtime in RUNTIMES.values() if form in runtime.takes and not runtime.served)
     module, _, entry = runtime.entry.partition(":")
     session = getattr(import_module(module), entry)(folder, options.device, options.threads)
-    model = ServedModel(options.name, session, options.max_body_bytes, runtime.name)
+    log = None if options.access_log is None else AccessLog(options.access_log)
+    model = ServedModel(options.name, session, options.max_body_bytes, runtime.name, log)
     with ExitStack() as undo:
         undo.callback(model.close)
         try:

@@ -18,8 +18,9 @@ from ...models.errors import BadRequest, SessionTimeout, TransloadError
 from ...models.signature import Array, Signature
 from ..checked_session import FeedCheck
 from ..wire.tensor_proto import TooLarge
+from .access_log import AccessLog
 from .admission import Admission
-from .metrics import Metrics
+from .metrics import Metrics, RequestRecord
 from .server_records import MAX_BODY_BYTES
 
 if TYPE_CHECKING:
@@ -79,7 +80,12 @@ class ServedModel:
     encoding lie outside of it. On two cores a pool of sessions or batching gained nothing (docs/design/serving.md)."""
 
     def __init__(
-        self, name: str, session: Session, max_body_bytes: int = MAX_BODY_BYTES, runtime: str = "unknown"
+        self,
+        name: str,
+        session: Session,
+        max_body_bytes: int = MAX_BODY_BYTES,
+        runtime: str = "unknown",
+        access_log: AccessLog | None = None,
     ) -> None:
         self.name = name
         self.admission = Admission()
@@ -90,6 +96,7 @@ class ServedModel:
         # What the last run took, with the wait for the lock: REST decides by it where to run. The first may be slow.
         self.last_s = math.inf
         self._session = session
+        self._access_log = access_log
         self._check = FeedCheck(self.signature.inputs)
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(MOST_WAITING)
@@ -157,6 +164,12 @@ class ServedModel:
         finally:
             self._places.release()
             self.last_s = time.perf_counter() - start
+
+    def add_request(self, record: RequestRecord) -> None:
+        """Count and log a request that has its answer."""
+        self.metrics.add_request(record)
+        if self._access_log is not None:
+            self._access_log.add(record)
 
     def close(self) -> None:
         """Close the session, after the run that is under way."""

@@ -109,7 +109,7 @@ def _handler(grpc: Any, model: ServedModel, method: str, act: _Act) -> Any:
             context.abort(codes[status.code], status.text)
             raise
         finally:
-            model.metrics.add_request(record)
+            model.add_request(record)
 
     return grpc.unary_unary_rpc_method_handler(handle, request_deserializer=bytes, response_serializer=bytes)
 

@@ -79,26 +79,34 @@ def application(model: ServedModel) -> Starlette:
 
     async def handle(request: Request) -> Response:
         method, path = request.method, request.scope["path"]
-        if path == metrics.PATH and method in {"GET", "HEAD"}:
-            return Response(model.metrics.page(), media_type=metrics.MEDIA_TYPE)
         record = metrics.RequestRecord("REST", f"{method} {path}", "" if path.startswith(_API) else None)
         try:
-            with model.admission.counted() as accepted:
-                response = await _respond(model, request, record, accepted=accepted)
+            if path == metrics.PATH and method in {"GET", "HEAD"}:
+                response = Response(model.metrics.page(), media_type=metrics.MEDIA_TYPE)
+                record.status = "OK"
+            else:
+                response = await _respond_or_refuse(model, request, record)
             record.bytes_out = len(response.body)
             return response
-        except (ServingError, TransloadError) as error:
-            status = as_status(error)
-            record.status = status.code.name
-            return _reply(model, dumps({"error": status.text}, ()), _HTTP[status.code])
         except ClientDisconnect:  # nobody reads the answer
             record.status = "CANCELLED"
             return _reply(model, b"", 499)
         finally:
-            model.metrics.add_request(record)
+            model.add_request(record)
 
     methods = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"]
     return Starlette(routes=[Route("/{path:path}", handle, methods=methods)])
+
+
+async def _respond_or_refuse(model: ServedModel, request: Request, record: metrics.RequestRecord) -> Response:
+    """Return the answer to a request, or the status that refuses it."""
+    try:
+        with model.admission.counted() as accepted:
+            return await _respond(model, request, record, accepted=accepted)
+    except (ServingError, TransloadError) as error:
+        status = as_status(error)
+        record.status = status.code.name
+        return _reply(model, dumps({"error": status.text}, ()), _HTTP[status.code])
 
 
 async def _respond(model: ServedModel, request: Request, record: metrics.RequestRecord, *, accepted: bool) -> Response:

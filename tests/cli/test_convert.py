@@ -244,6 +244,26 @@ def test_a_death_counts_for_a_minute() -> None:
     assert [deaths.is_reached_by_another() for _ in range(4)] == [False, False, False, True]
 
 
+@pytest.mark.parametrize("file", ["access.log", "-"])
+def test_serve_writes_the_access_log_that_it_names(file: str, here: Path) -> None:
+    words = ["made/onnx", "--name", "net", "--grpc-port", "0", "--rest-port", "0", "--access-log", file]
+    with subprocess.Popen(
+        [*PROGRAM, "serve", *words], cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout
+        assert server.stderr
+        line = server.stdout.readline()
+        assert line.endswith(f", access log {'stderr' if file == '-' else file}\n")
+        url = line.split("REST ")[1].split(",")[0]
+        body = json.dumps({"instances": np.zeros((2, 3, 9, 7)).tolist()}).encode()
+        with urllib.request.urlopen(url, body) as reply:
+            assert reply.status == 200
+        server.terminate()
+        assert server.wait(30) == 0
+        log = server.stderr.read() if file == "-" else (here / file).read_text()
+    assert [json.loads(entry)["method"] for entry in log.splitlines()] == ["POST /v1/models/net:predict"]
+
+
 def test_serve_refuses_a_port_that_is_taken(server: subprocess.Popen[str], here: Path) -> None:
     port = address(server).split(":")[2].split("/")[0]
     done = run(here, "serve", "made/onnx", "--grpc-port", "0", "--rest-port", port, status=2)

@@ -1,0 +1,101 @@
+"""The access log: what a line holds in each protocol, and that no request fails with it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from transload.models.errors import BadRequest
+from transload.serving.server.access_log import AccessLog
+from transload.serving.server.served_model import ServedModel
+from transload.serving.server.tfserving_grpc import GrpcServer
+from transload.serving.server.tfserving_rest import RestServer
+from transload.serving.wire.tfserving_messages import stock
+
+BODY = b'{"instances": [[1, 2]]}'
+
+
+@pytest.fixture
+def rest(one: Any, tmp_path: Path) -> Iterator[RestServer]:
+    log = AccessLog(str(tmp_path / "log"))
+    server = RestServer(ServedModel("m", one.session, access_log=log), "127.0.0.1", 0)
+    yield server
+    server.close()
+    log.close()
+
+
+def ask(server: RestServer, method: str, path: str, body: bytes | None = None) -> int:
+    link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    link.request(method, path, body)
+    reply = link.getresponse()
+    length = len(reply.read())
+    link.close()
+    return length
+
+
+def rows(tmp_path: Path) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    for line in lines:
+        assert datetime.fromisoformat(line.pop("time")).utcoffset() is not None
+        assert line.pop("milliseconds") > 0
+    return lines
+
+
+def test_every_request_over_rest_is_a_line(rest: RestServer, tmp_path: Path) -> None:
+    lengths = [
+        ask(rest, "POST", "/v1/models/m/versions/1:predict", BODY),
+        ask(rest, "POST", "/v1/models/m:predict", b"{"),
+        ask(rest, "GET", "/v1/models/other"),
+        ask(rest, "GET", "/healthz"),
+        ask(rest, "GET", "/monitoring/prometheus/metrics"),
+    ]
+    expected = [
+        ("POST /v1/models/m/versions/1:predict", "m", "1", "OK", 23),
+        ("POST /v1/models/m:predict", "m", "", "INVALID_ARGUMENT", 1),
+        ("GET /v1/models/other", "other", "", "NOT_FOUND", 0),
+        ("GET /healthz", "", "", "OK", 0),
+        ("GET /monitoring/prometheus/metrics", "", "", "OK", 0),
+    ]
+    keys = ("method", "model", "version", "status", "bytes_in")
+    assert rows(tmp_path) == [
+        {"protocol": "REST", **dict(zip(keys, values, strict=True)), "bytes_out": length}
+        for values, length in zip(expected, lengths, strict=True)
+    ]
+
+
+def test_a_request_over_grpc_is_a_line_and_long_names_are_cut(one: Any, tmp_path: Path) -> None:
+    server = GrpcServer(ServedModel("m", one.session, access_log=AccessLog(str(tmp_path / "log"))), "127.0.0.1", 0)
+    message = stock().PredictRequest()
+    message.model_spec.name = "x" * 10_000
+    data = message.SerializeToString()
+    method = "/tensorflow.serving.PredictionService/Predict"
+    with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel, pytest.raises(grpc.RpcError):
+        channel.unary_unary(method)(data, timeout=10)
+    server.stop(1).wait()
+    assert rows(tmp_path) == [
+        {
+            "protocol": "GRPC", "method": method, "model": "x" * 256, "version": "", "status": "NOT_FOUND",
+            "bytes_in": len(data), "bytes_out": 0,
+        }
+    ]  # fmt: skip
+
+
+def test_a_full_disk_loses_the_line_and_not_the_answer(one: Any) -> None:
+    server = RestServer(ServedModel("m", one.session, access_log=AccessLog("/dev/full")), "127.0.0.1", 0)
+    assert ask(server, "POST", "/v1/models/m:predict", BODY) == len(b'{"predictions":[[2.0,4.0]]}')
+    server.close()
+
+
+def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest) as caught:
+        AccessLog(str(tmp_path))
+    assert str(caught.value) == (
+        f"the access log {tmp_path} cannot be written: Is a directory\n  fix: name another file"
+    )
