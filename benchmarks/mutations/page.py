@@ -59,8 +59,8 @@ def publish(work: Path, names: set[str]) -> None:
 
 def _with_places(row: Row, former: Row) -> Row:
     """Return a row with what `locate` said of it before, where it was not asked this time."""
-    asked = () if "locate" in row else ("locate", "locate_revision", "places", "located_operator", "located_source")
-    return {**row, **{key: former[key] for key in asked if key in former}}
+    columns = () if "locate" in row else ("locate", "locate_revision", "places", "located_operator", "located_source")
+    return {**row, **{column: former[column] for column in columns if column in former}}
 
 
 def _clean(row: Row) -> Row:

@@ -231,8 +231,9 @@ class Check:
     def _add_samples(
         self, calls: ProbeCalls, tally: ProbeTally, rows: Array, left: int, sides: Sequence[Answers]
     ) -> None:
-        """Add a call to the metric and the errors; of samples that fill the last call up only the `left` first.
-        The sides are the reference, the candidate, and the candidate without ties."""
+        """Add the answers to one call to the metric and to the histogram of errors.
+        A last call that is filled up with earlier samples counts its first `left` rows only, so that none counts twice.
+        `sides`: the answers of the reference, of the candidate, and of the candidate with ties settled."""
         if left < len(rows) and has_rows(sides[0], len(rows)):
             rows, sides = rows[:left], [{name: array[:left] for name, array in side.items()} for side in sides]
         reference, candidate, settled = sides

@@ -238,10 +238,9 @@ class _ReferenceProbing:
         batches = sorted(batch for batch in self.batches if batch > 1)
         return next((probe for probe in map(Probe, batches) if self._has_enough(probe)), self.usual)
 
-    @property
-    def _single_tells(self) -> bool:
-        """Whether the answer to one sample holds numbers enough to measure noise by."""
-        return Probe(1).key in self.series and self._has_enough(Probe(1))
+    def _one_tells(self, stress: Fill | Probe) -> bool:
+        """Return whether the answer to one sample with this stress holds numbers enough to measure noise by."""
+        return not stress.is_paired and Probe(1).key in self.series and self._has_enough(Probe(1))
 
     def _has_enough(self, probe: Probe) -> bool:
         return all(array.size >= _ENOUGH for array in self.series[probe.key][0].values())
@@ -349,12 +348,12 @@ class _ReferenceProbing:
 
     def _stress_batch(self, fill: Fill) -> int:
         """Return the batch of a kind of stress: a single sample where that tells enough, for there are many kinds."""
-        return 1 if self._single_tells and not fill.is_paired else self._few
+        return 1 if self._one_tells(fill) else self._few
 
     def _with_stress(self, probe: Probe, *, nudge: bool = False) -> Iterator[Answers]:
         data = probe.of(self.data)
         rows = [*probe.rows(data)]
-        calls = 1 if self._single_tells and not probe.is_paired else len(rows)
+        calls = 1 if self._one_tells(probe) else len(rows)
         return self._answers(probe, rows[:calls], with_other_last_bits(data) if nudge else data)
 
     def ask_integers(self, tries: int) -> dict[str, IntegerRange]:

@@ -16,7 +16,7 @@ def describe_places(capture: CaptureFacts, follow: FollowFacts | None) -> list[s
 
 
 def summarise_places(capture: CaptureFacts, follow: FollowFacts | None) -> str:
-    """Return the first place in one sentence, and the setting that mends it, if one does; else why there is none."""
+    """Return one sentence: the first place, or why there is none, and the runtime setting that restores agreement."""
     cure = _describe_cure(capture.cure) if capture.cure and capture.cure.agrees else ""
     if follow is None or not follow.places:
         return "; ".join(filter(None, [*_places(capture, follow), cure]))

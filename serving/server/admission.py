@@ -14,8 +14,8 @@ _POLL_S = 0.02
 
 
 class Admission:
-    """The requests under way, and whether new ones are accepted. Thread-safe.
-    Connections stay open while requests are refused: a closed one would lose those on their way."""
+    """Counts the requests in progress, and decides whether new ones are accepted. Thread-safe.
+    Connections stay open while requests are refused: closing one would lose a request that is being sent."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep

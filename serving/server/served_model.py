@@ -58,7 +58,7 @@ def invalid(text: str) -> ServingError:
 
 
 def unavailable() -> ServingError:
-    """Return the status of a request that comes while the server stops."""
+    """Return the error that refuses a request while the server shuts down."""
     return ServingError(Code.UNAVAILABLE, "the server is shutting down")
 
 

@@ -35,7 +35,7 @@ _OPTIONS = (
     ("grpc.so_reuseport", 0),  # else a second server on the port starts, and takes half of the requests
     ("grpc.max_connection_idle_ms", 1000 * IDLE_TIMEOUT_S),
     ("grpc.absolute_max_metadata_size", 16 << 10),
-    # A client that is gone without a word is found out by a ping.
+    # A ping detects a client whose connection broke without being closed.
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
 )

@@ -30,7 +30,7 @@ _HTTP = {
     Code.RESOURCE_EXHAUSTED: 429, Code.INTERNAL: 500,
     Code.UNAVAILABLE: 503,
 }  # fmt: skip
-_API = "/v1/"  # of the paths that TF Serving counts
+_API = "/v1/"  # begins the paths whose requests TF Serving's metrics count
 _INLINE_S = 0.005  # a model that is faster runs on the event loop: handing it to a thread costs 0.1 ms
 _INLINE_BYTES = 1 << 16  # so does a body that is shorter
 _START_S = 20

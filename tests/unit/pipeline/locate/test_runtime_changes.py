@@ -44,7 +44,7 @@ class Search:
 
 @pytest.fixture
 def sessions(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
-    """Return the sessions that are opened."""
+    """Return the list to which every opened session is added."""
     opened: list[Session] = []
 
     def open_session(runtime: str, folder: Path, *, threads: int, settings: Settings) -> Session:
