@@ -76,6 +76,7 @@ def test_a_short_answer_is_not_compressed(one: Any) -> None:
         (b"", "gzip", "the body of the request is no complete gzip stream"),
         (BODY, "br", "Content-Encoding: br is neither gzip nor identity"),
     ],
+    ids=["plain", "cut", "empty", "br"],
 )
 def test_what_is_no_gzip_is_400(one: Any, body: bytes, encoding: str, words: str) -> None:
     status, _, reply = ask(one.addresses["rest"], body, {"Content-Encoding": encoding})
