@@ -25,6 +25,7 @@ FORBIDDEN = (
     r"/(w[o]rk|f[a]rm|r[o]ot)/|/tmp/(l[a]b|st[u]dio|bash_j[o]bs)|f[a]rm-[a-z]+|\bsub[a]gent",
     r"\bT[O]DO\b|\bF[I]XME\b|\bX[X]X\b",
     r"# type: ign[o]re$|# n[o]qa$",
+    r"^(<[<]{6}|>[>]{6}|\|[|]{6})( |$)",
 )
 
 
@@ -105,7 +106,7 @@ def test_no_forbidden_words(words: str) -> None:
 
 
 def test_the_word_check_finds_what_it_looks_for() -> None:
-    samples = ("/ro" + "ot/x", "TO" + "DO", "x = 1  # type: ig" + "nore")
+    samples = ("/ro" + "ot/x", "TO" + "DO", "x = 1  # type: ig" + "nore", "<" * 7 + " HEAD")
     for words, sample in zip(FORBIDDEN, samples, strict=True):
         assert re.search(words, sample)
 
