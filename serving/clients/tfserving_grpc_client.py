@@ -16,7 +16,7 @@ from ..wire.tfserving_messages import AVAILABLE, DEVICE_KEY, stock
 from .replies import check_answers
 
 NAME = "tfserving-grpc"
-_OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
+OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
 _REQUEST_S_FAULT = ("INVALID_ARGUMENT", "FAILED_PRECONDITION", "NOT_FOUND", "OUT_OF_RANGE", "UNIMPLEMENTED")
 
 
@@ -25,7 +25,7 @@ def open_session(address: str, model: str, signature: Signature, timeout_s: floa
     Raises BadRequest where no such model is there, SessionLost where nobody answers."""
     import grpc
 
-    channel = grpc.insecure_channel(address, options=_OPTIONS)
+    channel = grpc.insecure_channel(address, options=OPTIONS)
     try:
         with rpc_errors(address, timeout_s):
             device = available(channel, model, timeout_s)

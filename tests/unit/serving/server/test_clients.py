@@ -14,7 +14,7 @@ import pytest
 
 from transload.models.errors import BadRequest, SessionLost, SessionTimeout
 from transload.models.signature import Array, Signature, TensorSpec
-from transload.serving.clients import tfserving_grpc_client, tfserving_rest_client
+from transload.serving.clients import http_link, tfserving_grpc_client, tfserving_rest_client
 from transload.serving.clients.replies import check_answers
 from transload.serving.session import Session
 
@@ -197,7 +197,7 @@ def test_a_kept_connection_that_the_server_closed_is_opened_again(two: Any) -> N
 @pytest.mark.parametrize("address", ["8501", "host:", "host:http", ""])
 def test_what_is_no_address(address: str) -> None:
     with pytest.raises(BadRequest, match="is no address"):
-        tfserving_rest_client.Link(address, 1)
+        http_link.Link(address, 1)
 
 
 def loads(statement: str, module: str) -> bool:

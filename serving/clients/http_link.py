@@ -1,0 +1,100 @@
+"""One HTTP connection that is kept, for the sessions behind HTTP."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+
+from ...models.errors import BadRequest, SessionLost, SessionTimeout
+from ..checked_session import first_words
+from ..wire.tfserving_json import loads
+
+# A server closes a connection that has been idle; what it then sees of the next request is nothing at all.
+_STALE = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError)
+_JSON = {"Content-Type": "application/json"}
+
+
+class Link:
+    """One kept connection. Every failure is one of our errors."""
+
+    def __init__(self, address: str, timeout_s: float) -> None:
+        self.address = address
+        self._timeout_s = timeout_s
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal():
+            raise BadRequest(f"{address!r} is no address", fix="write it as host:port")
+        self._http = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=timeout_s)
+
+    def ask(self, method: str, path: str, body: bytes) -> tuple[Any, http.client.HTTPMessage]:
+        """Send JSON; return the server's document and headers. Raises what `fetch` raises."""
+        data, headers = self.fetch(method, path, body, _JSON if body else {})
+        try:
+            return loads(data), headers
+        except BadRequest as error:
+            raise SessionLost(f"{self.address} answers with no JSON", fix="check that it is TF Serving") from error
+
+    def fetch(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str]
+    ) -> tuple[bytes, http.client.HTTPMessage]:
+        """Return the body and headers of the server's answer.
+        Raises BadRequest where the server refuses the request, SessionTimeout, SessionLost."""
+        with http_errors(self.address, self._timeout_s):
+            try:
+                reply, data = self._exchange(method, path, body, headers)
+            except BaseException:
+                self._http.close()  # what comes late must not be taken for the next answer
+                raise
+        if 400 <= reply.status < 500:
+            raise BadRequest(f"{self.address} refuses the request: {_said(data)}", fix="check model, names and shapes")
+        if reply.status != 200:
+            raise SessionLost(f"{self.address} answers {reply.status}: {_said(data)}", fix="read the server's log")
+        return data, reply.headers
+
+    def _exchange(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str]
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        kept = self._http.sock is not None
+        try:
+            return self._once(method, path, body, headers)
+        except _STALE:
+            if not kept:
+                raise
+            self._http.close()
+            return self._once(method, path, body, headers)
+
+    def _once(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str]
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        self._http.request(method, path, body, headers)
+        reply = self._http.getresponse()
+        return reply, reply.read()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._http.close()
+
+
+def _said(data: bytes) -> str:
+    """Return the server's own sentence."""
+    try:
+        document = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return first_words(data.decode(errors="replace"))
+    return first_words(document.get("error", document) if isinstance(document, dict) else document)
+
+
+@contextmanager
+def http_errors(address: str, timeout_s: float) -> Iterator[None]:
+    """Every failure of a socket or of HTTP as one of our errors."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise SessionTimeout(
+            f"{address} gave no answer within {timeout_s:g} s", fix="read the server's log, or allow more time"
+        ) from error
+    except (OSError, http.client.HTTPException) as error:
+        raise SessionLost(f"{address} gives no answer: {first_words(error)}", fix="read the server's log") from error

@@ -1,0 +1,58 @@
+"""A session behind the HTTP of the Open Inference Protocol, with its extension of binary tensors in both directions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from urllib.parse import quote
+
+from ...models.errors import BadRequest, SessionLost
+from ...models.signature import Array, Signature
+from ..checked_session import CheckedSession
+from ..runtimes.provider_check import UNKNOWN
+from ..session import Session
+from ..wire.oip_json import LENGTH_HEADER, join_body, read_outputs, write_tensors
+from ..wire.tfserving_messages import DEVICE_KEY
+from .http_link import Link
+from .replies import check_answers
+
+NAME = "oip-http"
+
+
+def open_session(address: str, model: str, signature: Signature, timeout_s: float = 30) -> Session:
+    """Open a session over `model` at `address` ("host:port"). `timeout_s` is for each wait on the socket.
+    Raises BadRequest where no such model is there, SessionLost where nobody answers."""
+    link = Link(address, timeout_s)
+    path = f"/v2/models/{quote(model, safe='')}"
+    try:
+        _, headers = link.fetch("GET", path, b"", {})  # only a model that is loaded has metadata
+    except BaseException:
+        link.close()
+        raise
+    return OipHttpSession(link, path, signature, headers.get(DEVICE_KEY, UNKNOWN))
+
+
+class OipHttpSession(CheckedSession):
+    """One connection, one request at a time. Its device is what the embedded server says; "unknown" of any other."""
+
+    def __init__(self, link: Link, path: str, signature: Signature, device: str) -> None:
+        super().__init__(NAME, signature, device)
+        self._link = link
+        self._path = f"{path}/infer"
+        self._inputs = tuple(spec.name for spec in signature.inputs)
+
+    def _answer(self, values: Sequence[Array]) -> list[Array]:
+        rows, parts = write_tensors(dict(zip(self._inputs, values, strict=True)), self._inputs)
+        body, length = join_body({"inputs": rows, "parameters": {"binary_data_output": True}}, (), parts)
+        headers = {"Content-Type": "application/octet-stream", LENGTH_HEADER: str(length)}
+        data, reply_headers = self._link.fetch("POST", self._path, body, headers)
+        try:
+            outputs = read_outputs(data, reply_headers.get(LENGTH_HEADER), sys.maxsize)
+        except BadRequest as error:
+            where = f"{self._link.address} answers wrongly: {error.what}"
+            raise SessionLost(where, fix="check that it speaks the Open Inference Protocol") from error
+        check_answers(self._link.address, self.signature.outputs, outputs)
+        return [outputs[name].copy() for name in self._outputs]  # out of the body's memory, which is read-only
+
+    def _release(self) -> None:
+        self._link.close()
