@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,8 @@ _spec.loader.exec_module(recorded)
 MOST = 1 << 26
 
 
-def read(inputs: object, binary: bytes = b"", **more: object) -> InferRequest:
-    text = orjson.dumps({"inputs": inputs, **more})
+def read(inputs: object, binary: bytes = b"", more: Mapping[str, object] | None = None) -> InferRequest:
+    text = orjson.dumps({"inputs": inputs, **(more or {})})
     return read_request(text + binary, str(len(text)) if binary else None, MOST)
 
 
@@ -35,7 +36,8 @@ def row(**fields: object) -> dict[str, object]:
 
 @pytest.mark.parametrize("client", recorded.HTTP)
 def test_requests_of_other_clients(client: str) -> None:
-    request = read_request(*recorded.HTTP[client], MOST)
+    body, header_length = recorded.HTTP[client]
+    request = read_request(body, header_length, MOST)
     np.testing.assert_array_equal(request.feeds["b"], np.array([[1, 2]], np.float32), strict=True)
     np.testing.assert_array_equal(request.feeds["a"], np.array([10]), strict=True)
     wanted: dict[str, tuple[str, dict[str, bool], bool]] = {
@@ -75,7 +77,7 @@ def test_lists_are_flat_or_nested_as_the_shape_is() -> None:
 
 def test_the_request_s_parameter_is_the_default_of_its_outputs() -> None:
     outputs = [{"name": "a"}, {"name": "b", "parameters": {"binary_data": False}}]
-    request = read([row()], outputs=outputs, parameters={"binary_data_output": True})
+    request = read([row()], more={"outputs": outputs, "parameters": {"binary_data_output": True}})
     assert request.outputs == {"a": True, "b": False}
 
 
@@ -156,5 +158,5 @@ def test_a_shape_beyond_the_limit() -> None:
 )
 def test_requests_that_are_refused(more: dict[str, object], words: str) -> None:
     with pytest.raises(BadRequest) as caught:
-        read([row()], **more)
+        read([row()], more=more)
     assert caught.value.what == words
