@@ -1,7 +1,8 @@
 """Messages of the Open Inference Protocol over gRPC (package `inference`), without a generated module.
 
 Names and numbers are those of the published protocol with Triton's extensions, which KServe's messages are a part of.
-Of ModelConfig only the fields that a server here fills in are declared: a client knows the others as unset.
+Of ModelConfig and the statistics only the fields that a server here fills in are declared: a client sees the others as
+unset.
 
 A second pool declares the `contents` of tensors as bytes. A message and a bytes field are the same on the wire, so
 that oip_tensors.py sees how much a tensor brings before memory is spent on its values.
@@ -63,32 +64,21 @@ _MESSAGES = {
     "ModelConfigRequest": "name=1:string version=2:string",
     "ModelConfigResponse": "config=1:ModelConfig",
     "ModelConfig": (
-        "name=1:string platform=2:string version_policy=3:ModelVersionPolicy max_batch_size=4:int32 "
-        "input=5:ModelInput* output=6:ModelOutput* backend=17:string"
+        "name=1:string platform=2:string max_batch_size=4:int32 input=5:ModelInput* output=6:ModelOutput* "
+        "backend=17:string"
     ),
     "ModelInput": "name=1:string data_type=2:DataType dims=4:int64*",
     "ModelOutput": "name=1:string data_type=2:DataType dims=3:int64*",
-    "ModelVersionPolicy": (
-        "latest=1:ModelVersionPolicy.Latest? all=2:ModelVersionPolicy.All? specific=3:ModelVersionPolicy.Specific?"
-    ),
-    "ModelVersionPolicy.Latest": "num_versions=1:uint32",
-    "ModelVersionPolicy.All": "",
-    "ModelVersionPolicy.Specific": "versions=1:int64*",
     "ModelStatisticsRequest": "name=1:string version=2:string",
     "ModelStatisticsResponse": "model_stats=1:ModelStatistics*",
     "ModelStatistics": (
         "name=1:string version=2:string last_inference=3:uint64 inference_count=4:uint64 execution_count=5:uint64 "
-        "inference_stats=6:InferStatistics batch_stats=7:InferBatchStatistics*"
+        "inference_stats=6:InferStatistics"
     ),
     "StatisticDuration": "count=1:uint64 ns=2:uint64",
     "InferStatistics": (
         "success=1:StatisticDuration fail=2:StatisticDuration queue=3:StatisticDuration "
-        "compute_input=4:StatisticDuration compute_infer=5:StatisticDuration compute_output=6:StatisticDuration "
-        "cache_hit=7:StatisticDuration cache_miss=8:StatisticDuration"
-    ),
-    "InferBatchStatistics": (
-        "batch_size=1:uint64 compute_input=2:StatisticDuration compute_infer=3:StatisticDuration "
-        "compute_output=4:StatisticDuration"
+        "compute_input=4:StatisticDuration compute_infer=5:StatisticDuration compute_output=6:StatisticDuration"
     ),
     "ModelRepositoryParameter": "bool_param=1:bool? int64_param=2:int64? string_param=3:string? bytes_param=4:bytes?",
     "RepositoryIndexRequest": "repository_name=1:string ready=2:bool",
@@ -97,11 +87,11 @@ _MESSAGES = {
     "RepositoryModelLoadRequest": (
         "repository_name=1:string model_name=2:string parameters=3:{ModelRepositoryParameter}"
     ),
-    "RepositoryModelLoadResponse": "",
+    "RepositoryModelLoadResponse": "model_name=1:string isLoaded=2:bool",  # KServe's; Triton's is empty
     "RepositoryModelUnloadRequest": (
         "repository_name=1:string model_name=2:string parameters=3:{ModelRepositoryParameter}"
     ),
-    "RepositoryModelUnloadResponse": "",
+    "RepositoryModelUnloadResponse": "model_name=1:string isUnloaded=2:bool",
 }
 _DATA_TYPES = (
     "INVALID", "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64",

@@ -120,8 +120,8 @@ def decode_typed(claim: Claim, contents: bytes) -> Array:
     missing = claim.count
     for number, values in _fields(memoryview(contents)):
         if number != kind.field:
-            expected, given = _FIELDS[kind.field], _FIELDS.get(number, f"field {number}")
-            raise refuse(f"tensor {shown(claim.name)}: {kind.name} comes in {expected}, not in {given}")
+            expected, actual = _FIELDS[kind.field], _FIELDS.get(number, f"field {number}")
+            raise refuse(f"tensor {shown(claim.name)}: {kind.name} comes in {expected}, not in {actual}")
         missing -= _count(values, kind)
         if missing < 0:
             break
