@@ -13,11 +13,14 @@ from typing import Any
 from ..models.errors import BadRequest
 from ..models.formats import Target, parse_target
 from ..models.signature import TensorSpec, parse_input
+from ..serving.bundles.bundle_records import System
 from .commands import bench as bench_command
+from .commands import bundle as bundle_command
 from .commands import convert as convert_command
 from .commands import locate as locate_command
 from .commands import validate as validate_command
 from .commands.bench import BenchResult
+from .commands.bundle import BundleResult
 from .commands.convert import ConvertManyResult, ConvertResult, convert_models
 from .commands.locate import LocateResult
 from .commands.validate import ValidateResult
@@ -269,6 +272,34 @@ def bench(
         inputs=_specs(inputs),
         data=_text(data),
     )
+
+
+def bundle(
+    artifact: _Path,
+    *,
+    system: str | System,
+    out: _Path,
+    name: str = "model",
+    version: int = 1,
+    data: _Path | None = None,
+    runs: _Path = "runs",
+    store: _Path | None = None,
+    quiet: bool = True,
+) -> BundleResult:
+    """Write the bundle of an artifact for a serving system: tfserving, docker, triton and so on (docs/bundle.md).
+
+    `artifact`: its folder, or that of a run or a convert, of which the best fitting artifact is taken. `out`: a new
+    folder. `data`: the inputs of the golden samples; without it those of the run, else random ones.
+
+    The result has the folder, the tolerance and the command that checks an endpoint.
+    """
+    known = ", ".join(System)
+    if system not in set(System):
+        raise BadRequest(f"no system is called {system!r}", fix=f"use one of {known}")
+    return bundle_command.bundle(
+        read_request(None, {}), Path(artifact), _local(store, None, runs), Progress(quiet=quiet), system=System(system),
+        out=Path(out), name=name, version=version, data=_text(data),
+    )  # fmt: skip
 
 
 def _model_section(

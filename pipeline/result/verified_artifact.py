@@ -1,0 +1,109 @@
+"""What a finished `run` or `convert` says of an artifact in its folder: status, tolerance, and the samples it saw."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...models.artifact import RECORD
+from ...models.dataset import TEST
+from ...models.errors import BadRequest
+from ...models.formats import Format, Precision
+from ...models.store import digest_of
+from .schema import Status
+
+_DOCUMENTS = ("run.json", "convert.json")
+_USUAL = ("whole test set", "samples")  # the probes that are no stress
+
+
+@dataclass(frozen=True)
+class VerifiedArtifact:
+    """An artifact's folder, and what its run says of it; nothing where there is no run."""
+
+    folder: Path
+    status: Status | None = None
+    least_db: float | None = None  # the tolerance that the run held it to, in dB
+    samples: Path | None = None  # the test set of the run, where the store still has it
+
+
+def find_artifact(place: Path, formats: Sequence[Format]) -> VerifiedArtifact:
+    """Return the artifact in a folder, or the one in a run's folder that suits best: by the order of `formats`, then
+    full precision first.
+    Raises BadRequest where there is none, or it failed, or its payload has changed since."""
+    if (place / RECORD).is_file():
+        return _describe(place)
+    document = _document(place)
+    if document is None:
+        raise BadRequest(
+            f"{place} is neither an artifact's folder nor that of a run",
+            fix="name runs/ID, a folder that transload convert wrote, or an artifact's folder in it",
+        )
+    rows = [row for row in document["artifacts"] if row["path"] and row["status"] != Status.FAILED]
+    fitting = [row for row in rows if row["format"] in formats]
+    if not fitting:
+        has = ", ".join(row["name"] for row in rows) or "nothing"
+        raise BadRequest(
+            f"{place} has {has}, and none of it is {' or '.join(formats)}",
+            fix=f"run or convert again with --to {formats[0]}",
+        )
+    full = str(Precision.FP32)
+    best = min(fitting, key=lambda row: (formats.index(Format(row["format"])), row["precision"] != full))
+    return _describe((place / best["path"]).parent)
+
+
+def _describe(folder: Path) -> VerifiedArtifact:
+    """Return the artifact with what its run says; the run's folder is one or two above it."""
+    for run in (folder.absolute().parent, folder.absolute().parent.parent):
+        row = _row_of(folder.absolute(), run)
+        if row is None:
+            continue
+        status = Status(row["status"])
+        if status is Status.FAILED:
+            raise BadRequest(f"{folder} failed in its run", fix=f"read {run}, and bundle one that is verified")
+        if digest_of(run / row["path"]) != row["sha256"]:
+            raise BadRequest(f"{folder} has changed since it was verified", fix="make the artifact again")
+        return VerifiedArtifact(folder, status, _least_db(_document(run) or {}, row["name"]), _samples_of(run))
+    return VerifiedArtifact(folder)
+
+
+def _row_of(folder: Path, run: Path) -> Mapping[str, Any] | None:
+    document = _document(run)
+    rows = document["artifacts"] if document is not None else ()
+    return next((row for row in rows if row["path"] and (run / row["path"]).parent == folder), None)
+
+
+def _document(run: Path) -> Mapping[str, Any] | None:
+    """Return run.json or convert.json of a folder, None where it has neither.
+    Raises BadRequest where the file is broken."""
+    file = next((run / name for name in _DOCUMENTS if (run / name).is_file()), None)
+    if file is None:
+        return None
+    try:
+        document: Mapping[str, Any] = json.loads(file.read_text())
+        names = [(row["name"], row["path"], row["status"], row["sha256"]) for row in document["artifacts"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadRequest(f"{file} cannot be read: {error}", fix="run again, or name an artifact's folder") from error
+    return document if names else None
+
+
+def _least_db(document: Mapping[str, Any], name: str) -> float | None:
+    """Return the largest signal to noise that a comparison with the test samples asked of the artifact."""
+    probes = [row for row in document.get("probes", ()) if row["values"] in _USUAL]
+    rows = [row for row in (*document.get("drift", ()), *probes) if row["artifact"] == name]
+    limits = [row["tolerance"]["sqnr_db"] for row in rows]
+    return max((limit for limit in limits if limit is not None), default=None)
+
+
+def _samples_of(run: Path) -> Path | None:
+    """Return the test set that the steps of a run read, as their repeat scripts name it."""
+    return next((path for path in _test_sets(run) if path.is_file()), None)
+
+
+def _test_sets(run: Path) -> Iterator[Path]:
+    for file in sorted((run / "repeat").glob("*.json")):
+        data = json.loads(file.read_text()).get("job", {}).get("inputs", {}).get("data")
+        if data:
+            yield Path(data) / TEST

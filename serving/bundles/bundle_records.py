@@ -1,0 +1,154 @@
+"""Records of bundles: the systems, what a bundle is made from, and the files that it has."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ...models.artifact import Artifact
+from ...models.signature import Array, Signature, TensorSpec
+
+
+class System(StrEnum):
+    """Every serving system that a bundle can be written for. Text becomes a System once, at the edge."""
+
+    TFSERVING = "tfserving"
+    DOCKER = "docker"
+
+
+class Dialect(StrEnum):
+    """How the check writes tensors as JSON (standalone/endpoint_check.py)."""
+
+    V2 = "v2"  # the Open Inference Protocol
+    COLUMNS = "columns"  # TF Serving, the whole batch of each input
+    ROWS = "rows"  # TF Serving and Vertex AI, one element for each sample
+
+
+class ArchiveKind(StrEnum):
+    """The kinds of archives in bundles."""
+
+    ZIP = "zip"
+    TAR_GZ = "tar.gz"
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """One file of a bundle that holds several: text, or what lies at a path, by the name inside."""
+
+    kind: ArchiveKind
+    members: Mapping[str, str | Path]
+
+
+# A file of a bundle: its text, its bytes, what lies at a path (a file or a folder), or an archive.
+Content: TypeAlias = str | bytes | Path | Archive
+Files: TypeAlias = dict[str, Content]  # by the path in the bundle, with "/"
+
+
+@dataclass(frozen=True, slots=True)
+class GoldenCall:
+    """Inputs and the verified artifact's answers, by name."""
+
+    inputs: Mapping[str, Array]
+    outputs: Mapping[str, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerLimit:
+    """How far an endpoint's answers may lie from the artifact's."""
+
+    least_db: float  # signal to noise of each output
+    most_unequal: float  # share of an integer output
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.least_db) and 0 <= self.most_unequal < 1):
+            raise ValueError(f"a tolerance is a number of dB and a share below 1, got {self}")
+
+
+@dataclass(frozen=True, slots=True)
+class GoldenSamples:
+    """A few calls and what the verified artifact answers to them."""
+
+    calls: tuple[GoldenCall, ...]
+    tolerance: AnswerLimit
+
+    def __post_init__(self) -> None:
+        if not self.calls:
+            raise ValueError("golden samples need at least one call")
+
+    def largest_batch(self, signature: Signature) -> int:
+        """Return the most samples that one of the calls has; 1 where the model has no batch axis."""
+        sizes = [
+            call.inputs[spec.name].shape[spec.shape.index(signature.batch)]
+            for call in self.calls
+            for spec in signature.inputs
+            if signature.batch in spec.shape
+        ]
+        return max(sizes, default=1)
+
+
+@dataclass(frozen=True, slots=True)
+class BundleSource:
+    """What a bundle is made from: an artifact, its golden samples, and how clients call the model."""
+
+    artifact: Artifact
+    golden: GoldenSamples
+    name: str = "model"
+    version: int = 1
+
+    @property
+    def batch_first(self) -> bool:
+        """Whether the batch is the first axis of every input and output, so that a server may batch or split calls."""
+        signature = self.artifact.signature
+        return signature.batch is not None and all(
+            spec.shape[:1] == (signature.batch,) for spec in (*signature.inputs, *signature.outputs)
+        )
+
+    @property
+    def largest_batch(self) -> int:
+        """The largest batch that a server may put together: the end of the declared range, 64 where it has none."""
+        signature = self.artifact.signature
+        bounds = signature.bounds.get(signature.batch or "")
+        open_ended = max(_BATCH, self.golden.largest_batch(signature))
+        return bounds.high if bounds is not None and bounds.high is not None else open_ended
+
+
+_BATCH = 64
+
+
+def golden_document(
+    golden: GoldenSamples, signature: Signature, wire: Signature, *, dialect: Dialect, url: str, path: str
+) -> dict[str, Any]:
+    """Return golden.json: the calls with their tensors in base64, the tolerance, and where and how to ask.
+    `wire` has the names that clients use."""
+    calls = [
+        {
+            "inputs": _tensor_rows(call.inputs, signature.inputs, wire.inputs),
+            "outputs": _tensor_rows(call.outputs, signature.outputs, wire.outputs),
+        }
+        for call in golden.calls
+    ]
+    tolerance = {"least_db": golden.tolerance.least_db, "most_unequal": golden.tolerance.most_unequal}
+    return {"dialect": str(dialect), "url": url, "path": path, "tolerance": tolerance, "calls": calls}
+
+
+def _tensor_rows(
+    arrays: Mapping[str, Array], specs: Sequence[TensorSpec], named: Sequence[TensorSpec]
+) -> list[dict[str, Any]]:
+    return [_tensor_row(wire.name, arrays[spec.name]) for spec, wire in zip(specs, named, strict=True)]
+
+
+def _tensor_row(name: str, array: Array) -> dict[str, Any]:
+    content = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+    return {
+        "name": name,
+        "dtype": np.dtype(array.dtype).name,
+        "shape": list(array.shape),
+        "base64": base64.b64encode(content).decode(),
+    }

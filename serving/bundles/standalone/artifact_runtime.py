@@ -1,0 +1,172 @@
+"""Open an artifact of transload without transload: its record, its payload, and the library that runs it.
+
+`ArtifactModel(folder)` reads artifact.json in the folder. `run` takes and returns arrays by name; `answer` takes and
+returns documents of the Open Inference Protocol (https://github.com/kserve/open-inference-protocol).
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+DATATYPES = {
+    "BOOL": "bool", "INT8": "int8", "INT16": "int16", "INT32": "int32", "INT64": "int64", "UINT8": "uint8",
+    "UINT16": "uint16", "UINT32": "uint32", "UINT64": "uint64", "FP16": "float16", "FP32": "float32",
+    "FP64": "float64",
+}  # fmt: skip
+NAMES = {dtype: name for name, dtype in DATATYPES.items()}
+_ACCEPTED = {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}  # kinds of numbers that become a dtype without loss
+_Call = Callable[[Sequence[Any]], Sequence[Any]]
+
+
+class WrongInput(ValueError):
+    """A request that does not fit the model: the client's mistake."""
+
+
+class ArtifactModel:
+    """A loaded artifact. Several threads may call it."""
+
+    def __init__(self, folder: str | Path) -> None:
+        record = json.loads((Path(folder) / "artifact.json").read_text())
+        form = record["target"].partition(":")[0]
+        self.inputs: list[dict[str, Any]] = record["signature"]["inputs"]
+        self.outputs: list[dict[str, Any]] = record["signature"]["outputs"]
+        opener, file = _OPENERS[form]
+        names = [row["name"] for row in self.outputs]
+        self._call: _Call = opener(Path(folder) / file, [row["name"] for row in self.inputs], names)
+
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the output arrays by name. Raises WrongInput where the feeds do not fit the signature."""
+        self._check(feeds)
+        answers = self._call([feeds[row["name"]] for row in self.inputs])
+        return {row["name"]: np.asarray(answer) for row, answer in zip(self.outputs, answers)}  # noqa: B905
+
+    def answer(self, document: Any) -> dict[str, Any]:
+        """Return the answer to an infer request in JSON. Raises WrongInput where the request does not fit."""
+        try:
+            rows = {row["name"]: row for row in document["inputs"]}
+            specs = {spec["name"]: spec for spec in self.inputs}
+            feeds = {name: _read_tensor(row, specs.get(name)) for name, row in rows.items()}
+        except (KeyError, TypeError, AttributeError) as error:
+            raise WrongInput(f"no infer request of the Open Inference Protocol: {error!r}") from error
+        outputs = [
+            {"name": name, "shape": list(array.shape), "datatype": NAMES[array.dtype.name],
+             "data": array.reshape(-1).tolist()}
+            for name, array in self.run(feeds).items()
+        ]  # fmt: skip
+        return {"outputs": outputs}
+
+    def _check(self, feeds: Mapping[str, Any]) -> None:
+        names = [row["name"] for row in self.inputs]
+        if sorted(feeds) != sorted(names):
+            raise WrongInput(f"the model takes {', '.join(names)}, got {', '.join(feeds)}")
+        sizes: dict[str, int] = {}
+        for row in self.inputs:
+            array = feeds[row["name"]]
+            fits = array.dtype.name == row["dtype"] and len(array.shape) == len(row["shape"])
+            for size, axis in zip(array.shape, row["shape"]):  # noqa: B905
+                fits = fits and size == (sizes.setdefault(axis, size) if isinstance(axis, str) else axis)
+            if not fits:
+                sent, wanted = f"{array.dtype}{list(array.shape)}", f"{row['dtype']}{row['shape']}"
+                raise WrongInput(f"{row['name']} is {sent}, expected {wanted}")
+
+
+def _read_tensor(row: Mapping[str, Any], spec: Mapping[str, Any] | None) -> Any:
+    """Return the array of one input in JSON; flat and nested data are both allowed."""
+    if row["datatype"] not in DATATYPES:
+        raise WrongInput(f"{row['name']}: the datatype {row['datatype']} is not carried")
+    dtype = np.dtype(DATATYPES[row["datatype"]])
+    try:
+        numbers = np.array(row["data"])
+        shape = [] if spec is not None and not spec["shape"] else row["shape"]
+        array = numbers.astype(dtype).reshape(shape)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise WrongInput(f"{row['name']}: {error}") from error
+    lossless = dtype.kind == "f" or bool((array.reshape(-1) == numbers.reshape(-1)).all())
+    if numbers.size and (numbers.dtype.kind not in _ACCEPTED[dtype.kind] or not lossless):
+        raise WrongInput(f"{row['name']} holds values that are no {row['datatype']}")
+    return array
+
+
+def _open_onnx(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> _Call:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return lambda values: list(session.run(list(outputs), dict(zip(inputs, values))))  # noqa: B905
+
+
+def _open_torchscript(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> _Call:  # noqa: ARG001
+    import torch
+
+    module: Any = torch.jit.load(str(path), map_location="cpu").eval()  # type: ignore[no-untyped-call]
+
+    def call(values: Sequence[Any]) -> Sequence[Any]:
+        with torch.no_grad():
+            returned = module(*[torch.from_numpy(np.array(value, order="C")) for value in values])
+        if isinstance(returned, Mapping):
+            returned = [returned[name] for name in outputs]
+        tensors = list(returned) if isinstance(returned, list | tuple) else [returned]
+        return [tensor.numpy() for tensor in tensors]
+
+    return call
+
+
+def _open_saved_model(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> _Call:
+    import tensorflow as tf
+
+    loaded = tf.saved_model.load(str(path))
+    function = loaded.signatures["serving_default"]
+
+    def call(values: Sequence[Any], _alive: Any = loaded) -> Sequence[Any]:
+        answers = function(**{name: tf.constant(value) for name, value in zip(inputs, values)})  # noqa: B905
+        return [answers[name].numpy() for name in outputs]
+
+    return call
+
+
+def _open_tflite(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> _Call:
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(model_path=str(path))
+    signatures = list(interpreter.get_signature_list())
+    named = "serving_default" if "serving_default" in signatures else signatures[0] if signatures else None
+    if named is not None:
+        runner = interpreter.get_signature_runner(named)
+        sources, results = runner.get_input_details(), runner.get_output_details()
+    else:
+        sources = _by_name(interpreter.get_input_details(), inputs)
+        results = _by_name(interpreter.get_output_details(), outputs)
+    lock = threading.Lock()  # an interpreter answers one caller at a time
+
+    def call(values: Sequence[Any]) -> Sequence[Any]:
+        with lock:
+            for name, value in zip(inputs, values):  # noqa: B905
+                interpreter.resize_tensor_input(sources[name]["index"], value.shape)
+            interpreter.allocate_tensors()
+            for name, value in zip(inputs, values):  # noqa: B905
+                interpreter.set_tensor(sources[name]["index"], value)
+            interpreter.invoke()
+            return [interpreter.get_tensor(results[name]["index"]) for name in outputs]
+
+    return call
+
+
+def _by_name(details: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """Return the tensors of a file without a signature by the names of the record.
+    There a tensor is called x, or `serving_default_x:0` for the input x of the SavedModel that it was made from."""
+    plain = {row["name"].rpartition(":")[0].replace("serving_default_", "", 1): row for row in details}
+    return plain if set(names) <= set(plain) else {row["name"]: row for row in details}
+
+
+# The format of a record: what opens its payload, and the name of that.
+_OPENERS: dict[str, tuple[Callable[[Path, Sequence[str], Sequence[str]], _Call], str]] = {
+    "onnx": (_open_onnx, "model.onnx"),
+    "torchscript": (_open_torchscript, "model.pt"),
+    "saved-model": (_open_saved_model, "saved_model"),
+    "tflite": (_open_tflite, "model.tflite"),
+}

@@ -1,0 +1,107 @@
+"""What a run says of an artifact, and which artifact of a run is taken."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transload.models.artifact import write_artifact
+from transload.models.errors import BadRequest
+from transload.models.formats import PAYLOAD, Format, parse_target
+from transload.models.signature import Signature, TensorSpec
+from transload.models.store import digest_of
+from transload.pipeline.result.verified_artifact import find_artifact
+
+SIGNATURE = Signature((TensorSpec("x", "float32", (3,)),), (TensorSpec("y", "float32", (3,)),))
+ORDER = (Format.ONNX, Format.TFLITE)
+
+
+def write_run(folder: Path, *targets: str, document: str = "convert.json", **fields: Any) -> Path:
+    """A folder as `convert` leaves it, or with artifacts/ as `run` does."""
+    rows = []
+    for text in targets:
+        target = parse_target(text)
+        home = folder / ("artifacts" if document == "run.json" else ".") / target.slug
+        home.mkdir(parents=True)
+        (home / PAYLOAD[target.format]).write_text(text)
+        artifact = write_artifact(home, target, SIGNATURE)
+        path = str(artifact.path.relative_to(folder))
+        row = {"name": text, "format": str(target.format), "precision": str(target.precision), "path": path}
+        rows.append({**row, "status": "verified", "sha256": digest_of(artifact.path)})
+    (folder / document).write_text(json.dumps({"artifacts": rows, **fields}))
+    return folder
+
+
+def change_row(run: Path, **fields: Any) -> None:
+    document = json.loads((run / "convert.json").read_text())
+    document["artifacts"][0] |= fields
+    (run / "convert.json").write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize("document", ["convert.json", "run.json"])
+def test_the_best_artifact_of_a_run_is_that_of_the_first_format_in_full_precision(
+    tmp_path: Path, document: str
+) -> None:
+    run = write_run(tmp_path / "made", "torchscript", "tflite", "onnx:fp16", "onnx", document=document)
+    home = run / "artifacts" if document == "run.json" else run
+    assert find_artifact(run, ORDER).folder.resolve() == (home / "onnx").resolve()
+    assert find_artifact(run, ORDER[1:]).folder.resolve() == (home / "tflite").resolve()
+
+
+def tolerance(artifact: str, sqnr_db: float | None) -> dict[str, Any]:
+    return {"artifact": artifact, "values": "samples", "tolerance": {"sqnr_db": sqnr_db}}
+
+
+def test_status_tolerance_and_samples_come_from_the_run(tmp_path: Path) -> None:
+    probes = [
+        tolerance("onnx", 90.0), tolerance("onnx", 101.5), tolerance("onnx", None), tolerance("tflite", 120.0),
+        {**tolerance("onnx", 130.0), "values": "image nan"},
+    ]  # fmt: skip
+    run = write_run(tmp_path / "made", "onnx", "tflite", probes=probes)
+    (run / "repeat").mkdir()
+    (run / "repeat" / "a.json").write_text(json.dumps({"job": {"inputs": {"data": str(tmp_path / "gone")}}}))
+    (run / "repeat" / "b.json").write_text(json.dumps({"job": {"inputs": {"data": str(tmp_path / "data")}}}))
+    assert find_artifact(run / "onnx", ORDER).samples is None
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "test.npz").touch()
+    verified = find_artifact(run / "onnx", ORDER)
+    assert (verified.status, verified.least_db, verified.samples) == (
+        "verified", 101.5, tmp_path / "data" / "test.npz",
+    )  # fmt: skip
+
+
+def test_an_artifact_without_a_run_says_nothing(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "made", "onnx")
+    (run / "convert.json").unlink()
+    verified = find_artifact(run / "onnx", ORDER)
+    assert (verified.status, verified.least_db, verified.samples) == (None, None, None)
+
+
+def test_what_failed_or_changed_is_refused(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "made", "onnx")
+    change_row(run, status="failed")
+    with pytest.raises(BadRequest, match=r"made/onnx failed in its run"):
+        find_artifact(run / "onnx", ORDER)
+    with pytest.raises(BadRequest, match=r"made has nothing, and none of it is onnx or tflite"):
+        find_artifact(run, ORDER)
+    change_row(run, status="degraded")
+    assert find_artifact(run, ORDER).status == "degraded"
+    (run / "onnx" / "model.onnx").write_text("another")
+    with pytest.raises(BadRequest, match=r"made/onnx has changed since it was verified"):
+        find_artifact(run, ORDER)
+
+
+def test_folders_that_are_neither_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match="is neither an artifact's folder nor that of a run"):
+        find_artifact(tmp_path / "none", ORDER)
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(BadRequest, match=r"run.json cannot be read: "):
+        find_artifact(tmp_path, ORDER)
+    run = write_run(tmp_path / "made", "torchscript")
+    with pytest.raises(BadRequest) as error:
+        find_artifact(run, ORDER)
+    assert error.value.what.endswith("made has torchscript, and none of it is onnx or tflite")
+    assert error.value.fix == "run or convert again with --to onnx"
