@@ -40,6 +40,7 @@ class Follower:
     def __init__(self, model: TracedModel, capture: Capture, options: FollowOptions) -> None:
         self._capture, self._options = capture, options
         self._reference = FollowedReference(model, capture, options.least_db)
+        self._least_db = options.least_db
         self._deadline = time.monotonic() + options.seconds
 
     def places(self) -> FollowFacts:
@@ -93,16 +94,20 @@ class Follower:
 
     def _first_answer(self) -> FollowedAnswer:
         """Return the reference's answer with the candidate's equal values. Where these explain all, as small errors
-        within the rounding of their operators may, values must be the more alike to be equal."""
-        for equality in _EQUALITIES:
-            self._reference.equality = equality
-            answer = self._reference.answer([])
-            if self._wrong_outputs(answer):
-                break
+        within the rounding of their operators may, values must be the more alike to be equal. At last outputs must
+        agree as `validate` asks it of a model with little noise: above the usual least."""
+        usual_db = self._options.least_db
+        for least_db in sorted({usual_db, *(limit for limit in self._options.limits_db.values() if limit > usual_db)}):
+            self._least_db = self._reference.least_db = least_db
+            for equality in _EQUALITIES:
+                self._reference.equality = equality
+                answer = self._reference.answer([])
+                if self._wrong_outputs(answer):
+                    return answer
         return answer
 
     def _wrong_outputs(self, answer: FollowedAnswer) -> list[str]:
-        least_db, limits_db = self._options.least_db, self._options.limits_db
+        least_db, limits_db = self._least_db, self._options.limits_db
         return [name for name, db in answer.outputs_db.items() if db < min(least_db, limits_db.get(name, least_db))]
 
     def _find_place(

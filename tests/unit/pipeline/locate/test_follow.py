@@ -89,7 +89,7 @@ def exported(source: Path) -> onnx.ModelProto:
     return model
 
 
-def located(source: Path, model: onnx.ModelProto, tmp_path: Path, most: int = 3) -> FollowFacts:
+def located(source: Path, model: onnx.ModelProto, tmp_path: Path, **options: Any) -> FollowFacts:
     path = tmp_path / "model.onnx"
     onnx.save(model, path)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -99,7 +99,7 @@ def located(source: Path, model: onnx.ModelProto, tmp_path: Path, most: int = 3)
     rows = zip(cutter.operators, cutter.reads, cutter.writes, strict=True)
     operators = tuple(CandidateOperator(*names, tuple(reads), tuple(writes)) for names, reads, writes in rows)
     capture = Capture(CandidateGraph(operators, {"output": "output"}), cutter.values, FEEDS, answers)
-    return Follower(TracedModel(source, 1), capture, FollowOptions(most=most)).places()
+    return Follower(TracedModel(source, 1), capture, FollowOptions(**options)).places()
 
 
 def node(model: onnx.ModelProto, kind: str, at: int = 0) -> onnx.NodeProto:
@@ -191,6 +191,18 @@ def test_an_epsilon_that_was_folded_into_a_convolution_is_named(
     assert [text.split()[0] for text in place.nodes] == ["Conv"]
     assert place.own_db is not None
     assert 20 < place.own_db < 90
+
+
+def test_an_error_smaller_than_the_usual_least_is_named_where_the_model_has_less_noise(
+    source: Path, exported: onnx.ModelProto, tmp_path: Path
+) -> None:
+    broken = onnx.ModelProto()
+    broken.CopyFrom(exported)
+    set_attribute(node(broken, "LayerNormalization"), "epsilon", 1.3e-5)
+    assert located(source, broken, tmp_path).places == ()
+    (place,) = located(source, broken, tmp_path, limits_db={"output": 118.0}).places
+    assert (place.operator, place.module) == ("layer_norm", "layer")
+    assert located(source, exported, tmp_path, limits_db={"output": 118.0}).places == ()
 
 
 def insert_before(model: onnx.ModelProto, reader: str, kind: str, *more: str, **attributes: Any) -> None:
