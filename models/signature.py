@@ -348,7 +348,7 @@ def _check_feed(spec: TensorSpec, value: Array, sizes: dict[str, int]) -> None:
     if not fits:
         raise BadRequest(
             f"input {spec} got the shape {shape_text(value.shape)}",
-            fix=f"send {spec.name} in the shape {list(spec.shape)}",
+            fix=f"send {spec.name} in the shape {shape_text(spec.shape)}",
         )
     for at, name in spec.dynamic_axes.items():
         if sizes.setdefault(name, value.shape[at]) != value.shape[at]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,26 @@ def _make(ref: CodeRef) -> Any:
     named = load_named(ref)
     if not callable(named):
         return named
+    if needed := _needed_arguments(named):
+        raise BadRequest(
+            f"{ref.text} takes {', '.join(needed)}, and is called without arguments",
+            fix="give them defaults, or name a function without arguments that makes it",
+        )
     with user_code(ref.text, ref):
         return named()
+
+
+def _needed_arguments(function: Callable[..., Any]) -> list[str]:
+    """Return the parameters that have no default; none of a function that does not tell its parameters."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [
+        row.name
+        for row in parameters
+        if row.default is row.empty and row.kind not in (row.VAR_POSITIONAL, row.VAR_KEYWORD)
+    ]
 
 
 def _iterate(source: Any, ref: CodeRef) -> Iterator[Any]:
@@ -122,7 +141,7 @@ class _ItemReader:
     def _misfit(self, count: int, shapes: str) -> BadRequest:
         wanted = ", ".join(f"{item.name} {shape_text(item.shape)}" for item in self._items)
         return BadRequest(
-            f"{self._ref.text} gives {shapes} in item {count}, and one sample is {wanted}",
+            f"{self._ref.text} gives {shapes} in item {count + 1}, and one sample is {wanted}",
             fix=f"give one sample, or several along a first axis, as {_FORMS}",
         )
 

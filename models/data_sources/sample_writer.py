@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,11 @@ class _Column:
     shape: tuple[int, ...]  # of one sample
     samples: int = 0
 
+    @property
+    def bytes_written(self) -> int:
+        """The size of the file."""
+        return self.samples * math.prod(self.shape) * self.dtype.itemsize
+
     def add(self, name: str, rows: Array, source: str) -> None:
         if (rows.dtype, rows.shape[1:]) != (self.dtype, self.shape):
             raise BadRequest(
@@ -44,9 +50,11 @@ def collect(chunks: Iterable[Chunk], folder: Path, source: str, most: int | None
     """Write samples to `folder` as they come, and return them mapped; no more than the first `most`.
 
     `source` is what a sentence calls them.
-    Raises BadRequest where there are none, or where samples differ in dtype or shape, or in having labels."""
+    Raises BadRequest where there are none, where they differ in dtype or shape, or in having labels, or where they fill
+    half of the disk, which has to hold them twice."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    most_bytes = shutil.disk_usage(folder).free // 2
     columns: dict[str | None, _Column] = {}  # the labels have no name
     with ExitStack() as files:
         for inputs, labels in chunks:
@@ -61,6 +69,8 @@ def collect(chunks: Iterable[Chunk], folder: Path, source: str, most: int | None
                     columns[name] = _Column(files.enter_context(path.open("wb")), path, rows.dtype, rows.shape[1:])
                 left = len(rows) if most is None else most - columns[name].samples
                 columns[name].add(name or "the labels", rows[:left], source)
+            if sum(column.bytes_written for column in columns.values()) > most_bytes:
+                raise _endless(source, columns.values())
             if most is not None and columns[next(iter(columns))].samples >= most:
                 break
     if not columns:
@@ -71,6 +81,14 @@ def collect(chunks: Iterable[Chunk], folder: Path, source: str, most: int | None
         return Dataset(named, mapped.get(None))
     except ValueError as error:
         raise BadRequest(f"{source}: {error}", fix="give each sample all inputs, and one label or none") from error
+
+
+def _endless(source: str, columns: Collection[_Column]) -> BadRequest:
+    samples, gigabytes = next(iter(columns)).samples, sum(column.bytes_written for column in columns) / 1e9
+    return BadRequest(
+        f"{source} has given {samples:,} samples ({gigabytes:.3g} GB) and goes on; they fill half of the free disk",
+        fix="let it end, or say how many to take: ?samples=10000",
+    )
 
 
 def _uneven(source: str, before: Iterable[str | None], here: Iterable[str | None]) -> BadRequest:

@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import io
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -18,11 +19,13 @@ from types import ModuleType
 from typing import Any, TextIO, cast
 
 from ..errors import BadRequest, ToolMissing, TransloadError
-from ..foreign_errors import first_line
+from ..foreign_errors import first_line, text_of
 from ..sources import CodeRef
 from ..store import is_disk_full
 from .torchvision_ops import mend_torchvision
 
+_PROCESS_ERROR = "\nOriginal Traceback (most recent call last):\n"  # torch._utils.ExceptionWrapper
+_FRAME = re.compile(r'^  File "(.+)", line (\d+)', re.MULTILINE)
 _PRIVATE = "_transload_user_"  # a user's json.py becomes this module and a suffix, not json
 
 
@@ -105,7 +108,7 @@ def _refused(
             f"{activity} called exit({'' if error.code is None else repr(error.code)[:100]}) at {place}",
             fix='keep what ends the program, or reads its arguments, under `if __name__ == "__main__":`',
         )
-    message = first_line(error.msg if isinstance(error, SyntaxError) else error, 300, nothing="no message")
+    message = first_line(error.msg if isinstance(error, SyntaxError) else _told(error), 300, nothing="no message")
     return failure(
         f"{activity} raised {type(error).__name__} at {place}: {message}",
         fix=f"{fix or 'mend ' + place.rpartition(':')[0]}; the log has the traceback",
@@ -170,10 +173,28 @@ def _place(error: BaseException, folders: list[Path]) -> str:
     """Return file:line of the user's own code that an error came from, else of any code."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if any(Path(frame.filename).is_relative_to(folder) for folder in folders)]
-    last = (own or frames)[-1]
-    return f"{last.filename}:{last.lineno}"
+    frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    frames += [(name, int(line)) for name, line in _FRAME.findall(text_of(error))] if _is_of_process(error) else []
+    own = [frame for frame in frames if _is_own(Path(frame[0]), folders)]
+    name, line = (own or frames)[-1]
+    return f"{name}:{line}"
+
+
+def _is_own(file: Path, folders: list[Path]) -> bool:
+    """Return whether a file is the user's, and not of a library in an environment that lies in their folder."""
+    return "site-packages" not in file.parts and any(file.is_relative_to(folder) for folder in folders)
+
+
+def _is_of_process(error: BaseException) -> bool:
+    """Return whether an error comes from a process of a DataLoader, whose traceback torch puts into the message."""
+    return _PROCESS_ERROR in text_of(error)
+
+
+def _told(error: BaseException) -> object:
+    """Return the error, or the last line of its message, where the traceback of another process stands before it."""
+    if not _is_of_process(error):
+        return error
+    return text_of(error).strip().splitlines()[-1].removeprefix(f"{type(error).__name__}: ")
 
 
 def _example(module: ModuleType) -> str:

@@ -134,7 +134,8 @@ def _check_allowed_loss(choice: MetricChoice, allowed_loss: float | None) -> Non
 def _check_numbers(labels: Array) -> None:
     """Raise BadRequest where labels are no numbers, or some are NaN or infinite."""
     if labels.dtype.kind not in "biuf":
-        raise BadRequest(f"the labels are {labels.dtype}, and no numbers", fix="write each class as its number from 0")
+        kind = "text" if labels.dtype.kind in "US" else labels.dtype
+        raise BadRequest(f"the labels are {kind}, and no numbers", fix="write each class as its number from 0")
     broken = sum(int(np.count_nonzero(~np.isfinite(piece))) for piece in pieces(labels))
     if broken:
         raise BadRequest(

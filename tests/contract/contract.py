@@ -131,11 +131,11 @@ REFUSED: list[tuple[Callable[[], dict[str, Array]], str]] = [
     ),
     (
         lambda: {**feeds_of(1), "values": np.zeros((2, 3), np.float32)},
-        "input values=float32[batch,2,3] got the shape [2,3]\n  fix: send values in the shape ['batch', 2, 3]",
+        "input values=float32[batch,2,3] got the shape [2,3]\n  fix: send values in the shape [batch,2,3]",
     ),
     (
         lambda: {**feeds_of(1), "values": np.zeros((1, 2, 4), np.float32)},
-        "input values=float32[batch,2,3] got the shape [1,2,4]\n  fix: send values in the shape ['batch', 2, 3]",
+        "input values=float32[batch,2,3] got the shape [1,2,4]\n  fix: send values in the shape [batch,2,3]",
     ),
     (
         lambda: {**feeds_of(2), "keep": np.ones(3, np.bool_)},

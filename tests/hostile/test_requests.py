@@ -36,7 +36,7 @@ WORDS: dict[tuple[str, ...], str] = {
     "\n  fix: give each input of the model once, by its name",
     (*CONVERT, "--data", "dtype.npz"): "input x=float32[batch,4] got float64[3,4]\n  fix: send x as float32",
     (*CONVERT, "--data", "shape.npz"): "input x=float32[batch,4] got the shape [3,5]"
-    "\n  fix: send x in the shape ['batch', 4]",
+    "\n  fix: send x in the shape [batch,4]",
     (*CONVERT, "--data", "none_of_it.npz"): "{here}/none_of_it.npz holds no samples"
     "\n  fix: give at least one; more tell more",
     (*CONVERT, "--data", "objects.npz"): "{here}/objects.npz is not an .npz file of plain arrays: "

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -75,6 +77,19 @@ def words():
 def nothing():
     return iter(())
 
+def needing(path, *more, size=1):
+    return rows
+
+class Broken(Map):
+    def __getitem__(self, at): return super().__getitem__(at) if at < 3 else {}["gone"]
+
+def processes():
+    return torch.utils.data.DataLoader(Broken(), batch_size=2, num_workers=1)
+
+def endless():
+    while True:
+        yield rows[0], 1
+
 number = 3
 """
 
@@ -112,13 +127,18 @@ def test_no_more_samples_are_taken_than_were_asked_for(tmp_path: Path) -> None:
     assert read(tmp_path, "raising", most=1).inputs["x"].shape == (1, 2), "what comes later is never asked for"
 
 
+BROKEN_LINE = next(at for at, line in enumerate(CODE.splitlines(), 1) if '{}["gone"]' in line)
 RAISING_LINE = CODE.splitlines().index('    raise KeyError("gone")') + 1
 FORMS = "(inputs, labels); inputs are an array, a tuple of arrays in the model's order, or a dict by name"
 SHAPES = f"\n  fix: give one sample, or several along a first axis, as {FORMS}"
 MESSAGES = {
     "raising": f"{{file}}:raising, after 1 items, raised KeyError at {{file}}:{RAISING_LINE}: 'gone'"
     "\n  fix: mend {file}; the log has the traceback",
-    "uneven": "{file}:uneven gives 3 samples and 2 labels in item 0, and one sample is x [2]" + SHAPES,
+    "processes": f"{{file}}:processes, after 1 items, raised KeyError at {{file}}:{BROKEN_LINE}: 'gone'"
+    "\n  fix: mend {file}; the log has the traceback",
+    "needing": "{file}:needing takes path, and is called without arguments"
+    "\n  fix: give them defaults, or name a function without arguments that makes it",
+    "uneven": "{file}:uneven gives 3 samples and 2 labels in item 1, and one sample is x [2]" + SHAPES,
     "longer": "longer gives x as float32[3] in sample 2, and as float32[2] before"
     "\n  fix: give all samples one dtype and one shape; pad what is shorter",
     "sometimes": "sometimes gives x, labels with its first samples, and x with later ones"
@@ -126,7 +146,7 @@ MESSAGES = {
     "nothing": "nothing holds no samples\n  fix: give at least one; more tell more",
     "number": "{file}:number gives a int, which holds no samples"
     f"\n  fix: let it give a torch Dataset, a DataLoader, or anything that can be iterated, of {FORMS}",
-    "two": "{file}:two gives 3 arrays in item 0, and one sample is x [2]" + SHAPES,
+    "two": "{file}:two gives 3 arrays in item 1, and one sample is x [2]" + SHAPES,
 }
 
 
@@ -140,3 +160,16 @@ def test_what_a_person_reads_of_code_that_gives_no_samples(name: str, tmp_path: 
 def test_text_is_no_sample(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="an array of numbers belongs"):
         read(tmp_path, "words")
+
+
+def test_samples_without_an_end_are_refused_before_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=6400))
+    with pytest.raises(BadRequest) as caught:
+        read(tmp_path, "endless")
+    assert str(caught.value) == (
+        "endless has given 201 samples (3.22e-06 GB) and goes on; they fill half of the free disk"
+        "\n  fix: let it end, or say how many to take: ?samples=10000"
+    )
+    assert len(read(tmp_path, "endless", most=150)) == 150

@@ -151,7 +151,7 @@ MESSAGES = [
     (
         signature("x=float32[n,4]"),
         {"x": counted(5, 3)},
-        "input x=float32[n,4] got the shape [5,3]\n  fix: send x in the shape ['n', 4]",
+        "input x=float32[n,4] got the shape [5,3]\n  fix: send x in the shape [n,4]",
     ),
     (
         signature("x=float32[batch=1..2,t=4..8]"),

@@ -84,7 +84,7 @@ REFUSALS: list[tuple[Array | None, dict[str, Any], str]] = [
     (None, {"allowed_loss": 0.1}, "an allowed loss needs a metric, and the data has no labels"),
     (np.array([0, np.nan, 1, np.inf]), {"metric": "f1"}, "2 of 4 labels are NaN or infinite"),
     (np.array([0, np.nan, 1, 2]), {}, "1 of 4 labels are NaN or infinite"),
-    (np.array(["a", "b", "c", "d"]), {"metric": "f1"}, "the labels are <U1, and no numbers"),
+    (np.array(["a", "b", "c", "d"]), {"metric": "f1"}, "the labels are text, and no numbers"),
     (FLOATS, {"metric": "f1"}, "f1 needs labels that are whole numbers, and these are float64"),
     (
         np.zeros((4, 7)), {"metric": "mae"},
