@@ -21,6 +21,7 @@ class System(StrEnum):
 
     TFSERVING = "tfserving"
     DOCKER = "docker"
+    TRITON = "triton"
 
 
 class Dialect(StrEnum):

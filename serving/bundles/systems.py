@@ -14,6 +14,7 @@ from .docker_bundle import START as START_DOCKER
 from .docker_bundle import write_docker
 from .standalone_files import CHECK, standalone
 from .tfserving_bundle import start_tfserving, write_tfserving
+from .triton_bundle import BACKENDS, start_triton, triton_signature, write_triton
 
 _CHECK_SH = """#!/bin/sh
 # Compare the answers of an endpoint with those of the verified artifact: ./check.sh [URL]. Exit status 0 or 1.
@@ -35,6 +36,10 @@ Check that it answers as the verified artifact did ({calls} calls, at least {lea
 
 def _columns(source: BundleSource) -> Dialect:  # noqa: ARG001  (every row of the table takes it)
     return Dialect.COLUMNS
+
+
+def _v2(source: BundleSource) -> Dialect:  # noqa: ARG001
+    return Dialect.V2
 
 
 def _own_names(source: BundleSource) -> Signature:
@@ -66,6 +71,10 @@ SYSTEMS: Mapping[System, SystemRow] = {
         SystemRow(
             System.DOCKER, _SERVED, write_docker, lambda _: START_DOCKER,
             "http://127.0.0.1:8501", "/v1/models/{name}:predict", _columns,
+        ),
+        SystemRow(
+            System.TRITON, tuple(BACKENDS), write_triton, start_triton,
+            "http://127.0.0.1:8000", "/v2/models/{name}/infer", _v2, triton_signature,
         ),
     )
 }  # fmt: skip

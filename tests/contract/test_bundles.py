@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -118,3 +119,66 @@ def test_wrong_formats_names_and_folders_are_refused(write: Callable[..., Path],
     with pytest.raises(BadRequest, match="docker-onnx is there already"):
         write("onnx", "docker")
     assert [path.name for path in tmp_path.iterdir() if path.name != "docker-onnx"] == []
+
+
+def ask_standalone(task: str, folder: Path, requests: list[Any]) -> list[Any]:
+    """The answers of a bundle's files to infer requests, in a process that has no transload."""
+    argv = [sys.executable, "-P", str(Path(__file__).parent / "standalone_host.py"), task, str(folder)]
+    done = subprocess.run(
+        argv, input="".join(json.dumps(request) + "\n" for request in requests), cwd=folder, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def request_of(feeds: Any) -> dict[str, Any]:
+    kinds = {"float32": "FP32", "int64": "INT64", "bool": "BOOL"}
+    rows = [
+        {"name": name, "shape": value.shape, "datatype": kinds[value.dtype.name], "data": value.reshape(-1).tolist()}
+        for name, value in feeds.items()
+    ]
+    return {"inputs": rows}
+
+
+def arrays_of(answer: Any, contract: Any) -> dict[str, Any]:
+    import numpy as np
+
+    wanted = contract.answers_to(contract.feeds_of(1))
+    return {
+        row["name"]: np.array(row["data"], wanted[row["name"]].dtype).reshape(row["shape"]) for row in answer["outputs"]
+    }
+
+
+@pytest.mark.parametrize("form", ["saved-model", "onnx", "torchscript", "tflite"])
+def test_the_runtime_of_bundles_answers_as_the_model_does(
+    artifact: Callable[[str], Path], contract: Any, tmp_path: Path, form: str
+) -> None:
+    from transload.serving.bundles.standalone_files import RUNTIME, standalone
+
+    folder = tmp_path / "1"
+    shutil.copytree(artifact(form), folder)
+    (folder / f"{RUNTIME}.py").write_text(standalone(RUNTIME))
+    calls = [contract.feeds_of(batch, seed) for seed, batch in enumerate((1, 2, 5, 1))]
+    good, nested = request_of(calls[0]), request_of(calls[1])
+    nested["inputs"][0]["data"] = calls[1]["values"].tolist()
+    wrong = [{**good, "inputs": good["inputs"][:2]}, {"input": 1}, request_of({**calls[0], "ids": calls[0]["keep"]})]
+    wrong[2]["inputs"][1] |= {"datatype": "INT64", "data": [0.5] * 4, "shape": [1, 4]}
+    requests = [*map(request_of, calls), nested, *wrong, request_of({**calls[0], "keep": calls[1]["keep"]})]
+    answers = ask_standalone("runtime", folder, requests)
+    for answer, feeds in zip(answers, [*calls, calls[1]], strict=False):
+        contract.same(arrays_of(answer, contract), contract.answers_to(feeds))
+    assert [answer.get("error") for answer in answers[5:]] == [
+        "the model takes values, ids, keep, got values, ids",
+        "no infer request of the Open Inference Protocol: KeyError('inputs')",
+        "ids holds values that are no INT64",
+        "keep is bool[2], expected bool['batch']",
+    ]
+
+
+def test_tritons_model_answers_as_the_model_does(write: Callable[..., Path], contract: Any) -> None:
+    folder = write("tflite", "triton", name="contract") / "model_repository" / "contract" / "1"
+    feeds = contract.feeds_of(3)
+    good, wrong = ask_standalone("triton", folder, [request_of(feeds), request_of({**feeds, "ids": feeds["ids"][:2]})])
+    contract.same(arrays_of(good, contract), contract.answers_to(feeds))
+    assert wrong == {"error": "ids is int64[2, 4], expected int64['batch', 4]"}
