@@ -22,6 +22,8 @@ class System(StrEnum):
     TFSERVING = "tfserving"
     DOCKER = "docker"
     TRITON = "triton"
+    TORCHSERVE = "torchserve"
+    KSERVE = "kserve"
 
 
 class Dialect(StrEnum):

@@ -12,8 +12,11 @@ from ...models.signature import Signature
 from .bundle_records import BundleSource, Dialect, Files, System, golden_document
 from .docker_bundle import START as START_DOCKER
 from .docker_bundle import write_docker
+from .kserve_bundle import MODEL_FORMATS, start_kserve, write_kserve
 from .standalone_files import CHECK, standalone
 from .tfserving_bundle import start_tfserving, write_tfserving
+from .torchserve_bundle import START as START_TORCHSERVE
+from .torchserve_bundle import write_torchserve
 from .triton_bundle import BACKENDS, start_triton, triton_signature, write_triton
 
 _CHECK_SH = """#!/bin/sh
@@ -75,6 +78,14 @@ SYSTEMS: Mapping[System, SystemRow] = {
         SystemRow(
             System.TRITON, tuple(BACKENDS), write_triton, start_triton,
             "http://127.0.0.1:8000", "/v2/models/{name}/infer", _v2, triton_signature,
+        ),
+        SystemRow(
+            System.TORCHSERVE, (Format.TORCHSCRIPT,), write_torchserve, lambda _: START_TORCHSERVE,
+            "http://127.0.0.1:8080", "/predictions/{name}", _v2,
+        ),
+        SystemRow(
+            System.KSERVE, tuple(MODEL_FORMATS), write_kserve, start_kserve,
+            "http://127.0.0.1:8080", "/v2/models/{name}/infer", _v2, triton_signature,
         ),
     )
 }  # fmt: skip

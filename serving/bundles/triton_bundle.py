@@ -64,7 +64,12 @@ def start_triton(source: BundleSource) -> str:
     form = source.artifact.target.format
     if form is Format.TFLITE:
         return "docker build -t triton-litert .\n" + _RUN.format(image="triton-litert")
-    return _RUN.format(image=_IMAGE_WITH_TENSORFLOW if form is Format.SAVED_MODEL else _IMAGE)
+    return _RUN.format(image=image_of(form))
+
+
+def image_of(form: Format) -> str:
+    """Return the image of NVIDIA's that has the backend of a format."""
+    return _IMAGE_WITH_TENSORFLOW if form is Format.SAVED_MODEL else _IMAGE
 
 
 def triton_signature(source: BundleSource) -> Signature:

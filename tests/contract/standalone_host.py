@@ -79,8 +79,36 @@ def answers_of_triton() -> Any:
     return answer
 
 
+def answers_of_torchserve() -> Any:
+    """handler.py, with a worker's context."""
+
+    class Context:
+        def __init__(self) -> None:
+            self.system_properties = {"model_dir": FOLDER}
+            self.status = (200, 0)
+
+        def set_response_status(self, code: int, idx: int) -> None:
+            self.status = (code, idx)
+
+    handler, context = importlib.import_module("handler").InferHandler(), Context()
+    handler.initialize(context)
+
+    def answer(document: Any) -> Any:
+        """Ask with a body that is parsed, and with the same as bytes beside one that is no JSON."""
+        context.status = (200, 0)
+        (parsed,) = handler.handle([{"body": document}], context)
+        status = context.status
+        raw, broken = handler.handle([{"data": json.dumps(document).encode()}, {"body": b"{"}], context)
+        assert (raw, context.status) == (parsed, (400, 1)), "the second of the batch is refused, and no other"
+        assert broken["error"].startswith("the request is no JSON: ")
+        return {**parsed, "status": status[0]}
+
+    return answer
+
+
 if __name__ == "__main__":
     assert "transload" not in sys.modules
-    ask = {"runtime": answers_of_runtime, "triton": answers_of_triton}[sys.argv[1]]()
+    tasks = {"runtime": answers_of_runtime, "triton": answers_of_triton, "torchserve": answers_of_torchserve}
+    ask = tasks[sys.argv[1]]()
     for line in sys.stdin:
         print(json.dumps(ask(json.loads(line))), flush=True)

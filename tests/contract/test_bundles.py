@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -182,3 +183,15 @@ def test_tritons_model_answers_as_the_model_does(write: Callable[..., Path], con
     good, wrong = ask_standalone("triton", folder, [request_of(feeds), request_of({**feeds, "ids": feeds["ids"][:2]})])
     contract.same(arrays_of(good, contract), contract.answers_to(feeds))
     assert wrong == {"error": "ids is int64[2, 4], expected int64['batch', 4]"}
+
+
+def test_torchserves_handler_answers_as_the_model_does(
+    write: Callable[..., Path], contract: Any, tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(write("torchscript", "torchserve", name="contract") / "model_store" / "contract.mar") as mar:
+        mar.extractall(tmp_path / "unpacked")
+    feeds = contract.feeds_of(3)
+    requests = [request_of(feeds), request_of({**feeds, "ids": feeds["ids"][:2]})]
+    good, wrong = ask_standalone("torchserve", tmp_path / "unpacked", requests)
+    contract.same(arrays_of(good, contract), contract.answers_to(feeds))
+    assert (good["status"], wrong) == (200, {"error": "ids is int64[2, 4], expected int64['batch', 4]", "status": 400})
