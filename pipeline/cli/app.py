@@ -50,7 +50,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("validate", "Hold the answers of artifacts against those of the model they were made from.", WORK),
     Command("locate", "Find where an artifact departs from the model it was made from.", WORK),
     Command("bench", "Measure the latency of artifacts, all of them in the same rounds.", WORK),
-    Command("serve", "Serve an artifact over TF Serving's API until it is stopped.", WORK),
+    Command("serve", "Serve artifacts over TF Serving's API until it is stopped.", WORK),
     Command("bundle", "Write what a serving system expects of an artifact, with a check of its endpoint.", WORK),
     Command("report", "Write the report of a finished run again.", WORK),
     Command("new", "Write a recipe of your own to start from.", WORK),

@@ -4,52 +4,76 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from . import options
 
+if TYPE_CHECKING:
+    from ..commands.serve import Serving
+
+
+Models = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NAME=]PATH...",
+        help="The folder of an artifact, of any format; one with a folder per version (1, 2, ...); or a run.",
+    ),
+]
+Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="What clients call a single model.")]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--model-config-file", metavar="FILE", help="Models as TF Serving's model_config_list.")
+]
+Host = Annotated[str, typer.Option("--host", metavar="HOST", help="Where to listen; 0.0.0.0 in a container.")]
+GrpcPort = Annotated[int, typer.Option("--grpc-port", min=0, max=65535, metavar="PORT", help="0 takes a free one.")]
+RestPort = Annotated[int, typer.Option("--rest-port", min=0, max=65535, metavar="PORT", help="0 takes a free one.")]
+MaxBody = Annotated[
+    int, typer.Option("--max-body", min=1, max=2047, metavar="MB", help="The largest request that is read.")
+]
+AccessLog = Annotated[
+    str | None,
+    typer.Option("--access-log", metavar="FILE", help="Append one line of JSON per request to FILE; - is stderr."),
+]
+
 
 def command(
-    artifact: Annotated[Path, typer.Argument(metavar="ARTIFACT", help="The folder of an artifact, of any format.")],
+    models: Models = None,
     *,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What clients call the model.")] = "model",
-    host: Annotated[
-        str, typer.Option("--host", metavar="HOST", help="Where to listen; 0.0.0.0 in a container.")
-    ] = "127.0.0.1",
-    grpc_port: Annotated[
-        int, typer.Option("--grpc-port", min=0, max=65535, metavar="PORT", help="0 takes a free one.")
-    ] = 8500,
-    rest_port: Annotated[
-        int, typer.Option("--rest-port", min=0, max=65535, metavar="PORT", help="0 takes a free one.")
-    ] = 8501,
-    max_body: Annotated[
-        int, typer.Option("--max-body", min=1, max=2047, metavar="MB", help="The largest request that is read.")
-    ] = 64,
-    access_log: Annotated[
-        str | None,
-        typer.Option("--access-log", metavar="FILE", help="Append one line of JSON per request to FILE; - is stderr."),
-    ] = None,
+    name: Name = None,
+    model_config_file: ConfigFile = None,
+    host: Host = "127.0.0.1",
+    grpc_port: GrpcPort = 8500,
+    rest_port: RestPort = 8501,
+    max_body: MaxBody = 64,
+    access_log: AccessLog = None,
     device: options.Device = None,
     threads: options.Threads = None,
 ) -> None:
-    """Serve an artifact over TF Serving's API until it is stopped.
+    """Serve artifacts over TF Serving's API until it is stopped.
 
     PredictionService and ModelService over gRPC, :predict and /healthz over HTTP. Ctrl-C or SIGTERM ends it, with 0.
-    A server process that dies is started again, until three die within a minute.
+    Each version of a model answers in a process of its own. One that dies is started again, until it dies three times
+    within a minute. Versions that appear in a model's folder are loaded, and take over when they answer.
     """
-    from ..commands.serve import serve
+    from ..commands.serve import ServeOptions, serve
 
-    def ready(addresses: dict[str, str], running: str) -> None:
-        rest = f"http://{addresses['rest']}/v1/models/{name}:predict"
-        log = f", access log {'stderr' if access_log == '-' else access_log}" if access_log else ""
-        print(f"serving {artifact} as {name} ({running}): gRPC {addresses['grpc']}, REST {rest}{log}", flush=True)
+    def ready(serving: Serving) -> None:
+        for model in serving.models:
+            rest = f"http://{serving.addresses['rest']}/v1/models/{model.name}:predict"
+            print(f"serving {model.title}: gRPC {serving.addresses['grpc']}, REST {rest}", flush=True)
+        access = f", access log {'stderr' if access_log == '-' else access_log}" if access_log else ""
+        print(f"logs {serving.logs}{access}", flush=True)
 
     def warn(sentence: str) -> None:
         print(sentence, file=sys.stderr, flush=True)
 
     serve(
-        artifact, ready, warn, name=name, host=host, grpc_port=grpc_port, rest_port=rest_port, device=device or "auto",
-        threads=threads or 1, max_body_bytes=max_body << 20, access_log=access_log,
+        models or [],
+        ServeOptions(
+            name=name, config_file=model_config_file, host=host, grpc_port=grpc_port, rest_port=rest_port,
+            device=device or "auto", threads=threads or 1, max_body_bytes=max_body << 20, access_log=access_log,
+        ),
+        ready,
+        warn,
     )  # fmt: skip

@@ -1,188 +1,236 @@
-"""The command `serve`: the embedded server in a worker, and this process in the foreground until a signal ends it.
+"""The command `serve`: listeners in this process, each version of each model in a worker, until a signal ends it.
 
-A worker that dies is started again on the same ports. The command needs no store and no run folder: in a container both
-may be read-only.
+This process loads no framework, so that what a model does to its process reaches neither the health pages nor the other
+models. The command needs no store and no run folder: in a container both may be read-only.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import signal
 import threading
-import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkstemp
+from tempfile import TemporaryDirectory, mkdtemp
 from types import FrameType
 
 import psutil
 
-from ...models.artifact import read_artifact
-from ...models.errors import BadRequest, StepFailed
-from ...models.formats import Format
-from ...serving.server.server_records import MAX_BODY_BYTES, EmbeddedOptions
-from ..drift.sessions import DEFAULT_RUNTIME
-from ..intake.loaded_model import require_libraries, require_runtime
-from ..intake.model_argument import ModelKind, kind_of
+from ...models.artifact import RECORD
+from ...models.errors import BadRequest, StepFailed, TransloadError
+from ...serving.server.access_log import AccessLog
+from ...serving.server.embedded import listen
+from ...serving.server.model_config import ModelConfig, read_config_file, versions_in
+from ...serving.server.repository import Repository
+from ...serving.server.server_records import MAX_BODY_BYTES
+from ...serving.server.serving_error import ServingError
+from ..intake.loaded_model import require_libraries
+from ..intake.model_argument import kind_of
 from ..request import read_request
+from ..stages.model_process import ModelProcesses, check_runtime
 from ..workers.devices import resolve_device
-from ..workers.isolation import Limits, Spawn, Worker
+from ..workers.isolation import Limits
 
-_CHECK = "transload.converters.intake.take_in:check_artifact"
-_SERVER = "transload.serving.server.embedded:open_server"
 _PREFIX = "transload-serve-"  # of what it leaves in the system's folder for temporary files
-_POLL_S = 0.5  # between two checks that the worker lives
+_POLL_S = 1.0  # between two looks for new versions, as TF Serving's
 _DRAIN_S = 25.0  # for requests under way at a signal; Kubernetes kills after 30
-_MOST_DEATHS = 3
-_WITHIN_S = 60.0
+_REQUEST_S = 60.0  # for which a model may take over one request before its process is ended
+_ONE_NAME = "model"
+_RUN = "run.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions:
+    """What `serve` is asked for beside its models."""
+
+    name: str | None = None  # of the only model
+    config_file: Path | None = None  # TF Serving's model_config_list
+    host: str = "127.0.0.1"
+    grpc_port: int = 8500
+    rest_port: int = 8501
+    device: str = "auto"
+    threads: int = 1
+    max_body_bytes: int = MAX_BODY_BYTES
+    access_log: str | None = None
+
+
+@dataclass(frozen=True)
+class ServingModel:
+    """A model that answers, for the terminal."""
+
+    name: str
+    path: Path
+    versions: tuple[int, ...]
+    runtime: str
+    device: str
+
+    @property
+    def title(self) -> str:
+        """The text that says what is served as what."""
+        several = f", versions {', '.join(map(str, self.versions))}" if self.versions != (1,) else ""
+        return f"{self.path} as {self.name} ({self.runtime}, {self.device}{several})"
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A server that answers."""
+
+    addresses: dict[str, str]  # by protocol ("grpc", "rest")
+    models: list[ServingModel]
+    logs: Path  # the folder with what the models' processes print
 
 
 def serve(
-    artifact: Path,
-    ready: Callable[[dict[str, str], str], None],
-    warn: Callable[[str], None],
-    *,
-    name: str = "model",
-    host: str = "127.0.0.1",
-    grpc_port: int = 8500,
-    rest_port: int = 8501,
-    device: str = "auto",
-    threads: int = 1,
-    max_body_bytes: int = MAX_BODY_BYTES,
-    access_log: str | None = None,
+    models: Sequence[str], options: ServeOptions, ready: Callable[[Serving], None], warn: Callable[[str], None]
 ) -> None:
-    """Serve the artifact in a folder until SIGINT or SIGTERM.
-    As soon as requests are answered, `ready` is called with the addresses by protocol ("grpc", "rest"), and with the
-    runtime and the device as text. `warn` takes a sentence when the worker dies, and when it answers again.
-    Raises BadRequest where the artifact cannot be opened or a port is taken, StepFailed where the worker dies before it
-    answers, or too often."""
-    if not re.fullmatch(r"[\w.-]+", name):
-        raise BadRequest(f"the name {name!r} fits no URL", fix="name it with letters, digits, '-', '_' and '.'")
-    device = resolve_device(read_request(None, {"device": device}).device)
-    folder = _folder(artifact)
-    runtime = _check_libraries(folder)
-    options = EmbeddedOptions(
-        folder=str(folder), name=name, device=device, threads=threads, host=host, grpc_port=grpc_port,
-        rest_port=rest_port, max_body_bytes=max_body_bytes, access_log=_log_file(access_log),
-    )  # fmt: skip
-    with _stop_on_signals() as stop, TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as folder_name:
-        scratch, memory_bytes = Path(folder_name), psutil.virtual_memory().total
-        limits = Limits(memory_bytes=memory_bytes, threads=threads, device=device, loopback=True, spin=True)
-        spawn = Spawn(scratch / "log", scratch / "cwd", limits)
-        with _kept_log(spawn.log):
-            _Server(spawn, options, lambda addresses: ready(addresses, f"{runtime}, {device}"), warn).run(stop)
-
-
-class DeathLimit:
-    """The deaths of the last minute, and when there are too many."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._times: deque[float] = deque(maxlen=_MOST_DEATHS)
-
-    def is_reached_by_another(self) -> bool:
-        """Count a death; return whether it is the third within a minute."""
-        self._times.append(self._clock())
-        return len(self._times) == _MOST_DEATHS and self._times[-1] - self._times[0] <= _WITHIN_S
-
-
-def _log_file(name: str | None) -> str | None:
-    """Return the file of the access log for the worker, which has another folder and another stderr."""
-    if name == "-":
-        return f"/proc/{os.getpid()}/fd/2"
-    return None if name is None else str(Path(name).absolute())
-
-
-def _folder(artifact: Path) -> Path:
-    if not artifact.exists():
-        raise BadRequest(f"no such folder: {artifact}", fix="check the path")
-    if kind_of(str(artifact)) is not ModelKind.ARTIFACT:
-        raise BadRequest(
-            f"{artifact} is no artifact's folder",
-            fix=f"convert it first: transload convert {artifact} --to onnx --out DIR, and serve DIR/onnx",
+    """Serve models until SIGINT or SIGTERM.
+    A model is `[NAME=]PATH`: an artifact's folder, a folder with a folder of each version (1, 2, ...), or a run's
+    folder, whose artifacts are models of their own. `ready` is called as soon as all models answer; `warn` takes a
+    sentence when a process of a model dies, when it answers again, and when a version cannot be loaded.
+    Raises BadRequest where a model cannot be opened or a port is taken, StepFailed where all processes died too often.
+    """
+    device = resolve_device(read_request(None, {"device": options.device}).device)
+    configs = find_models(models, options)
+    require_libraries(
+        "the server",
+        ("grpc", "grpc_health", "grpc_reflection", "tensorflow_serving", "starlette", "uvicorn", "uvloop", "httptools"),
+    )
+    for config in configs:
+        config.check_versions()
+        for folder in config.versions().values():
+            if (folder / RECORD).is_file():
+                check_runtime(folder)
+    access_log = _access_log(options.access_log)
+    with _stop_on_signals() as stop, TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as scratch:
+        limits = Limits(
+            seconds=_REQUEST_S, memory_bytes=psutil.virtual_memory().total, threads=options.threads, device=device,
+            spin=True,
+        )  # fmt: skip
+        processes = ModelProcesses(Path(scratch), limits)
+        warnings = _Warnings(warn)
+        repository = Repository(
+            processes.open, max_body_bytes=options.max_body_bytes, access_log=access_log, warn=warnings.say
         )
-    return artifact.resolve()
+        try:
+            with _kept_logs(Path(scratch)):
+                _load(repository, configs)
+                server = listen(repository, options.host, options.grpc_port, options.rest_port)
+                try:
+                    warnings.is_on = True
+                    answering = [_describe(repository, config) for config in configs]
+                    ready(Serving(server.addresses(), answering, processes.scratch))
+                    _watch(repository, stop)
+                    server.drain(_DRAIN_S)
+                finally:
+                    server.close()
+        finally:
+            repository.close()
 
 
-def _check_libraries(folder: Path) -> str:
-    """Return the runtime of the artifact.
-    Raises BadRequest where there is none, ToolMissing where it or the server is not installed."""
-    form = read_artifact(folder).target.format
-    if form not in DEFAULT_RUNTIME:
-        raise BadRequest(f"no runtime takes {form}", fix=f"serve an artifact of {', '.join(DEFAULT_RUNTIME)}")
-    require_runtime(DEFAULT_RUNTIME[form])
-    libraries = ("grpc", "grpc_health", "grpc_reflection", "tensorflow_serving", "starlette", "uvicorn", "uvloop")
-    require_libraries("the server", (*libraries, "httptools"))
-    if form is Format.ONNX:
-        require_libraries("the check of an ONNX artifact", ("onnx",))
-    return DEFAULT_RUNTIME[form]
+@dataclass
+class _Warnings:
+    """Sentences for the terminal; none before all models answer, for the command then ends with the error."""
+
+    warn: Callable[[str], None]
+    is_on: bool = False
+
+    def say(self, sentence: str) -> None:
+        if self.is_on:
+            self.warn(sentence)
 
 
-class _Server:
-    """A server that is started again when its worker dies."""
+def find_models(models: Sequence[str], options: ServeOptions) -> list[ModelConfig]:
+    """Return the models to serve, by what the command line and the configuration file name.
+    Raises BadRequest where there is none, or two have one name."""
+    configs = [config for text in models for config in _configs_of(text)]
+    if options.name is not None:
+        if len(configs) != 1:
+            raise BadRequest(f"--name names one model, and there are {len(configs)}", fix="write NAME=PATH for each")
+        configs = [ModelConfig(options.name, configs[0].base_path)]
+    elif len(configs) == 1 and len(models) == 1 and "=" not in models[0]:
+        configs = [ModelConfig(_ONE_NAME, configs[0].base_path)]
+    if options.config_file is not None:
+        configs += read_config_file(options.config_file)
+    if not configs:
+        raise BadRequest("there is no model to serve", fix="name an artifact's folder, or --model-config-file")
+    names = [config.name for config in configs]
+    for name in names:
+        if not re.fullmatch(r"[\w.-]+", name):
+            raise BadRequest(f"the name {name!r} fits no URL", fix="name it with letters, digits, '-', '_' and '.'")
+        if names.count(name) > 1:
+            raise BadRequest(f"two models are called {name}", fix="write NAME=PATH for each")
+    return configs
 
-    def __init__(
-        self,
-        spawn: Spawn,
-        options: EmbeddedOptions,
-        ready: Callable[[dict[str, str]], None],
-        warn: Callable[[str], None],
-    ) -> None:
-        self._spawn, self._options, self._ready, self._warn = spawn, options, ready, warn
-        self._answered = False
-        self._deaths = DeathLimit()
 
-    def run(self, stop: threading.Event) -> None:
-        """Serve until `stop` is set. Raises StepFailed as `serve` does."""
-        while not stop.is_set():
-            start = time.monotonic()
-            try:
-                with Worker(self._spawn) as worker:
-                    self._open(worker, start)
-                    while not stop.wait(_POLL_S):
-                        worker.ask("addresses")
-                    worker.ask("drain", limit_s=_DRAIN_S)
-                    return
-            except StepFailed as error:
-                if not self._answered or stop.is_set():
-                    raise
-                if self._deaths.is_reached_by_another():
-                    text = f"the server died {_MOST_DEATHS} times within {_WITHIN_S:g} s and is not started again"
-                    raise StepFailed(f"{text}: {error.what}", fix=error.fix) from error
-                self._warn(f"the server died and is started again: {error.what}; log: {self._spawn.log}")
+def _configs_of(text: str) -> list[ModelConfig]:
+    """Return the models of one argument."""
+    name, named, rest = text.partition("=")
+    path = Path(rest if named else text)
+    if not path.exists():
+        raise BadRequest(f"no such folder: {path}", fix="check the path")
+    if (path / _RUN).is_file():
+        folders = sorted(record.parent for record in (path / "artifacts").glob(f"*/{RECORD}"))
+        servable = [folder for folder in folders if folder.name != "source"]
+        prefix = f"{name}-" if named else ""
+        return [ModelConfig(f"{prefix}{folder.name}", folder.absolute()) for folder in servable]
+    if not path.is_dir() or not versions_in(path):
+        kind_of(str(path))  # raises where it is nothing that is known
+        raise BadRequest(
+            f"{path} is no artifact's folder",
+            fix=f"convert it first: transload convert {path} --to onnx --out DIR, and serve DIR/onnx",
+        )
+    return [ModelConfig(name if named else path.resolve().name, path.absolute())]
 
-    def _open(self, worker: Worker, start: float) -> None:
-        """Open the server, the artifact checked before its first start, and say so."""
-        options = self._options
-        if not self._answered:
-            folder = self._spawn.cwd.parent
-            worker.work(_CHECK, {"inputs": {"artifact": options.folder}, "out": str(folder), "options": {}})
-        worker.open(_SERVER, options.to_json())
-        addresses = worker.ask("addresses")
-        if self._answered:
-            self._warn(f"the server answers again, after {time.monotonic() - start:.1f} s")
-            return
-        self._ready(addresses)
-        grpc_port, rest_port = (int(addresses[protocol].rpartition(":")[2]) for protocol in ("grpc", "rest"))
-        self._options = replace(options, grpc_port=grpc_port, rest_port=rest_port)  # clients look for it there
-        self._answered = True
+
+def _access_log(name: str | None) -> AccessLog | None:
+    if name is None:
+        return None
+    return AccessLog("/dev/stderr" if name == "-" else str(Path(name).absolute()))
+
+
+def _load(repository: Repository, configs: Sequence[ModelConfig]) -> None:
+    """Load all models. Raises the error of the first that cannot be loaded."""
+    try:
+        repository.apply(configs)
+    except ServingError as error:
+        raise BadRequest(error.text, fix="correct the configuration file") from error
+
+
+def _describe(repository: Repository, config: ModelConfig) -> ServingModel:
+    served = repository.find(config.name)
+    numbers = tuple(sorted(status.number for status in repository.statuses(config.name)))
+    path = config.base_path
+    if path.is_relative_to(Path.cwd()):
+        path = path.relative_to(Path.cwd())
+    return ServingModel(config.name, path, numbers, served.runtime, served.device)
+
+
+def _watch(repository: Repository, stop: threading.Event) -> None:
+    """Load new versions as they come, until `stop` is set. Raises StepFailed where no model answers any more."""
+    while not stop.wait(_POLL_S):
+        repository.refresh()
+        if repository.is_over:
+            raise _first_failure(repository)
+
+
+def _first_failure(repository: Repository) -> TransloadError:
+    failures = [status.failure for name in repository.names for status in repository.statuses(name) if status.failure]
+    return failures[0] if failures else StepFailed("no model is served any more", fix="start the server again")
 
 
 @contextmanager
-def _kept_log(log: Path) -> Iterator[None]:
-    """Copy the worker's log to a file that stays, where the block raises StepFailed, and name that file instead."""
+def _kept_logs(scratch: Path) -> Iterator[None]:
+    """Copy the logs to a folder that stays, where the block raises StepFailed, and name that folder."""
     try:
         yield
     except StepFailed as error:
-        handle, kept = mkstemp(prefix=_PREFIX, suffix=".log")
-        os.close(handle)
-        shutil.copyfile(log, kept)
-        raise StepFailed(error.what, fix=f"read {kept}, and start the server again") from error
+        kept = mkdtemp(prefix=_PREFIX)
+        for log in scratch.glob("*.log"):
+            shutil.copyfile(log, Path(kept, log.name))
+        raise StepFailed(error.what, fix=f"read the logs in {kept}, and start the server again") from error
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -74,10 +74,12 @@ class _Started(subprocess.Popen[bytes]):
 
 
 class Worker:
-    """A process that does jobs or holds one opened object. Use it as a context manager."""
+    """A process that does jobs or holds one opened object. Use it as a context manager.
+    `on_end` is called in another thread when the process has ended."""
 
-    def __init__(self, spawn: Spawn) -> None:
+    def __init__(self, spawn: Spawn, on_end: Callable[[], None] = lambda: None) -> None:
         self._spawn = spawn
+        self._on_end = on_end
         self._killed: str | None = None
         self._closed = False
         self.peak_rss_bytes = 0
@@ -124,7 +126,7 @@ class Worker:
             reason = f"gave no answer in {limit_s:g} s"
             self.kill(reason)
             failure = StepTimeout if self._killed == reason else StepFailed
-            raise self._failed(self._describe_exit(), failure=failure) from None
+            raise self._failed(self.describe_exit(), failure=failure) from None
         except (OSError, ValueError):
             reply = None
         if isinstance(reply, dict) and "value" in reply:
@@ -132,7 +134,7 @@ class Worker:
             return reply["value"]
         if isinstance(reply, dict) and isinstance(reply.get("error"), dict):
             raise self._error(reply["error"])
-        raise self._failed(self._describe_exit())
+        raise self._failed(self.describe_exit())
 
     def close(self) -> None:
         """End the worker; what it held is let go."""
@@ -173,7 +175,7 @@ class Worker:
             self._stream.write(json.dumps(request).encode() + b"\n")
             self._stream.flush()
         except (OSError, ValueError):
-            raise self._failed(self._describe_exit()) from None
+            raise self._failed(self.describe_exit()) from None
 
     def _error(self, record: Mapping[str, str]) -> Exception:
         if record["kind"] in ERRORS:
@@ -184,7 +186,8 @@ class Worker:
         again = f", or repeat it alone: {self._spawn.repeat}" if self._spawn.repeat else ""
         return failure(how, fix=f"read {self._spawn.log}{again}", decided=decided)
 
-    def _describe_exit(self) -> str:
+    def describe_exit(self) -> str:
+        """Return how the process ended. One that has not is ended."""
         ended = self._process.ended(_GRACE_S)
         if self._killed:
             return f"the worker {self._killed}"
@@ -214,8 +217,9 @@ class Worker:
             self.peak_rss_bytes = max(self.peak_rss_bytes, used)
             if used > limit:
                 self.kill(f"used more memory than its limit of {limit / 1e9:.3g} GB")
-                return
+                break
             time.sleep(_POLL_S)
+        self._on_end()
 
 
 def start_fork_server(framework: str, limits: Limits, cwd: Path) -> ForkServer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -24,7 +25,8 @@ class Admission:
         self._is_accepting = True
         self._clock, self._sleep = clock, sleep
         self._lock = threading.Lock()
-        self._under_way = 0
+        self._period = 0  # see wait_for_earlier
+        self._under_way = Counter[int]()  # by the period in which they arrived
         self._arrived = 0
 
     @contextmanager
@@ -33,17 +35,33 @@ class Admission:
         with self._lock:
             self._arrived += 1
             accepted = self._is_accepting
-            self._under_way += accepted
+            period = self._period
+            self._under_way[period] += accepted
         try:
             yield accepted
         finally:
             with self._lock:
-                self._under_way -= accepted
+                self._under_way[period] -= accepted
 
     @property
     def is_idle(self) -> bool:
         """Whether no request is under way."""
-        return self._under_way == 0
+        return not any(self._under_way.values())
+
+    def wait_for_earlier(self, limit_s: float) -> None:
+        """Wait until all requests are answered that are under way now: later ones do not see what was removed before.
+        Returns after `limit_s` in any case."""
+        with self._lock:
+            self._period += 1
+            now = self._period
+
+        def is_over() -> bool:
+            with self._lock:
+                for period in [period for period, count in self._under_way.items() if period < now and not count]:
+                    del self._under_way[period]
+                return min(self._under_way, default=now) >= now
+
+        self._wait(self._clock() + limit_s, is_over, _POLL_S)
 
     def drain(self, limit_s: float) -> None:
         """Turn unready, then refuse new requests, and wait until those under way are answered and no more come.

@@ -1,5 +1,8 @@
-"""The embedded server: one artifact behind TF Serving's gRPC and REST. It runs in a worker process of its own, because
-a runtime may abort; the caller sees to that."""
+"""The embedded server: a repository of models behind two listeners, gRPC and HTTP.
+
+Where latency is measured, it holds one artifact in its own process (`open_server`), a worker's. `transload serve` holds
+each version in a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from ...models.artifact import read_artifact
 from ...models.errors import ToolMissing
 from ..runtimes.runtime_table import RUNTIMES
-from .access_log import AccessLog
-from .served_model import ServedModel
+from .repository import Repository, hold_session
+from .served_version import OpenedSession
 from .server_records import EmbeddedOptions, url_host
+from .session_channel import SessionHost
 
 if TYPE_CHECKING:
     from .tfserving_grpc import GrpcServer
@@ -24,10 +28,10 @@ _WATCH_GRACE_S = 0.2  # after a drain nothing is under way but streams that watc
 
 
 class EmbeddedServer:
-    """A served model and its two listeners."""
+    """A repository and its two listeners."""
 
-    def __init__(self, model: ServedModel, grpc_server: GrpcServer, rest: RestServer, host: str) -> None:
-        self._model = model
+    def __init__(self, repository: Repository, grpc_server: GrpcServer, rest: RestServer, host: str) -> None:
+        self._repository = repository
         self._grpc = grpc_server
         self._rest = rest
         self._addresses = {"grpc": f"{url_host(host)}:{grpc_server.port}", "rest": f"{url_host(host)}:{rest.port}"}
@@ -37,49 +41,61 @@ class EmbeddedServer:
         """`host:port` by protocol, "grpc" and "rest"."""
         return dict(self._addresses)
 
-    @property
-    def device(self) -> str:
-        """Where the model runs, as its runtime read it back."""
-        return self._model.device
-
     def drain(self, limit_s: float) -> None:
         """Turn unready, then refuse new requests, answer those that are under way, and close.
         grpc.Server.stop alone cancels requests that it has read and not yet handed to a thread."""
         self._grpc.turn_unready()
-        self._model.admission.drain(limit_s)
-        self.close(_WATCH_GRACE_S if self._model.admission.is_idle else _GRACE_S)
+        self._repository.admission.drain(limit_s)
+        self.close(_WATCH_GRACE_S if self._repository.admission.is_idle else _GRACE_S)
 
     def close(self, grace_s: float = _GRACE_S) -> None:
-        """Stop the listeners and let go of the model; requests under way get a few seconds. Safe to call twice."""
+        """Stop the listeners and let go of the models; requests under way get a few seconds. Safe to call twice."""
         if self._closed:
             return
         self._closed = True
         stopped = self._grpc.stop(grace_s)
         self._rest.close()
         stopped.wait()
-        self._model.close()
+        self._repository.close()
 
 
-def open_server(**document: Any) -> EmbeddedServer:
-    """Serve an artifact by EmbeddedOptions as JSON; the server answers when this returns.
-    Raises BadRequest where the artifact cannot be opened or a port is taken, ToolMissing where a library is missing."""
-    options = EmbeddedOptions.from_json(document)
-    folder = Path(options.folder)
-    form = read_artifact(folder).target.format
-    runtime = next(runtime for runtime in RUNTIMES.values() if form in runtime.takes and not runtime.served)
-    module, _, entry = runtime.entry.partition(":")
-    session = getattr(import_module(module), entry)(folder, options.device, options.threads)
-    log = None if options.access_log is None else AccessLog(options.access_log)
-    model = ServedModel(options.name, session, options.max_body_bytes, runtime.name, log)
+def listen(repository: Repository, host: str, grpc_port: int, rest_port: int) -> EmbeddedServer:
+    """Start both listeners; port 0 takes a free one. The repository is closed with the server.
+    Raises BadRequest where a port is taken, ToolMissing where a library is missing."""
     with ExitStack() as undo:
-        undo.callback(model.close)
         try:
             from . import tfserving_grpc, tfserving_rest
 
-            rest = tfserving_rest.RestServer(model, options.host, options.rest_port)
+            rest = tfserving_rest.RestServer(repository, host, rest_port)
             undo.callback(rest.close)
-            grpc_server = tfserving_grpc.GrpcServer(model, options.host, options.grpc_port)
+            grpc_server = tfserving_grpc.GrpcServer(repository, host, grpc_port)
         except ModuleNotFoundError as error:
             raise ToolMissing(f"the server needs {error.name}", fix="transload doctor") from error
         undo.pop_all()
-    return EmbeddedServer(model, grpc_server, rest, options.host)
+    return EmbeddedServer(repository, grpc_server, rest, host)
+
+
+def open_server(**document: Any) -> EmbeddedServer:
+    """Serve an artifact by EmbeddedOptions as JSON, in this process; the server answers when this returns.
+    Raises BadRequest where the artifact cannot be opened or a port is taken, ToolMissing where a library is missing."""
+    options = EmbeddedOptions.from_json(document)
+    opened = open_artifact(Path(options.folder), options.device, options.threads)
+    repository = hold_session(options.name, opened.session, opened.runtime, options.max_body_bytes)
+    with ExitStack() as undo:
+        undo.callback(repository.close)
+        server = listen(repository, options.host, options.grpc_port, options.rest_port)
+        undo.pop_all()
+    return server
+
+
+def open_artifact(folder: Path, device: str, threads: int) -> OpenedSession:
+    """Open an artifact in the runtime of its format. Raises what the runtime raises."""
+    form = read_artifact(folder).target.format
+    runtime = next(runtime for runtime in RUNTIMES.values() if form in runtime.takes and not runtime.served)
+    module, _, entry = runtime.entry.partition(":")
+    return OpenedSession(getattr(import_module(module), entry)(folder, device, threads), runtime.name)
+
+
+def open_host(*, folder: str, device: str, threads: int, channel: str) -> SessionHost:
+    """Open an artifact in this process, a worker's, and answer on the Unix socket `channel`. Raises as the runtime."""
+    return SessionHost(open_artifact(Path(folder), device, threads).session, Path(channel))

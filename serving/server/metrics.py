@@ -1,4 +1,4 @@
-"""Metrics of one served model, as TF Serving exposes them to Prometheus.
+"""Metrics of the served models, as TF Serving exposes them to Prometheus.
 
 Names, labels, buckets and what is counted when are those of tensorflow/serving: servables/tensorflow/util.cc,
 model_servers/prediction_service_impl.cc, model_servers/http_server.cc; the text is that of util/prometheus_exporter.cc.
@@ -31,6 +31,7 @@ class RequestRecord:
     status: str = "UNKNOWN"
     bytes_in: int = 0
     bytes_out: int = 0
+    device: str = ""  # where the model runs that answers
     start: float = field(default_factory=time.perf_counter)
 
 
@@ -49,24 +50,29 @@ class Histogram:
 
 
 class Metrics:
-    """The counters of a server with one model. Requests for other names are counted under the empty name: each new
-    label would take memory for good."""
+    """The counters of a server. Requests for names that it never had are counted under the empty name: each new label
+    takes memory for good."""
 
-    def __init__(self, model: str, runtime: str) -> None:
-        self._model = model
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._requests: dict[tuple[str, str], int] = {}
         self._latencies: dict[tuple[str, str, str], Histogram] = {}
-        self._runs = {(model, "Predict", runtime): Histogram()}
-        (self._run_latency,) = self._runs.values()
+        self._runs: dict[tuple[str, str, str], Histogram] = {}
+        self._models: set[str] = set()
+
+    def add_model(self, name: str, runtime: str) -> None:
+        """Count requests for this model under its name from now on."""
+        with self._lock:
+            self._models.add(name)
+            self._runs.setdefault((name, "Predict", runtime), Histogram())
 
     def add_request(self, record: RequestRecord) -> None:
         """Count a request that has its answer."""
         if record.api is None:
             return
         seconds = time.perf_counter() - record.start
-        name = record.model if record.model == self._model else ""
         with self._lock:
+            name = record.model if record.model in self._models else ""
             key = name, record.status
             self._requests[key] = self._requests.get(key, 0) + 1
             if record.status == "OK":
@@ -75,10 +81,10 @@ class Metrics:
                     self._latencies[entry] = Histogram()
                 self._latencies[entry].add(seconds)
 
-    def add_run(self, seconds: float) -> None:
+    def add_run(self, model: str, runtime: str, seconds: float) -> None:
         """Count a call of the runtime that gave an answer."""
         with self._lock:
-            self._run_latency.add(seconds)
+            self._runs[model, "Predict", runtime].add(seconds)
 
     def page(self) -> bytes:
         """Return all metrics in Prometheus' text format."""

@@ -7,7 +7,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 from .metrics import RequestRecord
-from .served_model import invalid
+from .serving_error import invalid
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -34,7 +34,6 @@ class EmbeddedOptions(ServerOptions):
     grpc_port: int = 0
     rest_port: int = 0
     max_body_bytes: int = MAX_BODY_BYTES  # of a request, in either protocol
-    access_log: str | None = None  # the file that it is appended to
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,33 +1,29 @@
-"""TF Serving's gRPC API over one served model: PredictionService/Predict and GetModelMetadata,
-ModelService/GetModelStatus, in the official messages."""
+"""TF Serving's gRPC API over a repository of models: PredictionService/Predict and GetModelMetadata,
+ModelService/GetModelStatus and HandleReloadConfigRequest, in the official messages."""
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from ...models.errors import BadRequest, TransloadError
 from ...models.signature import TensorSpec
 from ..wire.tensor_proto import BY_DTYPE, decode_all, encode, parse
-from ..wire.tfserving_messages import AVAILABLE, DEVICE_KEY, Message, stock
+from ..wire.tfserving_messages import DEVICE_KEY, Message, stock
 from .grpc_services import add_health, add_reflection
 from .metrics import RequestRecord
-from .served_model import (
-    MOST_WAITING,
-    SIGNATURE,
-    VERSION,
-    Code,
-    ServedModel,
-    ServingError,
-    as_status,
-    feed_name,
-    invalid,
-    unavailable,
-)
+from .model_config import configs_of
+from .repository import Repository
+from .served_version import MOST_WAITING, SIGNATURE, Patience, ServedVersion, feed_name
 from .server_records import IDLE_TIMEOUT_S, READ_TIMEOUT_S, url_host
+from .serving_error import Code, ServingError, as_status, invalid, unavailable
 
 _WORKERS = MOST_WAITING + 8  # started as they are needed; all but a few may wait for the model
 _OPTIONS = (
@@ -45,18 +41,18 @@ _FIELD = "signature_def"
 class GrpcServer:
     """A grpc.Server that is answering when it is made. Raises BadRequest where the port is taken."""
 
-    def __init__(self, model: ServedModel, host: str, port: int, read_timeout_s: float = READ_TIMEOUT_S) -> None:
+    def __init__(self, repository: Repository, host: str, port: int, read_timeout_s: float = READ_TIMEOUT_S) -> None:
         import grpc
 
         options = (
             *_OPTIONS,
-            ("grpc.max_receive_message_length", model.max_body_bytes),
+            ("grpc.max_receive_message_length", repository.max_body_bytes),
             ("grpc.server_handshake_timeout_ms", int(1000 * read_timeout_s)),
         )
         self._server = grpc.server(ThreadPoolExecutor(_WORKERS, thread_name_prefix="grpc"), options=options)
         services = _methods()
         for service, methods in services.items():
-            handlers = {name: _handler(grpc, model, f"/{service}/{name}", act) for name, act in methods.items()}
+            handlers = {name: _handler(grpc, repository, f"/{service}/{name}", act) for name, act in methods.items()}
             self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
         self._health = add_health(self._server, services)
         add_reflection(self._server, services)
@@ -78,18 +74,18 @@ class GrpcServer:
         return stopped
 
 
-_Act: TypeAlias = Callable[[ServedModel, bytes, Any, RequestRecord], Message]
+_Act: TypeAlias = Callable[[Repository, bytes, Any, RequestRecord], Message]
 
 
 def _methods() -> dict[str, dict[str, _Act]]:
     """Return what answers each method of each service."""
     return {
         "tensorflow.serving.PredictionService": {"Predict": predict, "GetModelMetadata": metadata},
-        "tensorflow.serving.ModelService": {"GetModelStatus": status},
+        "tensorflow.serving.ModelService": {"GetModelStatus": status, "HandleReloadConfigRequest": reload},
     }
 
 
-def _handler(grpc: Any, model: ServedModel, method: str, act: _Act) -> Any:
+def _handler(grpc: Any, repository: Repository, method: str, act: _Act) -> Any:
     """Return a handler of the bytes of requests: grpc answers INTERNAL where a parser of its own fails."""
     codes = {code: getattr(grpc.StatusCode, code.name) for code in Code}
     api = "Predict" if act is predict else None
@@ -97,10 +93,10 @@ def _handler(grpc: Any, model: ServedModel, method: str, act: _Act) -> Any:
     def handle(data: bytes, context: Any) -> bytes:
         record = RequestRecord("GRPC", method, api, bytes_in=len(data))
         try:
-            with model.admission.counted() as accepted:
+            with repository.admission.counted() as accepted:
                 if not accepted:
                     raise unavailable()
-                reply: bytes = act(model, data, context, record).SerializeToString()
+                reply: bytes = act(repository, data, context, record).SerializeToString()
             record.status, record.bytes_out = "OK", len(reply)
             return reply
         except (ServingError, TransloadError) as error:
@@ -109,7 +105,7 @@ def _handler(grpc: Any, model: ServedModel, method: str, act: _Act) -> Any:
             context.abort(codes[status.code], status.text)
             raise
         finally:
-            model.add_request(record)
+            repository.add_request(record)
 
     return grpc.unary_unary_rpc_method_handler(handle, request_deserializer=bytes, response_serializer=bytes)
 
@@ -134,33 +130,41 @@ def _spec(request: Message, record: RequestRecord) -> Message:
     return spec
 
 
-def _version(spec: Message) -> int | None:
-    """Return the version that a ModelSpec asks for, None for the latest.
-    Raises ServingError INVALID_ARGUMENT: labels are given to versions in a configuration file, and there is none."""
-    if spec.version_label:
-        raise invalid(f"Unrecognized servable version label: {spec.version_label}")
-    return int(spec.version.value) if spec.HasField("version") else None
+def _find(repository: Repository, spec: Message) -> ServedVersion:
+    """Return the version that a ModelSpec asks for. Raises ServingError."""
+    return repository.find(spec.name, *_version(spec))
 
 
-def predict(model: ServedModel, data: bytes, _context: Any, record: RequestRecord) -> Message:
+def _version(spec: Message) -> tuple[int | None, str]:
+    """Return the version that a ModelSpec asks for, None for the latest, and the label."""
+    return (int(spec.version.value) if spec.HasField("version") else None), spec.version_label
+
+
+def _patience(context: Any) -> Patience:
+    """Return how long the client waits."""
+    remaining_s = context.time_remaining()
+    return Patience(math.inf if remaining_s is None else time.monotonic() + remaining_s, context.is_active)
+
+
+def predict(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> Message:
     """Return the PredictResponse to the bytes of a PredictRequest. Raises ServingError and TransloadError."""
     request = _parsed(partial(parse, message="PredictRequest"), data, "PredictRequest")
     spec = _spec(request, record)
-    model.check_servable(spec.name, _version(spec))
+    model = _find(repository, spec)
     if spec.signature_name not in ("", SIGNATURE):
         raise ServingError(Code.FAILED_PRECONDITION, f'Serving signature key "{spec.signature_name}" not found.')
     model.check_inputs(request.inputs)
     names = model.outputs(list(request.output_filter))
-    answers = model.predict(decode_all(request.inputs))
+    answers = model.predict(decode_all(request.inputs), _patience(context))
     reply = stock().PredictResponse()
     reply.model_spec.name, reply.model_spec.signature_name = model.name, SIGNATURE
-    reply.model_spec.version.value = VERSION
+    reply.model_spec.version.value = model.number
     for name in names:
         encode(answers[name], reply.outputs[name])
     return reply
 
 
-def metadata(model: ServedModel, data: bytes, _context: Any, record: RequestRecord) -> Message:
+def metadata(repository: Repository, data: bytes, _context: Any, record: RequestRecord) -> Message:
     """Return the signature, packed into an Any as TF Serving does. Raises ServingError."""
     request = _parsed(stock().GetModelMetadataRequest.FromString, data, "GetModelMetadataRequest")
     spec = _spec(request, record)
@@ -169,14 +173,14 @@ def metadata(model: ServedModel, data: bytes, _context: Any, record: RequestReco
     for field in request.metadata_field:
         if field != _FIELD:
             raise invalid(f"Metadata field {field} is not supported")
-    model.check_servable(spec.name, _version(spec))
+    model = _find(repository, spec)
     reply = stock().GetModelMetadataResponse()
-    reply.model_spec.name, reply.model_spec.version.value = model.name, VERSION
+    reply.model_spec.name, reply.model_spec.version.value = model.name, model.number
     reply.metadata[_FIELD].Pack(signature_map(model))
     return reply
 
 
-def signature_map(model: ServedModel) -> Message:
+def signature_map(model: ServedVersion) -> Message:
     """Return the model's signature as a SignatureDefMap."""
     signature_map = stock().SignatureDefMap()
     definition = signature_map.signature_def[SIGNATURE]
@@ -194,11 +198,24 @@ def _describe(info: Message, spec: TensorSpec, tensor: str) -> None:
         info.tensor_shape.dim.add(size=-1 if isinstance(axis, str) else axis)
 
 
-def status(model: ServedModel, data: bytes, context: Any, record: RequestRecord) -> Message:
-    """AVAILABLE: a model that could not be opened has no server. Says also where it runs. Raises ServingError."""
-    context.set_trailing_metadata(((DEVICE_KEY, model.device),))
+def status(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> Message:
+    """Return the states of a model's versions, and where the latest runs. Raises ServingError."""
     spec = _spec(_parsed(stock().GetModelStatusRequest.FromString, data, "GetModelStatusRequest"), record)
-    model.check_status_of(spec.name, _version(spec))
     reply = stock().GetModelStatusResponse()
-    reply.model_version_status.add(version=VERSION, state=AVAILABLE).status.error_code = 0
+    for status in repository.statuses(spec.name, *_version(spec)):
+        row = reply.model_version_status.add(version=status.number, state=int(status.state))
+        row.status.error_code = 0 if status.failure is None else Code.UNKNOWN
+        row.status.error_message = "" if status.failure is None else status.failure.what
+    with suppress(ServingError):
+        context.set_trailing_metadata(((DEVICE_KEY, _find(repository, spec).device),))
+    return reply
+
+
+def reload(repository: Repository, data: bytes, context: Any, _record: RequestRecord) -> Message:
+    """Serve the models of a ReloadConfigRequest and no others; answer when they are loaded, or cannot be.
+    Raises ServingError and TransloadError; what was served is then served on."""
+    request = _parsed(stock().ReloadConfigRequest.FromString, data, "ReloadConfigRequest")
+    reply = stock().ReloadConfigResponse()
+    repository.apply_request(configs_of(request.config, Path()), _patience(context).remaining_s)
+    reply.status.error_code = 0
     return reply

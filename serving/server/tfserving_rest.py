@@ -1,4 +1,4 @@
-"""TF Serving's REST API over one served model, and /healthz. An ASGI application on uvicorn, in a thread of its own."""
+"""TF Serving's REST API over a repository of models, and /healthz: an ASGI application on uvicorn, in a thread."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import socket
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ...models.errors import BadRequest, TransloadError
@@ -13,9 +14,11 @@ from ...models.signature import Array
 from ..wire.tfserving_json import dumps, is_base64, loads, to_array
 from ..wire.tfserving_messages import DEVICE_KEY
 from . import metrics
+from .repository import Repository
 from .rest_body import compress, read_body, wants_gzip
-from .served_model import SIGNATURE, VERSION, Code, ServedModel, ServingError, as_status, invalid, unavailable
+from .served_version import SIGNATURE, ServedVersion
 from .server_records import IDLE_TIMEOUT_S, READ_TIMEOUT_S
+from .serving_error import Code, ServingError, as_status, invalid, unavailable
 from .tfserving_grpc import signature_map
 
 if TYPE_CHECKING:
@@ -23,12 +26,12 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-_PATH = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d{1,18}))?(:predict|/metadata|)", re.IGNORECASE)
+_PATH = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d{1,18})|/labels/([^/:]+))?(:predict|/metadata|)", re.IGNORECASE)
 # As TF Serving maps them: ToHTTPStatusCode in tensorflow_serving/model_servers/http_server.cc.
 _HTTP = {
     Code.INVALID_ARGUMENT: 400, Code.DEADLINE_EXCEEDED: 504, Code.NOT_FOUND: 404, Code.FAILED_PRECONDITION: 400,
     Code.RESOURCE_EXHAUSTED: 429, Code.INTERNAL: 500,
-    Code.UNAVAILABLE: 503,
+    Code.UNAVAILABLE: 503, Code.CANCELLED: 499, Code.UNIMPLEMENTED: 501, Code.UNKNOWN: 500,
 }  # fmt: skip
 _API = "/v1/"  # begins the paths whose requests TF Serving's metrics count
 _INLINE_S = 0.005  # a model that is faster runs on the event loop: handing it to a thread costs 0.1 ms
@@ -39,7 +42,7 @@ _START_S = 20
 class RestServer:
     """A uvicorn server that is answering when it is made. Raises BadRequest where the port is taken."""
 
-    def __init__(self, model: ServedModel, host: str, port: int, read_timeout_s: float = READ_TIMEOUT_S) -> None:
+    def __init__(self, repository: Repository, host: str, port: int, read_timeout_s: float = READ_TIMEOUT_S) -> None:
         import uvicorn
 
         from .bounded_http import bounded_protocol
@@ -50,7 +53,7 @@ class RestServer:
             raise BadRequest(f"nothing can listen on {host}:{port}", fix="name another port, or 0") from error
         self.port: int = self._socket.getsockname()[1]
         config = uvicorn.Config(
-            application(model),
+            application(repository),
             loop="uvloop",
             http=bounded_protocol(read_timeout_s),
             log_level="warning",
@@ -70,7 +73,7 @@ class RestServer:
         self._socket.close()
 
 
-def application(model: ServedModel) -> Starlette:
+def application(repository: Repository) -> Starlette:
     """Build the ASGI application."""
     from starlette.applications import Starlette
     from starlette.requests import ClientDisconnect
@@ -82,103 +85,131 @@ def application(model: ServedModel) -> Starlette:
         record = metrics.RequestRecord("REST", f"{method} {path}", "" if path.startswith(_API) else None)
         try:
             if path == metrics.PATH and method in {"GET", "HEAD"}:
-                response = Response(model.metrics.page(), media_type=metrics.MEDIA_TYPE)
+                response = Response(repository.metrics.page(), media_type=metrics.MEDIA_TYPE)
                 record.status = "OK"
             else:
-                response = await _respond_or_refuse(model, request, record)
+                response = await _respond_or_refuse(repository, request, record)
             record.bytes_out = len(response.body)
             return response
         except ClientDisconnect:  # nobody reads the answer
             record.status = "CANCELLED"
-            return _reply(model, b"", 499)
+            return _reply(repository, b"", 499)
         finally:
-            model.add_request(record)
+            repository.add_request(record)
 
     methods = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"]
     return Starlette(routes=[Route("/{path:path}", handle, methods=methods)])
 
 
-async def _respond_or_refuse(model: ServedModel, request: Request, record: metrics.RequestRecord) -> Response:
+async def _respond_or_refuse(repository: Repository, request: Request, record: metrics.RequestRecord) -> Response:
     """Return the answer to a request, or the status that refuses it."""
     try:
-        with model.admission.counted() as accepted:
-            return await _respond(model, request, record, accepted=accepted)
+        with repository.admission.counted() as accepted:
+            return await _respond(repository, request, record, accepted=accepted)
     except (ServingError, TransloadError) as error:
         status = as_status(error)
         record.status = status.code.name
-        return _reply(model, dumps({"error": status.text}, ()), _HTTP[status.code])
+        return _reply(repository, dumps({"error": status.text}, ()), _HTTP[status.code])
 
 
-async def _respond(model: ServedModel, request: Request, record: metrics.RequestRecord, *, accepted: bool) -> Response:
+async def _respond(
+    repository: Repository, request: Request, record: metrics.RequestRecord, *, accepted: bool
+) -> Response:
     """Return the answer to a request, whose body is read before it is refused. Raises as `answer` does."""
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import Response
 
-    body = await read_body(request, model.max_body_bytes, record)
+    body = await read_body(request, repository.max_body_bytes, record)
     if body is None:
         record.status = Code.RESOURCE_EXHAUSTED.name
-        text = f"the body of a request has at most {model.max_body_bytes} bytes"
+        text = f"the body of a request has at most {repository.max_body_bytes} bytes"
         close = {"connection": "close"}  # what is left of the body is not read
         return Response(dumps({"error": text}, ()), 413, close, "application/json")
     if not accepted:
         raise unavailable()
     method, path = request.method, request.scope["path"]
-    if method == "POST" and (model.last_s > _INLINE_S or len(body) > _INLINE_BYTES):
-        content = await run_in_threadpool(answer, model, method, path, body, record)
+    if len(body) <= _INLINE_BYTES and _is_quick(repository, method, path):
+        content = answer(repository, method, path, body, record)
     else:
-        content = answer(model, method, path, body, record)
+        content = await run_in_threadpool(answer, repository, method, path, body, record)
     record.status = "OK"
     if not wants_gzip(request, content):
-        return _reply(model, content)
-    response = _reply(model, await run_in_threadpool(compress, content))
+        return _reply(repository, content, device=record.device)
+    response = _reply(repository, await run_in_threadpool(compress, content), device=record.device)
     response.headers.update({"content-encoding": "gzip", "vary": "accept-encoding"})
     return response
 
 
-def _reply(model: ServedModel, body: bytes, code: int = 200) -> Response:
+def _is_quick(repository: Repository, method: str, path: str) -> bool:
+    """Whether the model that a request asks is so fast that it may run on the event loop."""
+    match = _PATH.fullmatch(path)
+    if method != "POST" or match is None:
+        return True
+    try:
+        return _find(repository, match).last_s <= _INLINE_S
+    except ServingError:
+        return True
+
+
+def _reply(repository: Repository, body: bytes, code: int = 200, *, device: str = "") -> Response:
     from starlette.responses import Response
 
     # No request may be on its way on a connection that is closed when the server stops.
-    close = {} if model.admission.is_ready else {"connection": "close"}
-    return Response(body, code, {DEVICE_KEY: model.device, **close}, "application/json")
+    close = {} if repository.admission.is_ready else {"connection": "close"}
+    return Response(body, code, {**({DEVICE_KEY: device} if device else {}), **close}, "application/json")
 
 
-def answer(model: ServedModel, method: str, path: str, body: bytes, record: metrics.RequestRecord) -> bytes:
+def answer(repository: Repository, method: str, path: str, body: bytes, record: metrics.RequestRecord) -> bytes:
     """Return the JSON document that answers a request. Raises ServingError and TransloadError."""
     verb = "GET" if method == "HEAD" else method
     if (verb, path) == ("GET", "/healthz"):
-        if not model.admission.is_ready:
+        if not repository.admission.is_ready:
             raise unavailable()
         return b'{"status":"ok"}'
     match = _PATH.fullmatch(path)
-    if match is None or (verb, match[3].lower()) not in _ACTIONS:
+    if match is None or (verb, match[4].lower()) not in _ACTIONS:
         raise invalid(f"Malformed request: {method} {path}")
-    record.model, record.version = match[1], match[2] or ""
+    record.model, record.version = match[1], match[2] or match[3] or ""
     if record.api is not None:
-        record.api = match[3].lower().partition(":")[2]
-    version = None if match[2] is None else int(match[2])
-    return _ACTIONS[verb, match[3].lower()](model, match[1], version, body)
+        record.api = match[4].lower().partition(":")[2]
+    return _ACTIONS[verb, match[4].lower()](repository, match, body, record)
 
 
-def _status(model: ServedModel, name: str, version: int | None, _body: bytes) -> bytes:
-    model.check_status_of(name, version)
-    row = {"version": str(VERSION), "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
-    return dumps({"model_version_status": [row]}, ())
+def _version(match: re.Match[str]) -> tuple[int | None, str]:
+    """Return the version and the label that a path names."""
+    return None if match[2] is None else int(match[2]), match[3] or ""
 
 
-def _metadata(model: ServedModel, name: str, version: int | None, _body: bytes) -> bytes:
+def _find(repository: Repository, match: re.Match[str]) -> ServedVersion:
+    return repository.find(match[1], *_version(match))
+
+
+def _status(repository: Repository, match: re.Match[str], _body: bytes, record: metrics.RequestRecord) -> bytes:
+    rows = []
+    for status in repository.statuses(match[1], *_version(match)):
+        code, text = ("OK", "") if status.failure is None else (Code.UNKNOWN.name, status.failure.what)
+        state = {"error_code": code, "error_message": text}
+        rows.append({"version": str(status.number), "state": status.state.name, "status": state})
+    with suppress(ServingError):
+        record.device = _find(repository, match).device
+    return dumps({"model_version_status": rows}, ())
+
+
+def _metadata(repository: Repository, match: re.Match[str], _body: bytes, record: metrics.RequestRecord) -> bytes:
     from google.protobuf.json_format import MessageToDict
 
-    model.check_servable(name, version)
+    model = _find(repository, match)
+    record.device = model.device
     document = MessageToDict(
         signature_map(model), preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
-    spec = {"name": name, "signature_name": "", "version": str(VERSION)}
+    spec = {"name": model.name, "signature_name": "", "version": str(model.number)}
     return dumps({"model_spec": spec, "metadata": {"signature_def": document}}, ())
 
 
-def _predict(model: ServedModel, name: str, version: int | None, body: bytes) -> bytes:
-    model.check_servable(name, version)
+def _predict(repository: Repository, match: re.Match[str], body: bytes, record: metrics.RequestRecord) -> bytes:
+    model = _find(repository, match)
+    record.device = model.device
     in_rows, feeds = _feeds(model, loads(body))
     answers = model.predict(feeds)
     if in_rows:
@@ -190,7 +221,7 @@ def _predict(model: ServedModel, name: str, version: int | None, body: bytes) ->
 _ACTIONS = {("GET", ""): _status, ("GET", "/metadata"): _metadata, ("POST", ":predict"): _predict}
 
 
-def _feeds(model: ServedModel, document: Any) -> tuple[bool, dict[str, Array]]:
+def _feeds(model: ServedVersion, document: Any) -> tuple[bool, dict[str, Array]]:
     """Whether the request came in rows, and its inputs. Raises ServingError, BadRequest."""
     if not isinstance(document, dict):
         raise invalid("JSON Value: the document Is not object")
@@ -211,7 +242,7 @@ def _feeds(model: ServedModel, document: Any) -> tuple[bool, dict[str, Array]]:
     raise invalid("Missing 'inputs' or 'instances' key")
 
 
-def _from_rows(model: ServedModel, rows: Any) -> dict[str, Array]:
+def _from_rows(model: ServedVersion, rows: Any) -> dict[str, Array]:
     specs = model.signature.inputs
     if not isinstance(rows, list):
         raise invalid("JSON Value: the document Excepting 'instances' to be an list/array")
@@ -249,7 +280,7 @@ def _check_row(at: int, row: Any, names: set[str]) -> None:
         )
 
 
-def _from_columns(model: ServedModel, columns: Any) -> dict[str, Array]:
+def _from_columns(model: ServedVersion, columns: Any) -> dict[str, Array]:
     specs = model.signature.inputs
     if not isinstance(columns, dict) or is_base64(columns):
         if len(specs) > 1:

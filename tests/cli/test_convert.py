@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
-from transload.pipeline.commands.serve import DeathLimit
+from transload.serving.server.version_keeper import DeathLimit
 
 NET = """
 import torch
@@ -209,8 +210,8 @@ def test_serve_answers_until_it_is_told_to_end(how: int, server: subprocess.Pope
 
 
 def kill_worker(server: subprocess.Popen[str]) -> None:
-    children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
-    os.kill(int(children[0]), signal.SIGKILL)
+    (worker,) = psutil.Process(server.pid).children()
+    worker.kill()
 
 
 def test_serve_starts_a_worker_that_dies_again_and_gives_up_at_the_third(server: subprocess.Popen[str]) -> None:
@@ -221,22 +222,25 @@ def test_serve_starts_a_worker_that_dies_again_and_gives_up_at_the_third(server:
         kill_worker(server)
         line = server.stderr.readline()
         assert re.fullmatch(
-            r"the server died and is started again: the worker was killed by SIGKILL; log: /\S+/log\n", line
+            "version 1 of the model net died and is started again: the worker was killed by SIGKILL\n", line
         )
         line = server.stderr.readline()
-        assert re.fullmatch(r"the server answers again, after \d+\.\d s\n", line)
+        assert re.fullmatch(r"version 1 of the model net answers again, after \d+\.\d s\n", line)
         with urllib.request.urlopen(url, body) as reply:  # the port that the system chose, again
             assert np.shape(json.load(reply)["predictions"]) == (2, 5)
     kill_worker(server)
     assert server.wait(30) == 4
     said = server.stderr.read()
     assert said.startswith(
-        "error: the server died 3 times within 60 s and is not started again: the worker was killed by SIGKILL\n"
-        "  fix: read /"
+        "version 1 of the model net is not served: the process of version 1 of the model net died 3 times within 60 s: "
+        "the worker was killed by SIGKILL\n"
     )
-    log = Path(said.split("read ")[1].split(",")[0])
-    assert log.is_file()
-    log.unlink()
+    error = said.splitlines(keepends=True)[1:]
+    assert error[0].startswith("error: the process of version 1 of the model net died 3 times within 60 s: ")
+    assert error[1].startswith("  fix: read the logs in /")
+    logs = Path(error[1].split("logs in ")[1].split(",")[0])
+    assert [log.name for log in logs.iterdir()] == ["net-1.log"]
+    shutil.rmtree(logs)
 
 
 def test_a_death_counts_for_a_minute() -> None:
@@ -252,9 +256,8 @@ def test_serve_writes_the_access_log_that_it_names(file: str, here: Path) -> Non
     ) as server:
         assert server.stdout
         assert server.stderr
-        line = server.stdout.readline()
-        assert line.endswith(f", access log {'stderr' if file == '-' else file}\n")
-        url = line.split("REST ")[1].split(",")[0]
+        url = server.stdout.readline().split("REST ")[1].split(",")[0]
+        assert server.stdout.readline().endswith(f", access log {'stderr' if file == '-' else file}\n")
         body = json.dumps({"instances": np.zeros((2, 3, 9, 7)).tolist()}).encode()
         with urllib.request.urlopen(url, body) as reply:
             assert reply.status == 200

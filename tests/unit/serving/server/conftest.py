@@ -15,7 +15,7 @@ from transload.models.signature import Array, Signature, TensorSpec
 from transload.serving.checked_session import CheckedSession
 from transload.serving.server import tfserving_grpc
 from transload.serving.server.embedded import EmbeddedServer
-from transload.serving.server.served_model import ServedModel
+from transload.serving.server.repository import hold_session
 from transload.serving.server.tfserving_rest import RestServer
 
 TWO = Signature(
@@ -59,7 +59,7 @@ class Served:
 
 def serve(signature: Signature) -> Served:
     session = NumpySession(signature)
-    model = ServedModel("m", session)
+    model = hold_session("m", session)
     rest = RestServer(model, "127.0.0.1", 0)
     server = EmbeddedServer(model, tfserving_grpc.GrpcServer(model, "127.0.0.1", 0), rest, "127.0.0.1")
     return Served(session, server, server.addresses())
@@ -79,6 +79,12 @@ def one() -> Iterator[Served]:
     served = serve(ONE)
     yield served
     served.server.close()
+
+
+@pytest.fixture
+def one_session() -> Callable[[], NumpySession]:
+    """Make a session of one input and one output."""
+    return lambda: NumpySession(ONE)
 
 
 @pytest.fixture

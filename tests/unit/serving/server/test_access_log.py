@@ -14,7 +14,7 @@ import pytest
 
 from transload.models.errors import BadRequest
 from transload.serving.server.access_log import AccessLog
-from transload.serving.server.served_model import ServedModel
+from transload.serving.server.repository import hold_session
 from transload.serving.server.tfserving_grpc import GrpcServer
 from transload.serving.server.tfserving_rest import RestServer
 from transload.serving.wire.tfserving_messages import stock
@@ -25,7 +25,7 @@ BODY = b'{"instances": [[1, 2]]}'
 @pytest.fixture
 def rest(one: Any, tmp_path: Path) -> Iterator[RestServer]:
     log = AccessLog(str(tmp_path / "log"))
-    server = RestServer(ServedModel("m", one.session, access_log=log), "127.0.0.1", 0)
+    server = RestServer(hold_session("m", one.session, access_log=log), "127.0.0.1", 0)
     yield server
     server.close()
     log.close()
@@ -71,7 +71,7 @@ def test_every_request_over_rest_is_a_line(rest: RestServer, tmp_path: Path) -> 
 
 
 def test_a_request_over_grpc_is_a_line_and_long_names_are_cut(one: Any, tmp_path: Path) -> None:
-    server = GrpcServer(ServedModel("m", one.session, access_log=AccessLog(str(tmp_path / "log"))), "127.0.0.1", 0)
+    server = GrpcServer(hold_session("m", one.session, access_log=AccessLog(str(tmp_path / "log"))), "127.0.0.1", 0)
     message = stock().PredictRequest()
     message.model_spec.name = "x" * 10_000
     data = message.SerializeToString()
@@ -88,7 +88,7 @@ def test_a_request_over_grpc_is_a_line_and_long_names_are_cut(one: Any, tmp_path
 
 
 def test_a_full_disk_loses_the_line_and_not_the_answer(one: Any) -> None:
-    server = RestServer(ServedModel("m", one.session, access_log=AccessLog("/dev/full")), "127.0.0.1", 0)
+    server = RestServer(hold_session("m", one.session, access_log=AccessLog("/dev/full")), "127.0.0.1", 0)
     assert ask(server, "POST", "/v1/models/m:predict", BODY) == len(b'{"predictions":[[2.0,4.0]]}')
     server.close()
 

@@ -81,7 +81,7 @@ def outcome(url: str, body: bytes | None = None) -> tuple[int, Any, str | None]:
 
 
 def test_both_protocols_answer_what_is_under_way_and_refuse_what_comes(one: Any) -> None:
-    session, admission = one.session, one.server._model.admission
+    session, admission = one.session, one.server._repository.admission
     inside, go_on = threading.Event(), threading.Event()
 
     def wait_inside() -> None:
@@ -101,7 +101,7 @@ def test_both_protocols_answer_what_is_under_way_and_refuse_what_comes(one: Any)
         assert inside.wait(20)
         over_rest = threading.Thread(target=lambda: answers.update(rest=outcome(f"{url}/v1/models/m:predict", body)))
         over_rest.start()
-        while admission._under_way < 2:
+        while admission._under_way.total() < 2:
             time.sleep(0.01)
         drain = threading.Thread(target=one.server.drain, args=(20,))
         drain.start()

@@ -88,9 +88,10 @@ def test_what_the_runtime_does_not_answer_is_no_run(one: Any) -> None:
 
 
 def test_the_page_has_the_format_of_tf_servings_exporter() -> None:
-    metrics = Metrics("m", "onnxruntime")
+    metrics = Metrics()
+    metrics.add_model("m", "onnxruntime")
     metrics.add_request(RequestRecord("REST", "POST /v1/models/m:predict", "predict", "m", "", "OK"))
-    metrics.add_run(58e-6)
+    metrics.add_run("m", "onnxruntime", 58e-6)
     page = metrics.page().decode()
     assert page.startswith(
         "# TYPE :tensorflow:serving:request_count counter\n"

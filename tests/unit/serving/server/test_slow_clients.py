@@ -12,7 +12,7 @@ from contextlib import ExitStack
 import pytest
 
 from transload.serving.server import tfserving_grpc
-from transload.serving.server.served_model import ServedModel
+from transload.serving.server.repository import hold_session
 from transload.serving.server.tfserving_rest import RestServer
 
 PATH = "/v1/models/m"
@@ -25,7 +25,7 @@ HALF = [
 
 @pytest.fixture
 def rest(one) -> Iterator[RestServer]:
-    server = RestServer(ServedModel("m", one.session), "127.0.0.1", 0, read_timeout_s=0.5)
+    server = RestServer(hold_session("m", one.session), "127.0.0.1", 0, read_timeout_s=0.5)
     yield server
     server.close()
 
@@ -118,7 +118,7 @@ def test_many_small_fields_count_together_and_the_next_header_anew(one) -> None:
 
 
 def test_half_open_connections_of_grpc_are_closed(one) -> None:
-    server = tfserving_grpc.GrpcServer(ServedModel("m", one.session), "127.0.0.1", 0, read_timeout_s=0.5)
+    server = tfserving_grpc.GrpcServer(hold_session("m", one.session), "127.0.0.1", 0, read_timeout_s=0.5)
     with ExitStack() as stack:
         links = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port))) for _ in range(300)]
         for link in links[::2]:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.serving.server import served_model
-from transload.serving.server.served_model import ServedModel
+from transload.serving.server import served_version
+from transload.serving.server.repository import hold_session
 from transload.serving.server.tfserving_grpc import GrpcServer
 from transload.serving.wire.tensor_proto import decode_all, encode
 from transload.serving.wire.tfserving_messages import stock
@@ -213,7 +213,7 @@ def test_a_few_bytes_do_not_unfold_into_much_memory(batch: int, two: Any, client
 
 
 def serve_with_limit(session: Any, max_body_bytes: int) -> tuple[str, Any]:
-    server = GrpcServer(ServedModel("m", session, max_body_bytes), "127.0.0.1", 0)
+    server = GrpcServer(hold_session("m", session, max_body_bytes=max_body_bytes), "127.0.0.1", 0)
     return f"127.0.0.1:{server.port}", server
 
 
@@ -229,7 +229,7 @@ def test_a_message_beyond_the_limit_is_refused_before_it_is_parsed(two: Any) -> 
 
 
 def test_an_address_of_ipv6_is_listened_on(two: Any) -> None:
-    server = GrpcServer(ServedModel("m", two.session), "::1", 0)
+    server = GrpcServer(hold_session("m", two.session), "::1", 0)
     client = Client(f"[::1]:{server.port}")
     client.predict(request())
     client.close()
@@ -239,7 +239,7 @@ def test_an_address_of_ipv6_is_listened_on(two: Any) -> None:
 def test_too_many_waiting_requests_are_refused_and_status_still_answers(
     two: Any, in_thread: Any, until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served_model, "MOST_WAITING", 3)
+    monkeypatch.setattr(served_version, "MOST_WAITING", 3)
     address, server = serve_with_limit(two.session, 1 << 20)
     client = Client(address)
     go = threading.Event()
@@ -396,7 +396,7 @@ def test_closing_answers_what_is_under_way_and_lets_go_of_the_session(
 def test_a_port_that_is_taken_is_refused(two: Any) -> None:
     port = int(two.addresses["grpc"].rpartition(":")[2])
     with pytest.raises(BadRequest) as caught:
-        GrpcServer(ServedModel("m", two.session), "127.0.0.1", port)
+        GrpcServer(hold_session("m", two.session), "127.0.0.1", port)
     assert str(caught.value) == f"nothing can listen on 127.0.0.1:{port}\n  fix: name another port, or 0"
 
 

@@ -1,0 +1,116 @@
+"""Runtime processes of the server: each version of a model answers in a worker of its own."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...converters.intake.intake_records import FileOptions
+from ...models.artifact import RECORD, read_artifact
+from ...models.errors import BadRequest
+from ...models.formats import Format
+from ...models.signature import Array, Signature
+from ...models.store import digest_of
+from ...serving.server.served_version import OpenedSession
+from ...serving.server.session_channel import ChannelSession
+from ...serving.server.version_keeper import VersionSource
+from ..drift.sessions import default_runtime
+from ..intake.loaded_model import require_libraries, require_runtime
+from ..workers.isolation import Limits, Spawn, Worker
+
+_INTAKE = "transload.converters.intake.take_in"
+_HOST = "transload.serving.server.embedded:open_host"
+_CHANNEL = "channel"
+
+
+class ProcessSession:
+    """A session that answers in a worker. Closing it ends the worker."""
+
+    def __init__(self, worker: Worker, channel: ChannelSession) -> None:
+        self._worker, self._channel = worker, channel
+        self.signature: Signature = channel.signature
+        self.device = channel.device
+
+    @property
+    def pid(self) -> int:
+        """The worker's process."""
+        return self._worker.pid
+
+    def run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+        """See serving.session.Session.run."""
+        return self._channel.run(feeds)
+
+    def close(self) -> None:
+        """See serving.session.Session.close."""
+        self._channel.close()
+        self._worker.close()
+
+
+@dataclass
+class ModelProcesses:
+    """Opens versions, each in a worker of its own, with its files below `scratch` and its log there."""
+
+    scratch: Path
+    limits: Limits  # of each worker; `seconds` is what a model has for one request, and to be loaded
+    _numbers: itertools.count[int] = field(default_factory=itertools.count)
+    _taken_in: dict[Path, Path] = field(default_factory=dict)  # the artifact of each version folder
+
+    def open(self, source: VersionSource, lost: threading.Event) -> OpenedSession:
+        """Open a version (an Opener of serving.server.version_keeper); its files are checked at the first time.
+        Raises BadRequest where it cannot be opened, ToolMissing where its runtime is not installed, StepFailed where
+        the worker dies."""
+        spawn = Spawn(self.log(source), self.scratch / f"process-{next(self._numbers)}", self.limits)
+        worker = Worker(spawn, lost.set)
+        try:
+            folder = self._check(worker, source.folder.resolve(), spawn.cwd)
+            runtime = default_runtime(folder)
+            channel = spawn.cwd / _CHANNEL
+            options = {"device": self.limits.device, "threads": self.limits.threads, "channel": str(channel)}
+            worker.open(_HOST, {"folder": str(folder), **options})
+            facts = worker.ask("describe")
+            signature = Signature.from_json(facts["signature"])
+            session = ChannelSession(channel, signature, facts["device"], runtime, self.limits.seconds, lost)
+        except BaseException:
+            worker.kill("was stopped")
+            worker.close()
+            raise
+        return OpenedSession(ProcessSession(worker, session), runtime, lost, worker.describe_exit)
+
+    def log(self, source: VersionSource) -> Path:
+        """Return the file that takes what the processes of a version print."""
+        return self.scratch / f"{source.name}-{source.number}.log"
+
+    def _check(self, worker: Worker, folder: Path, work: Path) -> Path:
+        """Return the folder of the artifact, checked once. A SavedModel that is none becomes one in `scratch`."""
+        if folder not in self._taken_in:
+            if (folder / RECORD).is_file():
+                check_runtime(folder)
+                job = {"inputs": {"artifact": str(folder)}, "out": str(work), "options": {}}
+                worker.work(f"{_INTAKE}:check_artifact", job)
+                self._taken_in[folder] = folder
+            else:
+                out = self.scratch / f"taken-in-{len(self._taken_in)}"
+                out.mkdir()
+                options = FileOptions(path=str(folder), sha256=digest_of(folder)).to_json()
+                worker.work(f"{_INTAKE}:take_in_saved_model", {"inputs": {}, "out": str(out), "options": options})
+                check_runtime(out)
+                self._taken_in[folder] = out
+        return self._taken_in[folder]
+
+
+def check_runtime(folder: Path) -> str:
+    """Return the runtime of an artifact.
+    Raises BadRequest where there is none, ToolMissing where it is not installed."""
+    artifact = read_artifact(folder)
+    if artifact.flex:
+        raise BadRequest(
+            f"{folder} needs TensorFlow's Flex delegate, and is not served", fix="serve its SavedModel in its place"
+        )
+    runtime = default_runtime(folder)
+    require_runtime(runtime)
+    if artifact.target.format is Format.ONNX:
+        require_libraries("the check of an ONNX artifact", ("onnx",))
+    return runtime

@@ -1,0 +1,270 @@
+"""The models of one server, and the versions of each: found by requests, loaded, switched and unloaded.
+
+What is served changes in one place, `refresh`: it starts the versions that are wanted and not there, and takes out
+those that are there and not wanted, as soon as one that is wanted answers. So a switch refuses no request, and a
+version that cannot be loaded is never switched to. The words of the errors are TF Serving's (core/basic_manager.cc,
+model_servers/get_model_status_impl.cc, model_servers/server_core.cc).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...models.errors import TransloadError
+from ..session import Session
+from .access_log import AccessLog
+from .admission import Admission
+from .metrics import Metrics, RequestRecord
+from .model_config import ModelConfig, VersionPolicy
+from .served_version import OpenedSession, ServedVersion
+from .server_records import MAX_BODY_BYTES
+from .serving_error import Code, ServingError, invalid, not_found, unavailable
+from .version_keeper import ModelState, Opener, VersionKeeper, VersionSource
+
+_READERS_S = 30.0  # for which a version that is taken out waits for requests that have found it
+
+
+@dataclass(frozen=True, slots=True)
+class VersionStatus:
+    """The state of one version, and why it ended."""
+
+    number: int
+    state: ModelState
+    failure: TransloadError | None = None
+
+
+def _no_opener(source: VersionSource, lost: threading.Event) -> OpenedSession:  # noqa: ARG001
+    raise AssertionError(source)
+
+
+class Repository:
+    """Models by name, and what all protocols of a server share. Thread-safe.
+    `opener` opens a version, in a process of its own or in this one; `warn` takes sentences about versions that die or
+    cannot be loaded."""
+
+    def __init__(
+        self,
+        opener: Opener = _no_opener,
+        *,
+        max_body_bytes: int = MAX_BODY_BYTES,
+        access_log: AccessLog | None = None,
+        warn: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.admission = Admission()
+        self.metrics = Metrics()
+        self.max_body_bytes = max_body_bytes
+        self._access_log = access_log
+        self._opener, self._warn = opener, warn
+        self._configs: dict[str, ModelConfig] = {}  # what is to be served
+        self._known: dict[str, ModelConfig] = {}  # what was ever to be served
+        self._fixed: set[str] = set()  # models of add_opened
+        # By name, then by number, the latest first. Replaced and not changed: requests read it without a lock.
+        self._keepers: Mapping[str, Mapping[int, VersionKeeper]] = {}
+        self._lock = threading.RLock()
+        self._is_closed = False
+
+    def find(self, name: str, version: int | None = None, label: str = "") -> ServedVersion:
+        """Return the version that a request means: the latest that is available, where it names none.
+        Raises ServingError: NOT_FOUND; UNAVAILABLE while its process is started again; INVALID_ARGUMENT where no
+        version has the label."""
+        keepers = self._keepers.get(name, {})
+        if label:
+            version = self._labelled(name, label)
+        chosen = list(keepers.values()) if version is None else [keepers[version]] if version in keepers else []
+        for keeper in chosen:
+            if served := keeper.served:
+                return served
+        for keeper in chosen:
+            if keeper.is_restarting:
+                raise unavailable(f"the process of the model {name} ended, and is started again")
+        wanted = f"Latest({name})" if version is None else f"Specific({name}, {version})"
+        raise not_found(f"Servable not found for request: {wanted}")
+
+    def statuses(self, name: str, version: int | None = None, label: str = "") -> list[VersionStatus]:
+        """Return the states of a model's versions, the latest first. Raises ServingError as `find` does."""
+        keepers = self._keepers.get(name, {})
+        if not keepers:
+            raise not_found(f"Could not find any versions of model {name}")
+        if label:
+            version = self._labelled(name, label)
+        if version is None:
+            return [_status(keeper) for keeper in keepers.values()]
+        if version not in keepers:
+            raise not_found(f"Could not find version {version} of model {name}")
+        return [_status(keepers[version])]
+
+    @property
+    def names(self) -> list[str]:
+        """All models that are or were to be served."""
+        return [*self._known, *self._fixed]
+
+    @property
+    def configs(self) -> list[ModelConfig]:
+        """What is to be served."""
+        return list(self._configs.values())
+
+    @property
+    def is_available(self) -> bool:
+        """Whether all models answer that are to be served."""
+        wanted = [*self._configs, *self._fixed]
+        return all(any(keeper.served for keeper in self._keepers.get(name, {}).values()) for name in wanted)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no version of any model answers, and none will."""
+        return all(keeper.is_over for keepers in self._keepers.values() for keeper in keepers.values())
+
+    def add_request(self, record: RequestRecord) -> None:
+        """Count and log a request that has its answer."""
+        self.metrics.add_request(record)
+        if self._access_log is not None:
+            self._access_log.add(record)
+
+    def add_opened(self, name: str, opened: OpenedSession) -> None:
+        """Serve a session that is open already, as version 1. Nothing takes it out but `close`."""
+
+        def opener(source: VersionSource, lost: threading.Event) -> OpenedSession:  # noqa: ARG001
+            return OpenedSession(opened.session, opened.runtime, lost)
+
+        with self._lock:
+            self._fixed.add(name)
+            keeper = self._start(VersionSource(name, 1, Path()), opener)
+        keeper.settled.wait()
+
+    def apply(self, configs: Sequence[ModelConfig], timeout_s: float | None = None) -> None:
+        """Serve these models and no others; return when all their versions answer, or have failed.
+        Raises BadRequest where a model has no version; ServingError UNAVAILABLE where they are not loaded in time,
+        FAILED_PRECONDITION of a label of a version that is not available; and the error of the first version that
+        cannot be loaded. Versions in whose place others were to come are then served as before."""
+        for config in configs:
+            config.check_versions()
+        with self._lock:
+            self._configs = {config.name: config for config in configs}
+            self._known = {**self._known, **self._configs}
+            self._forget_ended()
+            self.refresh()
+            wanted = [self._keepers[config.name][number] for config in configs for number in config.versions()]
+        for keeper in wanted:
+            if not keeper.settled.wait(timeout_s):
+                raise unavailable(f"the model {keeper.source.name} is not loaded within {timeout_s:g} s")
+        for keeper in wanted:
+            if keeper.failure is not None:
+                raise keeper.failure
+        for config in configs:
+            for label, number in config.labels.items():
+                if number not in {keeper.source.number for keeper in wanted if keeper.source.name == config.name}:
+                    raise ServingError(
+                        Code.FAILED_PRECONDITION,
+                        f"Request to assign label to unavailable version of model {config.name}: "
+                        f"label {label}, version {number}",
+                    )
+
+    def apply_request(self, configs: Sequence[ModelConfig], timeout_s: float | None = None) -> None:
+        """Apply what a client asks for. Raises as `apply`, and ServingError INVALID_ARGUMENT where a folder is none of
+        those that the operator has named: no request reaches another."""
+        allowed = {config.base_path.resolve() for config in self._known.values()}
+        for config in configs:
+            if config.base_path.resolve() not in allowed:
+                raise invalid(f"the base_path of the model {config.name} is none that the server was started with")
+        self.apply(configs, timeout_s)
+
+    def load(self, name: str, policy: VersionPolicy | None = None, timeout_s: float | None = None) -> None:
+        """Serve a model that the server was started with, its newest versions or those of `policy`. Raises as `apply`,
+        and ServingError NOT_FOUND."""
+        if name not in self._known:
+            raise not_found(f"Could not find any versions of model {name}")
+        wanted = self._known[name] if policy is None else replace(self._known[name], policy=policy, labels={})
+        self.apply([*(config for config in self.configs if config.name != name), wanted], timeout_s)
+
+    def unload(self, name: str) -> None:
+        """Serve a model no more. Raises ServingError NOT_FOUND."""
+        if name not in self._configs:
+            raise not_found(f"Could not find any versions of model {name}")
+        self.apply([config for config in self.configs if config.name != name])
+
+    def refresh(self) -> None:
+        """Load the versions that are wanted and not there; take out those that are there and not wanted."""
+        with self._lock:
+            if self._is_closed:
+                return
+            for config in self._configs.values():
+                present = self._keepers.get(config.name, {})
+                for number, folder in config.versions().items():
+                    keeper = present.get(number)
+                    if keeper is None or (keeper.state is ModelState.END and keeper.failure is None):
+                        self._start(VersionSource(config.name, number, folder), self._opener)
+            unwanted = [keeper for name in self._keepers for keeper in self._unwanted(name)]
+            for keeper in unwanted:
+                keeper.retire()
+        for keeper in unwanted:
+            threading.Thread(target=self._take_out, args=(keeper,), name="take-out", daemon=True).start()
+
+    def close(self) -> None:
+        """Close all sessions, after the runs that are under way. Safe to call twice."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            keepers = [keeper for keepers in self._keepers.values() for keeper in keepers.values()]
+        for keeper in keepers:
+            keeper.close()
+        if self._access_log is not None:
+            self._access_log.close()
+
+    def _labelled(self, name: str, label: str) -> int:
+        config = self._configs.get(name)
+        if config is None or label not in config.labels:
+            raise invalid(f"Unrecognized servable version label: {label}")
+        return config.labels[label]
+
+    def _forget_ended(self) -> None:
+        """Let versions that have ended be tried again."""
+        self._keepers = {
+            name: {number: keeper for number, keeper in keepers.items() if keeper.state is not ModelState.END}
+            for name, keepers in self._keepers.items()
+        }
+
+    def _unwanted(self, name: str) -> list[VersionKeeper]:
+        """Return the versions to take out: those not wanted, once all that are wanted have settled and one answers."""
+        if name in self._fixed:
+            return []
+        keepers = self._keepers[name]
+        present = [keeper for keeper in keepers.values() if not keeper.is_over]
+        if name in self._configs:
+            numbers = self._configs[name].versions()
+            wanted = [keeper for number, keeper in keepers.items() if number in numbers]
+            if not all(keeper.settled.is_set() for keeper in wanted) or not any(keeper.served for keeper in wanted):
+                return []
+            present = [keeper for keeper in present if keeper.source.number not in numbers]
+        return present
+
+    def _take_out(self, keeper: VersionKeeper) -> None:
+        self.admission.wait_for_earlier(_READERS_S)
+        keeper.close()
+
+    def _start(self, source: VersionSource, opener: Opener) -> VersionKeeper:
+        keeper = VersionKeeper(source, opener, self.metrics, self.refresh, self._warn)
+        keepers = {**self._keepers.get(source.name, {}), source.number: keeper}
+        self._keepers = {**self._keepers, source.name: dict(sorted(keepers.items(), reverse=True))}
+        keeper.start()
+        return keeper
+
+
+def _status(keeper: VersionKeeper) -> VersionStatus:
+    return VersionStatus(keeper.source.number, keeper.state, keeper.failure)
+
+
+def hold_session(
+    name: str,
+    session: Session,
+    runtime: str = "unknown",
+    max_body_bytes: int = MAX_BODY_BYTES,
+    access_log: AccessLog | None = None,
+) -> Repository:
+    """Return a repository of one model, whose session is open."""
+    repository = Repository(max_body_bytes=max_body_bytes, access_log=access_log)
+    repository.add_opened(name, OpenedSession(session, runtime))
+    return repository

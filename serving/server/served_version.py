@@ -1,0 +1,156 @@
+"""One version of a model: a session, and TF Serving's rules for a request to it; no wire format is known here.
+
+The words of the errors are TF Serving's own, so that clients which read them go on working
+(tensorflow/serving: servables/tensorflow/predict_util.cc; tensorflow/cc/saved_model/util.cc).
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...models.signature import Array, Signature
+from ..checked_session import FeedCheck
+from ..session import Session
+from .metrics import Metrics
+from .serving_error import Code, ServingError, invalid, unavailable
+
+SIGNATURE = "serving_default"
+MOST_WAITING = 64  # predictions, the one that runs among them; later ones are refused at once
+_LONGEST_WAIT_S = 3600.0
+
+
+@dataclass(frozen=True)
+class OpenedSession:
+    """A session that may live in a process of its own, and what it runs in."""
+
+    session: Session
+    runtime: str
+    lost: threading.Event = field(default_factory=threading.Event)  # set when that process has ended
+    end_reason: Callable[[], str] = lambda: "its process ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a client waits for an answer: until `end` of time.monotonic, and while `is_waiting`."""
+
+    end: float = math.inf
+    is_waiting: Callable[[], bool] = lambda: True
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds until the deadline, at most an hour."""
+        return min(self.end - time.monotonic(), _LONGEST_WAIT_S)
+
+
+PATIENT = Patience()
+
+
+class ServedVersion:
+    """One session, one request at a time.
+    A session is not thread-safe, and a second one would hold the weights twice; so there is one lock. Parsing and
+    encoding lie outside of it. On two cores a pool of sessions or batching gained nothing (docs/design/serving.md)."""
+
+    def __init__(self, name: str, number: int, opened: OpenedSession, metrics: Metrics) -> None:
+        self.name, self.number = name, number
+        self.runtime = opened.runtime
+        self.signature: Signature = opened.session.signature
+        self.device = opened.session.device
+        # What the last run took, with the wait for the lock: REST decides by it where to run. The first may be slow.
+        self.last_s = math.inf
+        self._opened = opened
+        self._session = opened.session
+        self._metrics = metrics
+        self._check = FeedCheck(self.signature.inputs)
+        self._lock = threading.Lock()
+        self._places = threading.BoundedSemaphore(MOST_WAITING)
+        self._inputs = [spec.name for spec in self.signature.inputs]
+        self._outputs = [spec.name for spec in self.signature.outputs]
+
+    def check_inputs(self, names: Collection[str]) -> None:
+        """Hold the names of a request's inputs against the signature. Raises ServingError INVALID_ARGUMENT."""
+        names, wanted = sorted(names), sorted(self._inputs)
+        if len(names) != len(wanted):
+            extra, missing = sorted({*names} - {*wanted}), sorted({*wanted} - {*names})
+            raise invalid(
+                f"input size does not match signature: {len(names)}!={len(wanted)} "
+                f"len({{{','.join(names)}}}) != len({{{','.join(wanted)}}}). "
+                f"Sent extra: {{{','.join(extra)}}}. Missing but required: {{{','.join(missing)}}}."
+            )
+        for name in wanted:
+            if name not in names:
+                raise invalid(
+                    f"Signature input alias: {name}(feed name: {feed_name(name)}) not found in request and no default "
+                    f"value provided. Inputs expected to be in the request {{{','.join(names)}}}, or default input "
+                    "alias set: "
+                )
+
+    def outputs(self, filtered: Sequence[str]) -> list[str]:
+        """Return the names to answer with: those of the request's filter in its order, or all.
+        Raises ServingError INVALID_ARGUMENT."""
+        for at, name in enumerate(filtered):
+            if name not in self._outputs:
+                expected = ",".join(sorted(self._outputs))
+                raise invalid(
+                    f"output tensor alias not found in signature: {name} "
+                    f"Outputs expected to be in the set {{{expected}}}."
+                )
+            if name in filtered[:at]:
+                raise invalid(f"duplicate output tensor alias: {name}")
+        return list(filtered) or self._outputs
+
+    def predict(self, feeds: Mapping[str, Array], patience: Patience = PATIENT) -> Mapping[str, Array]:
+        """Return the outputs of the session. Feeds that do not fit the signature are refused before the lock is taken.
+        Raises what the session raises, and ServingError RESOURCE_EXHAUSTED where too many predictions wait,
+        DEADLINE_EXCEEDED and CANCELLED where nobody waits for the answer any more, UNAVAILABLE where the process of
+        the model has ended."""
+        start = time.perf_counter()
+        self._check(feeds)
+        if not self._places.acquire(blocking=False):
+            raise ServingError(Code.RESOURCE_EXHAUSTED, f"{MOST_WAITING} requests wait for the model {self.name}")
+        try:
+            if not self._lock.acquire(timeout=max(patience.remaining_s, 0)):
+                raise self._too_late()
+            try:
+                return self._run(feeds, patience)
+            finally:
+                self._lock.release()
+        finally:
+            self._places.release()
+            self.last_s = time.perf_counter() - start
+
+    def _run(self, feeds: Mapping[str, Array], patience: Patience) -> Mapping[str, Array]:
+        if not patience.is_waiting():
+            raise ServingError(Code.CANCELLED, "the client has cancelled the request")
+        if self._opened.lost.is_set():
+            raise self._died()
+        start = time.perf_counter()
+        try:
+            answers = self._session.run(feeds)
+        except Exception as error:
+            if self._opened.lost.is_set():
+                raise self._died() from error
+            raise
+        self._metrics.add_run(self.name, self.runtime, time.perf_counter() - start)
+        if patience.remaining_s < 0:
+            raise self._too_late()
+        return answers
+
+    def _too_late(self) -> ServingError:
+        return ServingError(Code.DEADLINE_EXCEEDED, f"the model {self.name} gave no answer before the deadline")
+
+    def _died(self) -> ServingError:
+        return unavailable(f"the process of the model {self.name} ended, and is started again")
+
+    def close(self) -> None:
+        """Close the session, after the run that is under way."""
+        with self._lock:
+            self._session.close()
+
+
+def feed_name(name: str) -> str:
+    """Return TensorFlow's name for the tensor of a SavedModel's input."""
+    return f"serving_default_{name}:0"

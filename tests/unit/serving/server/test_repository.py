@@ -1,0 +1,229 @@
+"""Which version answers: policies, switches without a refused request, failures, labels, deaths."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from transload.models.errors import BadRequest, StepFailed
+from transload.serving.server.model_config import ModelConfig, VersionPolicy
+from transload.serving.server.repository import Repository
+from transload.serving.server.served_version import OpenedSession
+from transload.serving.server.serving_error import Code, ServingError
+from transload.serving.server.version_keeper import ModelState, VersionSource
+
+FEEDS = {"x": np.ones((1, 2), np.float32)}
+
+
+class Processes:
+    """An opener of sessions without processes, whose deaths a test decides. `broken` versions cannot be loaded."""
+
+    def __init__(self, make_session: Callable[[], Any]) -> None:
+        self.make_session = make_session
+        self.broken: set[int] = set()
+        self.opened: list[tuple[VersionSource, Any, threading.Event]] = []
+        self.go_on = threading.Event()
+        self.go_on.set()
+
+    def open(self, source: VersionSource, lost: threading.Event) -> OpenedSession:
+        self.go_on.wait(10)
+        if source.number in self.broken:
+            raise BadRequest(f"version {source.number} is broken", fix="mend it")
+        session = self.make_session()
+        self.opened.append((source, session, lost))
+        return OpenedSession(session, "numpy", lost, lambda: "it was killed")
+
+
+@pytest.fixture
+def processes(one_session: Callable[[], Any]) -> Processes:
+    return Processes(one_session)
+
+
+@pytest.fixture
+def warnings() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def repository(processes: Processes, warnings: list[str]) -> Iterator[Repository]:
+    held = Repository(processes.open, warn=warnings.append)
+    yield held
+    processes.go_on.set()
+    held.close()
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    for number in (1, 2, 10):
+        add_version(tmp_path / "m", number)
+    (tmp_path / "m" / "tmp").mkdir()
+    return tmp_path / "m"
+
+
+def add_version(base: Path, number: int) -> None:
+    (base / str(number)).mkdir(parents=True)
+    (base / str(number) / "artifact.json").touch()
+
+
+def states(repository: Repository, name: str = "m") -> dict[int, ModelState]:
+    return {status.number: status.state for status in repository.statuses(name)}
+
+
+@pytest.mark.parametrize(
+    ("policy", "numbers"),
+    [
+        (VersionPolicy(), {10}),
+        (VersionPolicy(latest=2), {2, 10}),
+        (VersionPolicy(is_all=True), {1, 2, 10}),
+        (VersionPolicy(specific=(1,)), {1}),
+    ],
+)
+def test_the_policy_chooses_and_the_latest_answers(
+    policy: VersionPolicy, numbers: set[int], repository: Repository, base: Path
+) -> None:
+    repository.apply([ModelConfig("m", base, policy)])
+    assert states(repository) == dict.fromkeys(sorted(numbers, reverse=True), ModelState.AVAILABLE)
+    assert repository.find("m").number == max(numbers)
+    for number in numbers:
+        assert repository.find("m", number).predict(FEEDS)["y"].tolist() == [[2, 2]]
+    with pytest.raises(ServingError, match=r"Servable not found for request: Specific\(m, 7\)") as caught:
+        repository.find("m", 7)
+    assert caught.value.code is Code.NOT_FOUND
+
+
+def test_a_new_version_takes_over_when_it_answers(
+    repository: Repository, base: Path, processes: Processes, until: Callable[..., None]
+) -> None:
+    repository.apply([ModelConfig("m", base)])
+    processes.go_on.clear()
+    add_version(base, 11)
+    repository.refresh()
+    until(lambda: states(repository)[11] is ModelState.LOADING)
+    assert repository.find("m").number == 10
+    with repository.admission.counted():
+        earlier = repository.find("m")
+        processes.go_on.set()
+        until(lambda: repository.find("m").number == 11)
+        until(lambda: states(repository)[10] is ModelState.UNLOADING)
+        assert earlier.predict(FEEDS)["y"].tolist() == [[2, 2]]  # it was found before the switch
+        assert states(repository)[10] is ModelState.UNLOADING
+    until(lambda: states(repository) == {11: ModelState.AVAILABLE, 10: ModelState.END})
+    assert [session.released for _, session, _ in processes.opened] == [True, False]
+
+
+def test_a_version_that_cannot_be_loaded_is_never_switched_to(
+    repository: Repository, base: Path, processes: Processes, warnings: list[str], until: Callable[..., None]
+) -> None:
+    repository.apply([ModelConfig("m", base)])
+    processes.broken = {11}
+    add_version(base, 11)
+    repository.refresh()
+    until(lambda: warnings)
+    assert warnings == ["version 11 of the model m is not served: version 11 is broken"]
+    repository.refresh()
+    assert states(repository) == {11: ModelState.END, 10: ModelState.AVAILABLE}
+    assert repository.find("m").number == 10
+    with pytest.raises(BadRequest, match="version 11 is broken"):
+        repository.apply([ModelConfig("m", base)])
+    assert repository.find("m").number == 10
+
+
+def test_one_call_rolls_back_and_labels_follow(repository: Repository, base: Path, until: Callable[..., None]) -> None:
+    repository.apply([ModelConfig("m", base)])
+    back = ModelConfig("m", base, VersionPolicy(specific=(2,)), {"stable": 2})
+    repository.apply([back])
+    until(lambda: states(repository) == {10: ModelState.END, 2: ModelState.AVAILABLE})
+    assert repository.find("m").number == repository.find("m", label="stable").number == 2
+    assert [status.number for status in repository.statuses("m", label="stable")] == [2]
+    with pytest.raises(ServingError, match="Unrecognized servable version label: canary"):
+        repository.find("m", label="canary")
+    with pytest.raises(ServingError, match="unavailable version of model m: label canary, version 10"):
+        repository.apply([ModelConfig("m", base, VersionPolicy(specific=(2,)), {"canary": 10})])
+
+
+def test_models_are_unloaded_and_loaded_by_name(
+    repository: Repository, base: Path, tmp_path: Path, until: Callable[..., None]
+) -> None:
+    add_version(tmp_path / "other", 1)
+    repository.apply([ModelConfig("m", base), ModelConfig("o", tmp_path / "other")])
+    assert repository.is_available
+    repository.unload("o")
+    until(lambda: states(repository, "o") == {1: ModelState.END})
+    with pytest.raises(ServingError, match=r"Servable not found for request: Latest\(o\)"):
+        repository.find("o")
+    assert repository.find("m").number == 10
+    repository.load("o")
+    assert repository.find("o").number == 1
+    repository.load("m", VersionPolicy(specific=(1,)))
+    until(lambda: repository.find("m").number == 1)
+    with pytest.raises(ServingError, match="Could not find any versions of model p"):
+        repository.load("p")
+
+
+def test_a_request_reaches_no_folder_that_the_operator_has_not_named(
+    repository: Repository, base: Path, tmp_path: Path
+) -> None:
+    repository.apply([ModelConfig("m", base)])
+    add_version(tmp_path / "secret", 1)
+    for folder in (tmp_path / "secret", base / ".." / "secret", base / "1"):
+        with pytest.raises(ServingError, match="the base_path of the model m is none that the server was started with"):
+            repository.apply_request([ModelConfig("m", folder)])
+    repository.apply_request([ModelConfig("n", base / "." / ".." / "m")])
+    assert repository.find("n").number == 10
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"), [(VersionPolicy(specific=(3,)), "has no version 3 of the model m"), (VersionPolicy(), None)]
+)
+def test_a_model_without_versions_is_refused(
+    policy: VersionPolicy, words: str | None, repository: Repository, base: Path, tmp_path: Path
+) -> None:
+    folder = base if words else tmp_path
+    with pytest.raises(BadRequest, match=words or "holds no model"):
+        repository.apply([ModelConfig("m", folder, policy)])
+
+
+def test_a_version_whose_process_dies_is_opened_again_until_the_third_death(
+    repository: Repository, base: Path, processes: Processes, warnings: list[str], until: Callable[..., None]
+) -> None:
+    repository.apply([ModelConfig("m", base)])
+    processes.go_on.clear()
+    processes.opened[-1][2].set()
+    until(lambda: warnings)
+    assert warnings == ["version 10 of the model m died and is started again: it was killed"]
+    with pytest.raises(ServingError, match="ended, and is started again") as caught:
+        repository.find("m")
+    assert caught.value.code is Code.UNAVAILABLE
+    processes.go_on.set()
+    until(lambda: len(warnings) == 2)
+    assert repository.find("m").predict(FEEDS)["y"].tolist() == [[2, 2]]
+    for count in (2, 3):
+        until(lambda: states(repository)[10] is ModelState.AVAILABLE)
+        assert len(processes.opened) == count
+        processes.opened[-1][2].set()
+        until(lambda before=count: len(processes.opened) > before or states(repository)[10] is ModelState.END)
+    assert repository.is_over
+    (status,) = repository.statuses("m")
+    assert isinstance(status.failure, StepFailed)
+    assert status.failure.what == ("the process of version 10 of the model m died 3 times within 60 s: it was killed")
+
+
+def test_a_request_of_a_process_that_ends_is_unavailable(
+    repository: Repository, base: Path, processes: Processes
+) -> None:
+    repository.apply([ModelConfig("m", base)])
+    _, session, lost = processes.opened[-1]
+
+    def die() -> None:
+        lost.set()
+        raise OSError("broken pipe")
+
+    session.act = die
+    with pytest.raises(ServingError, match="the process of the model m ended") as caught:
+        repository.find("m").predict(FEEDS)
+    assert caught.value.code is Code.UNAVAILABLE
