@@ -24,7 +24,7 @@ from pydantic import (
 from ..models.errors import BadRequest
 from ..models.formats import Target, parse_target
 from ..models.sources import CodeRef, code_ref
-from ..serving.runtimes.runtime_table import RUNTIMES
+from ..serving.runtimes.runtime_table import DEFAULT_RUNTIMES, RUNTIMES
 from ..serving.server.tfserving_launch import parse_url
 from .drift.metrics.metric_kinds import is_function, kind_of_metric
 
@@ -131,7 +131,7 @@ class ConvertSection(_Section):
 class ValidateSection(_Section):
     """The runtimes and batch sizes of the validation, and its tolerances."""
 
-    runtimes: tuple[RuntimeText, ...] = tuple(RUNTIMES)
+    runtimes: tuple[RuntimeText, ...] = DEFAULT_RUNTIMES
     batches: Batches = (1, 2, 5)
     sqnr_db: float | None = None  # the least agreement of an fp32 copy; None: derived from the model's noise floor
     # The task's metric; None: the recipe's, else the plain one for the labels' shape.
@@ -143,7 +143,7 @@ class BenchSection(_Section):
     """The latency measurement."""
 
     enabled: bool = True
-    runtimes: tuple[RuntimeText, ...] = tuple(RUNTIMES)
+    runtimes: tuple[RuntimeText, ...] = DEFAULT_RUNTIMES
     batches: Batches = (1, 8)
     threads: int = Field(default=1, ge=1)
     rounds: int = Field(default=30, ge=3)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...models.errors import BadRequest
 from ...models.formats import Format
 from ...models.signature import Signature, TensorSpec
-from ...serving.runtimes.runtime_table import RUNTIMES, Runtime, runtimes_for
+from ...serving.runtimes.runtime_table import DEFAULT_RUNTIMES, RUNTIMES, Runtime, runtimes_for
 from ..intake.loaded_model import LoadedModel, require_runtime
 from ..intake.model_argument import start_of
 from ..locate.value_recorder import LOCATABLE
@@ -22,7 +22,7 @@ def check_candidate(text: str, runtimes: Sequence[str]) -> None:
         raise BadRequest(
             f"{text} is a model and no artifact", fix=f"convert it first: transload convert {text} --to onnx --out DIR"
         )
-    if tuple(runtimes) == tuple(RUNTIMES):
+    if tuple(runtimes) == DEFAULT_RUNTIMES:
         return
     takers = [runtime.name for runtime in RUNTIMES.values() if target.format in runtime.takes]
     fitting = [name for name in runtimes if name in takers]

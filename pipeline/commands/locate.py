@@ -8,7 +8,7 @@ from typing import Any
 
 from ...models.errors import BadRequest, Exit
 from ...models.formats import Format, Precision, Target
-from ...serving.runtimes.runtime_table import RUNTIMES
+from ...serving.runtimes.runtime_table import DEFAULT_RUNTIMES
 from ..context import Context, LocalSettings
 from ..intake.loaded_model import LoadedModel
 from ..intake.model_argument import ModelRequest, candidate_request, kind_of, reference_request, start_of
@@ -105,7 +105,7 @@ def _search(
 
 
 def _check_kinds(candidate: str, against: str) -> None:
-    check_candidate(candidate, tuple(RUNTIMES))
+    check_candidate(candidate, DEFAULT_RUNTIMES)
     target, start = start_of(candidate), start_of(against)
     if target is not None and target.format not in LOCATABLE:
         raise BadRequest(

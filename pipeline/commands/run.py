@@ -84,7 +84,7 @@ def check_tools(request: RunRequest, plan: Plan) -> None:
     for name in _wanted_runtimes(request):
         if formats.isdisjoint(RUNTIMES[name].takes):
             continue
-        if RUNTIMES[name].served:
+        if RUNTIMES[name].tfserving:
             find_tfserving(request.tfserving_url, os.environ)
         if need := missing(RUNTIMES[name].requires):
             fix = "install it (`transload doctor` says how), or leave it out with --runtime"

@@ -57,8 +57,7 @@ def open_session(
 ) -> Session:
     """Open a session of `runtime` over the artifact or source in `folder`; `settings` are the runtime's own.
 
-    A served runtime talks to the address in `services` that its name ends in ("tfserving-grpc" to "grpc") and asks for
-    `model` there.
+    A served runtime talks to the address in `services` of its service, and asks for `model` there.
 
     Raises BadRequest where there is no such runtime or address, and what the runtime itself raises.
     """
@@ -69,13 +68,12 @@ def open_session(
     entry: Callable[..., Session] = getattr(import_module(module), name)
     if not row.served:
         return entry(folder, device, threads, **(settings or {}))
-    service = runtime.rpartition("-")[2]
-    if service not in (services or {}) or not model:
+    if row.service not in (services or {}) or not model:
         raise BadRequest(
-            f"{runtime} needs the address of a {service} server and the name of a model on it",
+            f"{runtime} needs the address of a {row.service} server and the name of a model on it",
             fix="start one with `transload serve`, or name a running one with --tfserving-url",
         )
-    return entry((services or {})[service], model, read_artifact(folder).signature, ANSWER_S)
+    return entry((services or {})[row.service], model, read_artifact(folder).signature, ANSWER_S)
 
 
 def open_for(job: Job, which: str, runtime: str, options: SessionOptions) -> Session:

@@ -133,7 +133,7 @@ class Bench:
         threads = context.request.bench.threads
         name = _worker_name(pair)
         limits = replace(context.limits(device=device, loopback=runtime.served), threads=threads, spin=True)
-        services = self.servers.addresses(stored, device) if runtime.served else {}
+        services = self.servers.addresses(stored, device, runtime) if runtime.served else {}
         worker = context.executor.open_worker(
             name, limits, context.folder / "tmp" / name, self.model.root, python=interpreter_of(runtime).path
         )
@@ -152,13 +152,14 @@ class Bench:
 
     def _about(self, subject: BenchSubject, worker: Worker | None) -> About:
         _, stored, runtime = subject
+        device = device_for(runtime, self.context.device)
         peak = worker.peak_rss_bytes if worker else None
         if runtime.served:  # the memory is the server's
-            peak = self.servers.peak_rss_bytes.get(stored.digest, peak)
+            peak = self.servers.peak_rss_bytes(stored, device, runtime) or peak
         return About(
-            device=device_for(runtime, self.context.device),
+            device=device,
             threads=self.context.request.bench.threads,
-            server=self.servers.kind if runtime.served else None,
+            server=self.servers.kind(runtime) if runtime.served else None,
             peak_rss_bytes=peak,
         )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ...models.store import Stored
+from ...serving.runtimes.runtime_table import Runtime
 from ...serving.server.server_records import BinaryOptions, EmbeddedOptions
 from ...serving.server.tfserving_launch import Binary, Embedded, Remote, ServerKind, find_tfserving
 from ..context import Context
@@ -21,44 +22,48 @@ BINARY = "transload.serving.server.tfserving_launch:open_binary"
 
 
 class Servers:
-    """Keeps one server per artifact and device. Thread-safe. Use it as a context manager."""
+    """Keeps one server of each kind per artifact and device. Thread-safe. Use it as a context manager."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._running: dict[tuple[str, str], Worker] = {}
+        self._running: dict[tuple[str, str, ServerKind], Worker] = {}
         self._lock = threading.Lock()
 
     @cached_property
-    def place(self) -> Remote | Binary | Embedded:
-        """The TF Serving to use: looked for once, and only if something is served."""
+    def _tfserving(self) -> Remote | Binary | Embedded:
+        """The TF Serving to use: looked for once, and only if something is served by it."""
         return find_tfserving(self._context.request.tfserving_url, dict(os.environ))
 
-    @property
-    def kind(self) -> ServerKind:
-        """The kind of server, as the results name it."""
-        return self.place.server
+    def _place(self, runtime: Runtime) -> Remote | Binary | Embedded:
+        return self._tfserving if runtime.tfserving else Embedded()
+
+    def kind(self, runtime: Runtime) -> ServerKind:
+        """Return the kind of server that a runtime talks to, as the results name it."""
+        return self._place(runtime).server
 
     @property
     def model(self) -> str:
         """The name under which every artifact is served."""
         return self._context.request.tfserving_model
 
-    def addresses(self, artifact: Stored, device: str) -> dict[str, str]:
-        """Return {"grpc": "127.0.0.1:p", "rest": "127.0.0.1:q"} of the server of `artifact`; start it if need be."""
+    def addresses(self, artifact: Stored, device: str, runtime: Runtime) -> dict[str, str]:
+        """Return {"grpc": "127.0.0.1:p", "rest": "127.0.0.1:q"} of the server that `runtime` talks to about `artifact`;
+        start it if need be."""
         with self._lock:
-            start = self.start_of(artifact.folder, device)
+            start = self.start_of(artifact.folder, device, runtime)
             if "addresses" in start:
                 return dict(start["addresses"])
-            worker = self._running.get((artifact.digest, device))
+            key = artifact.digest, device, self.kind(runtime)
+            worker = self._running.get(key)
             if worker is None:
-                worker = self._running[artifact.digest, device] = self._start(artifact.folder, device, start)
+                worker = self._running[key] = self._start(artifact.folder, device, start)
             addresses: dict[str, str] = worker.ask("addresses")
             return addresses
 
-    def start_of(self, folder: Path, device: str) -> dict[str, Any]:
-        """Return how the server of the artifact in `folder` is started: {entry, options} of a worker that holds it.
-        Of one that runs already, return its {addresses}."""
-        place = self.place
+    def start_of(self, folder: Path, device: str, runtime: Runtime) -> dict[str, Any]:
+        """Return how the server of the artifact in `folder` is started for a runtime: {entry, options} of a worker that
+        holds it. Of one that runs already, return its {addresses}."""
+        place = self._place(runtime)
         if isinstance(place, Remote):
             return {"addresses": {"grpc": place.grpc, **({} if place.rest is None else {"rest": place.rest})}}
         threads = self._context.request.bench.threads
@@ -88,10 +93,10 @@ class Servers:
         """The processes of the workers that serve, and of all that they started."""
         return [pid for worker in self._running.values() for pid in worker.pids]
 
-    @property
-    def peak_rss_bytes(self) -> dict[str, int]:
-        """The most memory of each server, by the digest of its artifact."""
-        return {digest: worker.peak_rss_bytes for (digest, _), worker in self._running.items()}
+    def peak_rss_bytes(self, artifact: Stored, device: str, runtime: Runtime) -> int | None:
+        """Return the peak memory of the server that `runtime` talks to about `artifact`; None where it is not ours."""
+        worker = self._running.get((artifact.digest, device, self.kind(runtime)))
+        return worker.peak_rss_bytes if worker else None
 
     def __enter__(self) -> Self:
         return self

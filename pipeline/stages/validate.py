@@ -153,7 +153,7 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
         options=CheckOptions(
             **inputs.model.recipe_options,
             metric=inputs.metric.metric,
-            server=servers.kind if runtime.served else None,
+            server=servers.kind(runtime) if runtime.served else None,
             model=servers.model if runtime.served else None,
             runtime=runtime.name,
             device=device,
@@ -174,9 +174,9 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
         return action
     return replace(
         action,
-        services=lambda: nullcontext(servers.addresses(stored, device)),
-        server=servers.start_of(stored.folder, device),
-        volatile=servers.kind != "embedded",  # the answers of another server depend on more than its name
+        services=lambda: nullcontext(servers.addresses(stored, device, runtime)),
+        server=servers.start_of(stored.folder, device, runtime),
+        volatile=servers.kind(runtime) != "embedded",  # the answers of another server depend on more than its name
         code=action.code + entry_digest(EMBEDDED),
     )
 

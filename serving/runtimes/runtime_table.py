@@ -3,6 +3,9 @@
 An entry is called in a worker as `entry(folder, device, threads) -> Session` for the runtimes in process, where
 `folder` is an artifact's (torch takes a source's, too), and as `entry(address, model, signature, timeout_s) -> Session`
 for the served ones (serving/clients/). Settings of a runtime's own have defaults.
+
+A runtime that is `on_request` is taken only where it is named. Behind the Open Inference Protocol every format can be
+measured, which would more than double a run by default; TF Serving's protocols are measured for a SavedModel always.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from ...models.formats import Format
 _HERE = "transload.serving.runtimes"
 _CLIENTS = "transload.serving.clients"
 _BOTH = ("cpu", "cuda")
-# The embedded server speaks both protocols, whichever of them is measured.
+# The embedded server speaks all protocols, whichever of them is measured.
 _SERVER = (
     "grpc", "grpc_health", "grpc_reflection", "uvicorn", "uvloop", "httptools", "starlette", "orjson",
     "tensorflow_serving", "tensorflow",
@@ -33,12 +36,26 @@ class Runtime:
     entry: str
     requires: tuple[str, ...]  # modules that the worker must be able to find
     devices: tuple[str, ...] = ("cpu",)
-    served: bool = False
+    service: str = ""  # of a served one: the listener of its server that it talks to, "grpc" or "rest"
+    tfserving: bool = False  # TensorFlow's own server can answer in place of ours
+    on_request: bool = False
     flex: bool = False  # takes, of its format, what holds TensorFlow's operators, and nothing else
     environment: PythonEnvironment | None = None  # another Python that may run it
 
+    @property
+    def served(self) -> bool:
+        """Whether a server holds the model, and not this process."""
+        return bool(self.service)
 
-_tfserving = partial(Runtime, takes=(Format.SAVED_MODEL,), requires=_SERVER, devices=_BOTH, served=True)
+
+_tfserving = partial(Runtime, takes=(Format.SAVED_MODEL,), requires=_SERVER, devices=_BOTH, tfserving=True)
+_oip = partial(
+    Runtime,
+    takes=(Format.PT2, Format.TORCHSCRIPT, Format.ONNX, Format.SAVED_MODEL, Format.TFLITE, Format.KERAS),
+    requires=_SERVER,
+    devices=_BOTH,
+    on_request=True,
+)
 RUNTIMES: dict[str, Runtime] = {
     runtime.name: runtime
     for runtime in (
@@ -58,10 +75,13 @@ RUNTIMES: dict[str, Runtime] = {
             environment=PythonEnvironment("flex", until="2.18"),
         ),
         Runtime("keras", (Format.KERAS,), f"{_HERE}.keras_session:open_session", ("tensorflow", "keras")),
-        _tfserving(name="tfserving-grpc", entry=f"{_CLIENTS}.tfserving_grpc_client:open_session"),
-        _tfserving(name="tfserving-rest", entry=f"{_CLIENTS}.tfserving_rest_client:open_session"),
+        _tfserving(name="tfserving-grpc", entry=f"{_CLIENTS}.tfserving_grpc_client:open_session", service="grpc"),
+        _tfserving(name="tfserving-rest", entry=f"{_CLIENTS}.tfserving_rest_client:open_session", service="rest"),
+        _oip(name="oip-grpc", entry=f"{_CLIENTS}.oip_grpc_client:open_session", service="grpc"),
+        _oip(name="oip-http", entry=f"{_CLIENTS}.oip_http_client:open_session", service="rest"),
     )
 }
+DEFAULT_RUNTIMES = tuple(name for name, runtime in RUNTIMES.items() if not runtime.on_request)
 
 
 def runtimes_for(form: Format, flex: Sequence[str] = ()) -> tuple[Runtime, ...]:

@@ -78,7 +78,8 @@ _MESSAGES = {
     "StatisticDuration": "count=1:uint64 ns=2:uint64",
     "InferStatistics": (
         "success=1:StatisticDuration fail=2:StatisticDuration queue=3:StatisticDuration "
-        "compute_input=4:StatisticDuration compute_infer=5:StatisticDuration compute_output=6:StatisticDuration"
+        "compute_input=4:StatisticDuration compute_infer=5:StatisticDuration compute_output=6:StatisticDuration "
+        "cache_hit=7:StatisticDuration cache_miss=8:StatisticDuration"
     ),
     "ModelRepositoryParameter": "bool_param=1:bool? int64_param=2:int64? string_param=3:string? bytes_param=4:bytes?",
     "RepositoryIndexRequest": "repository_name=1:string ready=2:bool",

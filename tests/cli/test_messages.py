@@ -65,7 +65,7 @@ BAD_VALUES: list[tuple[Callable[[], object], str]] = [
         lambda: options.parse_runtimes(["onnxruntim"]),
         "unknown runtime 'onnxruntim'\n"
         "  fix: use one of torch, torchscript, onnxruntime, tensorflow, tflite, tflite-flex, keras, tfserving-grpc, "
-        "tfserving-rest",
+        "tfserving-rest, oip-grpc, oip-http",
     ),
     (lambda: options.parse_batches(["1,0"]), f"'0' {NO_BATCH}"),
     (lambda: options.parse_batches(["eight"]), f"'eight' {NO_BATCH}"),

@@ -34,7 +34,7 @@ def held(request: pytest.FixtureRequest, artifact: Callable[[str], Path], host: 
         with host() as server:
             options = {"folder": str(folder), "name": "contract", "device": "cpu", "threads": 1}
             server.hold("transload.serving.server.embedded:open_server", options)
-            address = server.call("addresses", ())[name.rpartition("-")[2]]
+            address = server.call("addresses", ())[runtime.service]
             process.hold(runtime.entry, (address, "contract", signature))
             yield process
 

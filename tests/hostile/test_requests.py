@@ -14,7 +14,10 @@ import pytest
 from .conftest import NET, Ran, onnx_model, put
 
 FORMATS = "pt2, torchscript, onnx, saved-model, tflite"
-RUNTIMES = "torch, torchscript, onnxruntime, tensorflow, tflite, tflite-flex, keras, tfserving-grpc, tfserving-rest"
+RUNTIMES = (
+    "torch, torchscript, onnxruntime, tensorflow, tflite, tflite-flex, keras, tfserving-grpc, tfserving-rest, "
+    "oip-grpc, oip-http"
+)
 MADE_BY = "make it with numpy.savez(FILE, INPUT_NAME=array, labels=array)"
 CONVERT = ("convert", "m.onnx", "--to", "onnx", "--out", "out", "--quiet")
 CODE = ("convert", "net.py:Net", "--to", "onnx", "--out", "out", "--quiet")
@@ -59,7 +62,8 @@ WORDS: dict[tuple[str, ...], str] = {
     ("convert", "zoo:digits-cnn", *CONVERT[2:], "--input", "x=float32[batch,4]"): "zoo:digits-cnn "
     "is a recipe, and says what it takes\n  fix: leave --input out",
     (*VALIDATE, "--runtime", "nope"): f"unknown runtime 'nope'\n  fix: use one of {RUNTIMES}",
-    (*VALIDATE, "--runtime", "tflite"): "none of the runtimes tflite takes onnx\n  fix: use onnxruntime",
+    (*VALIDATE, "--runtime", "tflite"): "none of the runtimes tflite takes onnx\n"
+    "  fix: use onnxruntime, oip-grpc, oip-http",
     (*VALIDATE, "--batch", "0"): "'0' is no batch size\n  fix: use whole numbers from 1, as in --batch 1,8",
     ("validate", "net.py:Net", "--against", "m.onnx"): "net.py:Net is a model and no artifact"
     "\n  fix: convert it first: transload convert net.py:Net --to onnx --out DIR",

@@ -12,7 +12,10 @@ from transload.models.formats import Format, Precision, Target
 from transload.pipeline.request import ALL_TARGETS, RunRequest, read_request
 
 FORMATS = "pt2, torchscript, onnx, saved-model, tflite"
-RUNTIMES = "torch, torchscript, onnxruntime, tensorflow, tflite, tflite-flex, keras, tfserving-grpc, tfserving-rest"
+RUNTIMES = (
+    "torch, torchscript, onnxruntime, tensorflow, tflite, tflite-flex, keras, tfserving-grpc, tfserving-rest, "
+    "oip-grpc, oip-http"
+)
 LISTED = "docs/pipeline-file.md lists what is taken"
 
 WRONG = {

@@ -40,7 +40,7 @@ def test_every_format_that_a_runtime_takes_leads_back_to_it() -> None:
 
 
 def test_what_holds_operators_of_tensorflows_is_taken_by_the_runtime_that_has_them_alone() -> None:
-    assert [each.name for each in runtimes_for(Format.TFLITE)] == ["tflite"]
+    assert [each.name for each in runtimes_for(Format.TFLITE)] == ["tflite", "oip-grpc", "oip-http"]
     assert [each.name for each in runtimes_for(Format.TFLITE, ["FlexErf"])] == ["tflite-flex"]
 
 

@@ -14,14 +14,23 @@ import pytest
 
 from transload.models.errors import BadRequest, SessionLost, SessionTimeout
 from transload.models.signature import Array, Signature, TensorSpec
-from transload.serving.clients import http_link, tfserving_grpc_client, tfserving_rest_client
+from transload.serving.clients import (
+    http_link,
+    oip_grpc_client,
+    oip_http_client,
+    tfserving_grpc_client,
+    tfserving_rest_client,
+)
 from transload.serving.clients.replies import check_answers
 from transload.serving.session import Session
 
 OPEN: dict[str, Callable[..., Session]] = {
     "grpc": tfserving_grpc_client.open_session,
     "rest": tfserving_rest_client.open_session,
+    "oip-grpc": oip_grpc_client.open_session,
+    "oip-http": oip_http_client.open_session,
 }
+SERVICE = {"grpc": "grpc", "rest": "rest", "oip-grpc": "grpc", "oip-http": "rest"}
 FEEDS: dict[str, Array] = {"b": np.array([[1, 2]], np.float32), "a": np.array([10], np.int64)}
 
 
@@ -32,7 +41,7 @@ def protocol(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def session(protocol: str, two: Any) -> Iterator[Session]:
-    found = OPEN[protocol](two.addresses[protocol], "m", two.session.signature, 5)
+    found = OPEN[protocol](two.addresses[SERVICE[protocol]], "m", two.session.signature, 5)
     yield found
     found.close()
 
@@ -46,7 +55,7 @@ def test_it_answers_and_says_where_the_embedded_server_runs(session: Session) ->
 
 
 def test_a_single_output_that_has_no_name_in_json(protocol: str, one: Any) -> None:
-    session = OPEN[protocol](one.addresses[protocol], "m", one.session.signature)
+    session = OPEN[protocol](one.addresses[SERVICE[protocol]], "m", one.session.signature)
     np.testing.assert_array_equal(
         session.run({"x": np.array([[1, 2]], np.float32)})["y"], np.array([[2, 4]], np.float32)
     )
@@ -54,8 +63,10 @@ def test_a_single_output_that_has_no_name_in_json(protocol: str, one: Any) -> No
 
 
 def test_a_model_that_is_not_there(protocol: str, two: Any) -> None:
-    with pytest.raises(BadRequest, match="Could not find any versions of model other"):
-        OPEN[protocol](two.addresses[protocol], "other", two.session.signature)
+    with pytest.raises(
+        BadRequest, match=r"Could not find any versions of model other|Request for unknown model: 'other' is not found"
+    ):
+        OPEN[protocol](two.addresses[SERVICE[protocol]], "other", two.session.signature)
 
 
 def test_nobody_there(protocol: str) -> None:
@@ -77,7 +88,7 @@ def test_a_server_that_never_answers(protocol: str) -> None:
 
 def test_a_model_that_never_answers_and_then_does(protocol: str, two: Any) -> None:
     """The late answer must not be taken for the next one."""
-    session = OPEN[protocol](two.addresses[protocol], "m", two.session.signature, 0.5)
+    session = OPEN[protocol](two.addresses[SERVICE[protocol]], "m", two.session.signature, 0.5)
     go = threading.Event()
     two.session.act = lambda: go.wait(10)
     with pytest.raises(SessionTimeout):
@@ -118,7 +129,7 @@ def test_values_that_the_model_refuses(two: Any, session: Session) -> None:
 def test_another_model_under_the_name(protocol: str, two: Any) -> None:
     inputs, (total, kept) = two.session.signature.inputs, two.session.signature.outputs
     renamed = Signature(inputs, (TensorSpec("logits", "float32", total.shape), kept))
-    session = OPEN[protocol](two.addresses[protocol], "m", renamed)
+    session = OPEN[protocol](two.addresses[SERVICE[protocol]], "m", renamed)
     with pytest.raises(BadRequest, match=r"answers with .*kept.*, and the record names logits, kept"):
         session.run(FEEDS)
     session.close()
@@ -194,6 +205,31 @@ def test_a_kept_connection_that_the_server_closed_is_opened_again(two: Any) -> N
         thread.join(5)
 
 
+INFERENCE_HEAD = b'{"outputs": [{"name": "sum", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}]}'
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (http(b"<html>"), "answers wrongly: JSON Parse error"),
+        (http(b"[]"), "answers wrongly: the response is no JSON object"),
+        (http(b"{}"), "answers wrongly: the JSON has no list of outputs"),
+        (http(b'{"outputs": [{"name": "sum", "datatype": "FP32", "shape": [2], "data": [1]}]}'), "answers wrongly"),
+        (http(INFERENCE_HEAD), "answers with sum, and the record names sum, kept"),
+    ],
+)
+def test_what_is_no_inference_server_is_one_sentence(two: Any, reply: bytes, words: str) -> None:
+    listener, _ = serve_raw([http(b"{}"), reply])
+    with listener:
+        session = oip_http_client.open_session(f"127.0.0.1:{listener.getsockname()[1]}", "m", two.session.signature, 5)
+        assert session.device == "unknown"
+        with pytest.raises((SessionLost, BadRequest)) as caught:
+            session.run(FEEDS)
+        session.close()
+    assert words in caught.value.what
+    assert "\n" not in caught.value.what
+
+
 @pytest.mark.parametrize("address", ["8501", "host:", "host:http", ""])
 def test_what_is_no_address(address: str) -> None:
     with pytest.raises(BadRequest, match="is no address"):
@@ -213,7 +249,7 @@ import numpy as np
 from transload.models.signature import Array, Signature
 
 def use(protocol, address, record):
-    client = import_module(f"transload.serving.clients.tfserving_{protocol}_client")
+    client = import_module(f"transload.serving.clients.{protocol}_client")
     session = client.open_session(address, "m", Signature.from_json(record))
     session.run({"b": np.zeros((1, 2), np.float32), "a": np.zeros(1, np.int64)})
     session.close()
@@ -222,7 +258,9 @@ def use(protocol, address, record):
 
 def test_a_client_does_not_import_tensorflow(two: Any) -> None:
     record = two.session.signature.to_json()
-    for protocol, address in two.addresses.items():
+    protocols = {"tfserving_grpc": "grpc", "tfserving_rest": "rest", "oip_grpc": "grpc", "oip_http": "rest"}
+    for protocol, service in protocols.items():
+        address = two.addresses[service]
         for heavy in ("tensorflow", "tensorflow_serving", "torch", "onnxruntime"):
             assert not loads(f"exec({USE!r}); use({protocol!r}, {address!r}, {record!r})", heavy)
     assert loads("sys.modules['tensorflow'] = sys", "tensorflow")  # the check can fail

@@ -1,0 +1,100 @@
+"""The Open Inference Protocol over gRPC: GRPCInferenceService, with Triton's extensions that its clients ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from ..wire.oip_messages import Message, messages
+from ..wire.oip_tensors import add_tensor, parse_request, read_tensors, shown
+from ..wire.tfserving_messages import DEVICE_KEY
+from . import oip_documents as documents
+from .metrics import RequestRecord
+from .repository import Repository
+from .serving_error import invalid
+from .tfserving_grpc import patience_of
+
+_Answer: TypeAlias = Callable[[Repository, Message, Any], Mapping[str, Any]]
+
+
+def infer(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> Message:
+    """Return the ModelInferResponse to the bytes of a ModelInferRequest. Raises ServingError and TransloadError."""
+    request = parse_request(data)
+    record.model, record.version = request.model_name, request.model_version
+    served = documents.find(repository, request.model_name, request.model_version)
+    with repository.statistics.measured(served.name, served.number) as watch:
+        for row in request.outputs:
+            if "classification" in row.parameters:
+                raise invalid(f"output {shown(row.name)}: classification is not served")
+        names = documents.check_outputs(served, [row.name for row in request.outputs])
+        feeds = read_tensors(request.inputs, request.raw_input_contents, repository.max_body_bytes)
+        watch.samples = documents.count_samples(served, feeds)
+        watch.lap()
+        answers = served.predict(feeds, patience_of(context), started=watch.lap)
+        watch.lap()
+        reply = messages().ModelInferResponse(model_name=served.name, model_version=str(served.number), id=request.id)
+        for name in names:
+            add_tensor(name, answers[name], reply.outputs, reply.raw_output_contents)
+        watch.lap()
+    return reply
+
+
+def methods() -> dict[str, Callable[[Repository, bytes, Any, RequestRecord], Message]]:
+    """Return what answers each method of the service."""
+    return {"ModelInfer": infer, **{name: _method(name, answer) for name, answer in _DOCUMENTS.items()}}
+
+
+def _method(name: str, answer: _Answer) -> Callable[[Repository, bytes, Any, RequestRecord], Message]:
+    """Return a method that answers with a document."""
+
+    def act(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> Message:
+        from google.protobuf.json_format import ParseDict
+        from google.protobuf.message import DecodeError
+
+        try:
+            request = getattr(messages(), f"{name}Request").FromString(data)
+        except DecodeError as error:
+            raise invalid(f"the request is no {name}Request: {error}") from error
+        record.model = getattr(request, "name", "") or getattr(request, "model_name", "")
+        record.version = getattr(request, "version", "")
+        return ParseDict(answer(repository, request, context), getattr(messages(), f"{name}Response")())
+
+    return act
+
+
+def _model_ready(repository: Repository, request: Message, _context: Any) -> Mapping[str, Any]:
+    return {"ready": documents.is_model_ready(repository, request.name, request.version)}
+
+
+def _model_metadata(repository: Repository, request: Message, context: Any) -> Mapping[str, Any]:
+    served = documents.find(repository, request.name, request.version)
+    context.set_trailing_metadata(((DEVICE_KEY, served.device),))
+    return documents.model_metadata(repository, served)
+
+
+def _load(repository: Repository, request: Message, context: Any) -> Mapping[str, Any]:
+    name = request.model_name or request.repository_name  # KServe's message has the model's name there
+    documents.load(repository, name, list(request.parameters), patience_of(context).remaining_s)
+    return {"model_name": name, "isLoaded": True}
+
+
+def _unload(repository: Repository, request: Message, _context: Any) -> Mapping[str, Any]:
+    name = request.model_name or request.repository_name
+    documents.unload(repository, name)
+    return {"model_name": name, "isUnloaded": True}
+
+
+_DOCUMENTS: dict[str, _Answer] = {
+    "ServerLive": lambda *_: {"live": True},
+    "ServerReady": lambda repository, *_: {"ready": documents.is_ready(repository)},
+    "ServerMetadata": lambda *_: documents.server_metadata(),
+    "ModelReady": _model_ready,
+    "ModelMetadata": _model_metadata,
+    "ModelConfig": lambda repository, request, _: {
+        "config": documents.model_config(documents.find(repository, request.name, request.version))
+    },
+    "ModelStatistics": lambda repository, request, _: documents.statistics(repository, request.name, request.version),
+    "RepositoryIndex": lambda repository, request, _: {"models": documents.index(repository, ready=request.ready)},
+    "RepositoryModelLoad": _load,
+    "RepositoryModelUnload": _unload,
+}

@@ -1,0 +1,151 @@
+"""The Open Inference Protocol over HTTP: the paths below /v2, with Triton's extensions that its clients ask for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..wire.oip_json import LENGTH_HEADER, join_body, read_request, write_tensors
+from ..wire.oip_tensors import shown
+from ..wire.tfserving_json import dumps, loads
+from . import oip_documents as documents
+from .metrics import RequestRecord
+from .repository import Repository
+from .served_version import ServedVersion
+from .serving_error import ServingError, invalid, not_found, unavailable
+
+_LOAD_S = 600.0
+_MODEL = re.compile(r"/v2/models/([^/]+)(?:/versions/([^/]+))?(/ready|/config|/stats|/infer|)")
+_REPOSITORY = re.compile(r"/v2/repository/models/([^/]+)/(load|unload)")
+
+
+class HttpRequest(NamedTuple):
+    """A request whose body has been read and decompressed. `headers` are by name, in lower case."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Reply(NamedTuple):
+    """An answer with status 200: its body, and the length of the JSON in it if bytes follow."""
+
+    body: bytes
+    json_bytes: int | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Content-Type, and where the bytes begin."""
+        if self.json_bytes is None:
+            return {"content-type": "application/json"}
+        return {"content-type": "application/octet-stream", LENGTH_HEADER: str(self.json_bytes)}
+
+
+def is_path(path: str) -> bool:
+    """Whether a path is this protocol's."""
+    return path == "/v2" or path.startswith("/v2/")
+
+
+def find_served(repository: Repository, path: str) -> ServedVersion | None:
+    """Return the model that a path asks for an inference, None where it asks for none."""
+    match = _MODEL.fullmatch(path)
+    if match is None or match[3] != "/infer":
+        return None
+    try:
+        return documents.find(repository, match[1], match[2] or "")
+    except ServingError:
+        return None
+
+
+def answer(repository: Repository, request: HttpRequest, record: RequestRecord) -> Reply:
+    """Return the answer to a request. Raises ServingError and TransloadError."""
+    path, body = request.path, request.body
+    verb = "GET" if request.method == "HEAD" else request.method
+    if (verb, path) == ("GET", "/v2/models/stats"):
+        return _json(documents.statistics(repository, "", ""))
+    if match := _MODEL.fullmatch(path):
+        record.model, record.version = match[1], match[2] or ""
+        if verb == "POST" and match[3] == "/infer":
+            record.api = "ModelInfer"
+            return _infer(repository, match, request, record)
+        if verb == "GET" and match[3] != "/infer":
+            return _json(_about_model(repository, match, record))
+    elif verb == "POST" and (match := _REPOSITORY.fullmatch(path)):
+        record.model = match[1]
+        return _json(_change(repository, match[1], match[2], body))
+    elif verb == "POST" and path == "/v2/repository/index":
+        return _json(documents.index(repository, ready=_object(body).get("ready") is True))
+    elif verb == "GET":
+        return _json(_about_server(repository, path))
+    raise not_found(f"there is no {request.method} {shown(path)}")
+
+
+def _infer(repository: Repository, match: re.Match[str], http: HttpRequest, record: RequestRecord) -> Reply:
+    served = documents.find(repository, match[1], match[2] or "")
+    record.device = served.device
+    with repository.statistics.measured(served.name, served.number) as watch:
+        request = read_request(http.body, http.headers.get(LENGTH_HEADER), repository.max_body_bytes)
+        names = documents.check_outputs(served, list(request.outputs))
+        watch.samples = documents.count_samples(served, request.feeds)
+        watch.lap()
+        answers = served.predict(request.feeds, started=watch.lap)
+        watch.lap()
+        binary = {name for name in names if request.outputs.get(name, request.binary)}
+        rows, parts = write_tensors({name: answers[name] for name in names}, binary)
+        about = {"id": request.id} if request.id else {}
+        document = {**about, "model_name": served.name, "model_version": str(served.number), "outputs": rows}
+        reply = Reply(*join_body(document, [answers[name] for name in names if name not in binary], parts))
+        watch.lap()
+    return reply
+
+
+def _about_model(repository: Repository, match: re.Match[str], record: RequestRecord) -> dict[str, Any]:
+    name, version = match[1], match[2] or ""
+    if match[3] == "/ready":
+        if not documents.is_model_ready(repository, name, version):
+            documents.find(repository, name, version)
+            raise unavailable(f"the model {name} is not ready")
+        return {"name": name, "ready": True}
+    if match[3] == "/stats":
+        return documents.statistics(repository, name, version)
+    served = documents.find(repository, name, version)
+    record.device = served.device
+    return documents.model_config(served) if match[3] else documents.model_metadata(repository, served)
+
+
+def _about_server(repository: Repository, path: str) -> dict[str, Any]:
+    if path == "/v2/health/live":
+        return {"live": True}
+    if path == "/v2/health/ready":
+        if not documents.is_ready(repository):
+            raise unavailable("the server is not ready")
+        return {"ready": True}
+    if path in {"/v2", "/v2/"}:
+        return documents.server_metadata()
+    if path == "/v2/models":  # KServe's list
+        return {"models": [row["name"] for row in documents.index(repository, ready=True)]}
+    raise not_found(f"there is no GET {shown(path)}")
+
+
+def _change(repository: Repository, name: str, action: str, body: bytes) -> dict[str, Any]:
+    """Load or unload a model, which may take long."""
+    parameters = _object(body).get("parameters", {})
+    if action == "load":
+        documents.load(repository, name, list(parameters), _LOAD_S)
+    else:
+        documents.unload(repository, name)
+    return {"name": name, action: True}
+
+
+def _object(body: bytes) -> Mapping[str, Any]:
+    """Return the JSON object of a body, an empty one where there is none. Raises ServingError, BadRequest."""
+    document = loads(body) if body else {}
+    if not isinstance(document, dict) or not isinstance(document.get("parameters", {}), dict):
+        raise invalid("the request is no JSON object, or its parameters are none")
+    return document
+
+
+def _json(document: Any) -> Reply:
+    return Reply(dumps(document, ()))
