@@ -1,12 +1,16 @@
-"""The services that every gRPC server has beside its own: grpc.health.v1 and reflection."""
+"""What the gRPC APIs of the server share: grpc.health.v1, reflection, and how long a client waits."""
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Collection
 from functools import cache
 from typing import Any
 
+from ..wire.oip_messages import service_file
 from ..wire.tfserving_messages import service_files
+from .served_version import Patience
 
 
 def add_health(server: Any, services: Collection[str]) -> Any:
@@ -30,6 +34,12 @@ def add_reflection(server: Any, services: Collection[str]) -> None:
     reflection.enable_server_reflection(names, server, _pool())
 
 
+def patience_of(context: Any) -> Patience:
+    """Return how long the client of a call waits."""
+    remaining_s = context.time_remaining()
+    return Patience(math.inf if remaining_s is None else time.monotonic() + remaining_s, context.is_active)
+
+
 @cache
 def _pool() -> Any:
     """Return the descriptors of all services. It is kept for good, as those of `stock` are."""
@@ -38,6 +48,11 @@ def _pool() -> Any:
     from grpc_reflection.v1alpha import reflection_pb2
 
     pool = descriptor_pool.DescriptorPool()
-    for data in (*service_files(), health_pb2.DESCRIPTOR.serialized_pb, reflection_pb2.DESCRIPTOR.serialized_pb):
+    for data in (
+        *service_files(),
+        service_file(),
+        health_pb2.DESCRIPTOR.serialized_pb,
+        reflection_pb2.DESCRIPTOR.serialized_pb,
+    ):
         pool.Add(descriptor_pb2.FileDescriptorProto.FromString(data))
     return pool

@@ -9,10 +9,10 @@ from ..wire.oip_messages import Message, messages
 from ..wire.oip_tensors import add_tensor, parse_request, read_tensors, shown
 from ..wire.tfserving_messages import DEVICE_KEY
 from . import oip_documents as documents
+from .grpc_services import patience_of
 from .metrics import RequestRecord
 from .repository import Repository
 from .serving_error import invalid
-from .tfserving_grpc import patience_of
 
 _Answer: TypeAlias = Callable[[Repository, Message, Any], Mapping[str, Any]]
 
@@ -30,7 +30,7 @@ def infer(repository: Repository, data: bytes, context: Any, record: RequestReco
         feeds = read_tensors(request.inputs, request.raw_input_contents, repository.max_body_bytes)
         watch.samples = documents.count_samples(served, feeds)
         watch.lap()
-        answers = served.predict(feeds, patience_of(context), started=watch.lap)
+        answers = served.predict(feeds, patience_of(context), watch.lap)
         watch.lap()
         reply = messages().ModelInferResponse(model_name=served.name, model_version=str(served.number), id=request.id)
         for name in names:

@@ -12,7 +12,7 @@ from ..wire.tfserving_json import dumps, loads
 from . import oip_documents as documents
 from .metrics import RequestRecord
 from .repository import Repository
-from .served_version import ServedVersion
+from .served_version import PATIENT, ServedVersion
 from .serving_error import ServingError, invalid, not_found, unavailable
 
 _LOAD_S = 600.0
@@ -90,7 +90,7 @@ def _infer(repository: Repository, match: re.Match[str], http: HttpRequest, reco
         names = documents.check_outputs(served, list(request.outputs))
         watch.samples = documents.count_samples(served, request.feeds)
         watch.lap()
-        answers = served.predict(request.feeds, started=watch.lap)
+        answers = served.predict(request.feeds, PATIENT, watch.lap)
         watch.lap()
         binary = {name for name in names if request.outputs.get(name, request.binary)}
         rows, parts = write_tensors({name: answers[name] for name in names}, binary)

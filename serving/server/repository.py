@@ -17,6 +17,7 @@ from ...models.errors import TransloadError
 from ..session import Session
 from .access_log import AccessLog
 from .admission import Admission
+from .inference_statistics import InferenceStatistics
 from .metrics import Metrics, RequestRecord
 from .model_config import ModelConfig, VersionPolicy
 from .served_version import OpenedSession, ServedVersion
@@ -55,6 +56,7 @@ class Repository:
     ) -> None:
         self.admission = Admission()
         self.metrics = Metrics()
+        self.statistics = InferenceStatistics()
         self.max_body_bytes = max_body_bytes
         self._access_log = access_log
         self._opener, self._warn = opener, warn

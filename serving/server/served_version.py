@@ -102,8 +102,11 @@ class ServedVersion:
                 raise invalid(f"duplicate output tensor alias: {name}")
         return list(filtered) or self._outputs
 
-    def predict(self, feeds: Mapping[str, Array], patience: Patience = PATIENT) -> Mapping[str, Array]:
+    def predict(
+        self, feeds: Mapping[str, Array], patience: Patience = PATIENT, started: Callable[[], None] = lambda: None
+    ) -> Mapping[str, Array]:
         """Return the outputs of the session. Feeds that do not fit the signature are refused before the lock is taken.
+        `started` is called when the wait for the session is over.
         Raises what the session raises, and ServingError RESOURCE_EXHAUSTED where too many predictions wait,
         DEADLINE_EXCEEDED and CANCELLED where nobody waits for the answer any more, UNAVAILABLE where the process of
         the model has ended."""
@@ -115,18 +118,19 @@ class ServedVersion:
             if not self._lock.acquire(timeout=max(patience.remaining_s, 0)):
                 raise self._too_late()
             try:
-                return self._run(feeds, patience)
+                return self._run(feeds, patience, started)
             finally:
                 self._lock.release()
         finally:
             self._places.release()
             self.last_s = time.perf_counter() - start
 
-    def _run(self, feeds: Mapping[str, Array], patience: Patience) -> Mapping[str, Array]:
+    def _run(self, feeds: Mapping[str, Array], patience: Patience, started: Callable[[], None]) -> Mapping[str, Array]:
         if not patience.is_waiting():
             raise ServingError(Code.CANCELLED, "the client has cancelled the request")
         if self._opened.lost.is_set():
             raise self._died()
+        started()
         start = time.perf_counter()
         try:
             answers = self._session.run(feeds)

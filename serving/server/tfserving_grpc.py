@@ -1,11 +1,9 @@
-"""TF Serving's gRPC API over a repository of models: PredictionService/Predict and GetModelMetadata,
-ModelService/GetModelStatus and HandleReloadConfigRequest, in the official messages."""
+"""The gRPC listener, and TF Serving's API on it over a repository of models: PredictionService/Predict and
+GetModelMetadata, ModelService/GetModelStatus and HandleReloadConfigRequest, in the official messages."""
 
 from __future__ import annotations
 
-import math
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -15,13 +13,15 @@ from typing import Any, TypeAlias
 
 from ...models.errors import BadRequest, TransloadError
 from ...models.signature import TensorSpec
+from ..wire import oip_messages
 from ..wire.tensor_proto import BY_DTYPE, decode_all, encode, parse
 from ..wire.tfserving_messages import DEVICE_KEY, Message, stock
-from .grpc_services import add_health, add_reflection
+from . import oip_grpc
+from .grpc_services import add_health, add_reflection, patience_of
 from .metrics import RequestRecord
 from .model_config import configs_of
 from .repository import Repository
-from .served_version import MOST_WAITING, SIGNATURE, Patience, ServedVersion, feed_name
+from .served_version import MOST_WAITING, SIGNATURE, ServedVersion, feed_name
 from .server_records import IDLE_TIMEOUT_S, READ_TIMEOUT_S, url_host
 from .serving_error import Code, ServingError, as_status, invalid, unavailable
 
@@ -82,16 +82,17 @@ def _methods() -> dict[str, dict[str, _Act]]:
     return {
         "tensorflow.serving.PredictionService": {"Predict": predict, "GetModelMetadata": metadata},
         "tensorflow.serving.ModelService": {"GetModelStatus": status, "HandleReloadConfigRequest": reload},
+        oip_messages.SERVICE: oip_grpc.methods(),
     }
 
 
 def _handler(grpc: Any, repository: Repository, method: str, act: _Act) -> Any:
     """Return a handler of the bytes of requests: grpc answers INTERNAL where a parser of its own fails."""
     codes = {code: getattr(grpc.StatusCode, code.name) for code in Code}
-    api = "Predict" if act is predict else None
+    apis: dict[_Act, str] = {predict: "Predict", oip_grpc.infer: "ModelInfer"}
 
     def handle(data: bytes, context: Any) -> bytes:
-        record = RequestRecord("GRPC", method, api, bytes_in=len(data))
+        record = RequestRecord("GRPC", method, apis.get(act), bytes_in=len(data))
         try:
             with repository.admission.counted() as accepted:
                 if not accepted:
@@ -140,12 +141,6 @@ def _version(spec: Message) -> tuple[int | None, str]:
     return (int(spec.version.value) if spec.HasField("version") else None), spec.version_label
 
 
-def _patience(context: Any) -> Patience:
-    """Return how long the client waits."""
-    remaining_s = context.time_remaining()
-    return Patience(math.inf if remaining_s is None else time.monotonic() + remaining_s, context.is_active)
-
-
 def predict(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> Message:
     """Return the PredictResponse to the bytes of a PredictRequest. Raises ServingError and TransloadError."""
     request = _parsed(partial(parse, message="PredictRequest"), data, "PredictRequest")
@@ -155,7 +150,7 @@ def predict(repository: Repository, data: bytes, context: Any, record: RequestRe
         raise ServingError(Code.FAILED_PRECONDITION, f'Serving signature key "{spec.signature_name}" not found.')
     model.check_inputs(request.inputs)
     names = model.outputs(list(request.output_filter))
-    answers = model.predict(decode_all(request.inputs), _patience(context))
+    answers = model.predict(decode_all(request.inputs), patience_of(context))
     reply = stock().PredictResponse()
     reply.model_spec.name, reply.model_spec.signature_name = model.name, SIGNATURE
     reply.model_spec.version.value = model.number
@@ -216,6 +211,6 @@ def reload(repository: Repository, data: bytes, context: Any, _record: RequestRe
     Raises ServingError and TransloadError; what was served is then served on."""
     request = _parsed(stock().ReloadConfigRequest.FromString, data, "ReloadConfigRequest")
     reply = stock().ReloadConfigResponse()
-    repository.apply_request(configs_of(request.config, Path()), _patience(context).remaining_s)
+    repository.apply_request(configs_of(request.config, Path()), patience_of(context).remaining_s)
     reply.status.error_code = 0
     return reply

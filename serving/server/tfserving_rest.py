@@ -13,7 +13,7 @@ from ...models.errors import BadRequest, TransloadError
 from ...models.signature import Array
 from ..wire.tfserving_json import dumps, is_base64, loads, to_array
 from ..wire.tfserving_messages import DEVICE_KEY
-from . import metrics
+from . import metrics, oip_http
 from .repository import Repository
 from .rest_body import compress, read_body, wants_gzip
 from .served_version import SIGNATURE, ServedVersion
@@ -128,21 +128,30 @@ async def _respond(
     if not accepted:
         raise unavailable()
     method, path = request.method, request.scope["path"]
-    if len(body) <= _INLINE_BYTES and _is_quick(repository, method, path):
-        content = answer(repository, method, path, body, record)
-    else:
-        content = await run_in_threadpool(answer, repository, method, path, body, record)
+
+    def act() -> oip_http.Reply:
+        if oip_http.is_path(path):
+            return oip_http.answer(repository, oip_http.HttpRequest(method, path, request.headers, body), record)
+        return oip_http.Reply(answer(repository, method, path, body, record))
+
+    is_inline = len(body) <= _INLINE_BYTES and _is_quick(repository, method, path)
+    reply = act() if is_inline else await run_in_threadpool(act)
     record.status = "OK"
-    if not wants_gzip(request, content):
-        return _reply(repository, content, device=record.device)
-    response = _reply(repository, await run_in_threadpool(compress, content), device=record.device)
-    response.headers.update({"content-encoding": "gzip", "vary": "accept-encoding"})
+    if not wants_gzip(request, reply.body):
+        response = _reply(repository, reply.body, device=record.device)
+    else:
+        response = _reply(repository, await run_in_threadpool(compress, reply.body), device=record.device)
+        response.headers.update({"content-encoding": "gzip", "vary": "accept-encoding"})
+    response.headers.update(reply.headers)
     return response
 
 
 def _is_quick(repository: Repository, method: str, path: str) -> bool:
     """Whether the model that a request asks is so fast that it may run on the event loop."""
     match = _PATH.fullmatch(path)
+    if method == "POST" and oip_http.is_path(path):
+        served = oip_http.find_served(repository, path)
+        return served is not None and served.last_s <= _INLINE_S
     if method != "POST" or match is None:
         return True
     try:

@@ -15,7 +15,7 @@ from transload.models.signature import Array, Signature, TensorSpec
 from transload.serving.checked_session import CheckedSession
 from transload.serving.server import tfserving_grpc
 from transload.serving.server.embedded import EmbeddedServer
-from transload.serving.server.repository import hold_session
+from transload.serving.server.repository import Repository, hold_session
 from transload.serving.server.tfserving_rest import RestServer
 
 TWO = Signature(
@@ -54,6 +54,7 @@ class NumpySession(CheckedSession):
 class Served:
     session: NumpySession
     server: EmbeddedServer
+    repository: Repository
     addresses: dict[str, str] = field(default_factory=dict)
 
 
@@ -62,7 +63,7 @@ def serve(signature: Signature) -> Served:
     model = hold_session("m", session)
     rest = RestServer(model, "127.0.0.1", 0)
     server = EmbeddedServer(model, tfserving_grpc.GrpcServer(model, "127.0.0.1", 0), rest, "127.0.0.1")
-    return Served(session, server, server.addresses())
+    return Served(session, server, model, server.addresses())
 
 
 @pytest.fixture

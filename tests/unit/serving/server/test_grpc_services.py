@@ -16,7 +16,12 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from transload.serving.wire.tensor_proto import decode_all, encode
 from transload.serving.wire.tfserving_messages import stock
 
-SERVICES = ["tensorflow.serving.PredictionService", "tensorflow.serving.ModelService", "grpc.health.v1.Health"]
+SERVICES = [
+    "tensorflow.serving.PredictionService",
+    "tensorflow.serving.ModelService",
+    "inference.GRPCInferenceService",
+    "grpc.health.v1.Health",
+]
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
 
 
