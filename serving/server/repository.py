@@ -116,8 +116,11 @@ class Repository:
 
     @property
     def is_over(self) -> bool:
-        """Whether no version of any model answers, and none will."""
-        return all(keeper.is_over for keepers in self._keepers.values() for keeper in keepers.values())
+        """Whether models are to be served, and no version of any answers, nor will."""
+        with self._lock:
+            wanted = self._configs or self._fixed  # none after a client has unloaded all of them
+            keepers = [keeper for keepers in self._keepers.values() for keeper in keepers.values()]
+        return bool(wanted) and all(keeper.is_over for keeper in keepers)
 
     def add_request(self, record: RequestRecord) -> None:
         """Count and log a request that has its answer."""

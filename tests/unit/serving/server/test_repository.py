@@ -165,6 +165,17 @@ def test_models_are_unloaded_and_loaded_by_name(
         repository.load("p")
 
 
+def test_a_server_goes_on_without_models_after_the_last_was_unloaded(
+    repository: Repository, base: Path, until: Callable[..., None]
+) -> None:
+    repository.apply([ModelConfig("m", base)])
+    repository.unload("m")
+    until(lambda: set(states(repository).values()) == {ModelState.END})
+    assert not repository.is_over
+    repository.load("m")
+    assert repository.find("m").number == 10
+
+
 def test_a_request_reaches_no_folder_that_the_operator_has_not_named(
     repository: Repository, base: Path, tmp_path: Path
 ) -> None:
