@@ -24,6 +24,9 @@ class System(StrEnum):
     TRITON = "triton"
     TORCHSERVE = "torchserve"
     KSERVE = "kserve"
+    RAY_SERVE = "ray-serve"
+    SAGEMAKER = "sagemaker"
+    VERTEX = "vertex"
 
 
 class Dialect(StrEnum):

@@ -13,11 +13,16 @@ from .bundle_records import BundleSource, Dialect, Files, System, golden_documen
 from .docker_bundle import START as START_DOCKER
 from .docker_bundle import write_docker
 from .kserve_bundle import MODEL_FORMATS, start_kserve, write_kserve
+from .ray_serve_bundle import LIBRARIES, write_ray_serve
+from .ray_serve_bundle import START as START_RAY_SERVE
+from .sagemaker_bundle import LIBRARIES as SAGEMAKER_LIBRARIES
+from .sagemaker_bundle import sagemaker_dialect, start_sagemaker, write_sagemaker
 from .standalone_files import CHECK, standalone
 from .tfserving_bundle import start_tfserving, write_tfserving
 from .torchserve_bundle import START as START_TORCHSERVE
 from .torchserve_bundle import write_torchserve
 from .triton_bundle import BACKENDS, start_triton, triton_signature, write_triton
+from .vertex_bundle import start_vertex, vertex_dialect, write_vertex
 
 _CHECK_SH = """#!/bin/sh
 # Compare the answers of an endpoint with those of the verified artifact: ./check.sh [URL]. Exit status 0 or 1.
@@ -86,6 +91,18 @@ SYSTEMS: Mapping[System, SystemRow] = {
         SystemRow(
             System.KSERVE, tuple(MODEL_FORMATS), write_kserve, start_kserve,
             "http://127.0.0.1:8080", "/v2/models/{name}/infer", _v2, triton_signature,
+        ),
+        SystemRow(
+            System.RAY_SERVE, tuple(LIBRARIES), write_ray_serve, lambda _: START_RAY_SERVE,
+            "http://127.0.0.1:8000", "/v2/models/{name}/infer", _v2,
+        ),
+        SystemRow(
+            System.SAGEMAKER, tuple(SAGEMAKER_LIBRARIES), write_sagemaker, start_sagemaker,
+            "http://127.0.0.1:8080", "/invocations", sagemaker_dialect,
+        ),
+        SystemRow(
+            System.VERTEX, _SERVED, write_vertex, start_vertex,
+            "http://127.0.0.1:8080", "/v1/models/{name}:predict", vertex_dialect,
         ),
     )
 }  # fmt: skip

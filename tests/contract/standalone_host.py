@@ -106,9 +106,73 @@ def answers_of_torchserve() -> Any:
     return answer
 
 
+def answers_of_ray_serve() -> Any:
+    """app.py without Ray: the replica is called with what starlette gives it."""
+    import asyncio
+
+    endpoint = importlib.import_module("app").InferEndpoint("contract", "3")
+
+    def ask(method: str, path: str, body: bytes = b"") -> tuple[int, Any]:
+        async def read() -> Any:
+            return json.loads(body)
+
+        request = types.SimpleNamespace(method=method, url=types.SimpleNamespace(path=path), json=read)
+        reply = asyncio.run(endpoint(request))
+        return reply.status_code, json.loads(reply.body)
+
+    assert ask("GET", "/v2/health/ready") == (200, {"ready": True})
+    assert ask("GET", "/v2/models/contract/ready") == (200, {"name": "contract", "ready": True})
+    status, metadata = ask("GET", "/v2/models/contract")
+    assert (status, metadata["inputs"][0]) == (200, {"name": "values", "datatype": "FP32", "shape": [-1, 2, 3]})
+    assert ask("GET", "/v2/models/other") == (404, {"error": "no page for GET /v2/models/other"})
+    status, broken = ask("POST", "/v2/models/contract/infer", b"{")
+    assert (status, broken["error"][:24]) == (400, "the request is no JSON: ")
+
+    def answer(document: Any) -> Any:
+        status, reply = ask("POST", "/v2/models/contract/infer", json.dumps(document).encode())
+        return {**reply, "status": status}
+
+    return answer
+
+
+def answers_of_sagemaker() -> Any:
+    """code/inference.py in the order in which SageMaker's toolkit calls it, with its error."""
+
+    class GenericInferenceToolkitError(Exception):
+        def __init__(self, status: int, message: str) -> None:
+            super().__init__(message)
+            self.status = status
+
+    errors: Any = types.ModuleType("sagemaker_inference.errors")
+    errors.GenericInferenceToolkitError = GenericInferenceToolkitError
+    sys.modules |= {
+        "sagemaker_inference": types.ModuleType("sagemaker_inference"),
+        "sagemaker_inference.errors": errors,
+    }
+    sys.path.insert(0, os.path.join(FOLDER, "code"))  # noqa: PTH118
+    code = importlib.import_module("inference")
+    model = code.model_fn(FOLDER)
+
+    def ask(body: bytes, content_type: str) -> Any:
+        try:
+            text, kind = code.output_fn(code.predict_fn(code.input_fn(body, content_type), model), "*/*")
+        except GenericInferenceToolkitError as error:
+            return {"error": str(error), "status": error.status}
+        assert kind == "application/json"
+        return {**json.loads(text), "status": 200}
+
+    assert ask(b"1,2", "text/csv") == {"error": "the content type is application/json, got text/csv", "status": 415}
+    assert ask(b"{", "application/json")["status"] == 400
+    return lambda document: ask(json.dumps(document).encode(), "application/json; charset=utf-8")
+
+
+TASKS = {
+    "runtime": answers_of_runtime, "triton": answers_of_triton, "torchserve": answers_of_torchserve,
+    "ray-serve": answers_of_ray_serve, "sagemaker": answers_of_sagemaker,
+}  # fmt: skip
+
 if __name__ == "__main__":
     assert "transload" not in sys.modules
-    tasks = {"runtime": answers_of_runtime, "triton": answers_of_triton, "torchserve": answers_of_torchserve}
-    ask = tasks[sys.argv[1]]()
+    ask = TASKS[sys.argv[1]]()
     for line in sys.stdin:
         print(json.dumps(ask(json.loads(line))), flush=True)

@@ -9,6 +9,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
+import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,9 +26,10 @@ PROGRAM = [sys.executable, "-P", "-m", "transload"]
 
 
 @contextmanager
-def serving(words: list[str]) -> Iterator[str]:
+def serving(words: list[str], program: list[str] = PROGRAM, **environment: str) -> Iterator[str]:
     """`transload serve` with these words; its REST address."""
-    process = subprocess.Popen([*PROGRAM, *words], stdout=subprocess.PIPE, text=True)
+    env = {**os.environ, **environment}
+    process = subprocess.Popen([*program, *words], env=env, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout
         yield process.stdout.readline().split("http://")[1].split("/")[0]
@@ -185,13 +188,53 @@ def test_tritons_model_answers_as_the_model_does(write: Callable[..., Path], con
     assert wrong == {"error": "ids is int64[2, 4], expected int64['batch', 4]"}
 
 
-def test_torchserves_handler_answers_as_the_model_does(
-    write: Callable[..., Path], contract: Any, tmp_path: Path
+def unpack_mar(folder: Path, out: Path) -> Path:
+    with zipfile.ZipFile(folder / "model_store" / "contract.mar") as mar:
+        mar.extractall(out)  # noqa: S202  (written by us)
+    return out
+
+
+def unpack_tar(folder: Path, out: Path) -> Path:
+    with tarfile.open(folder / "model.tar.gz") as tar:
+        tar.extractall(out, filter="data")
+    return out
+
+
+CODE: list[tuple[str, str, Callable[[Path, Path], Path]]] = [
+    ("torchserve", "torchscript", unpack_mar),
+    ("sagemaker", "torchscript", unpack_tar),
+    ("sagemaker", "onnx", unpack_tar),
+    ("ray-serve", "onnx", lambda folder, out: folder),
+]
+
+
+@pytest.mark.parametrize("case", CODE, ids=[f"{row[0]}-{row[1]}" for row in CODE])
+def test_the_code_of_a_bundle_answers_as_the_model_does(
+    write: Callable[..., Path], contract: Any, tmp_path: Path, case: tuple[str, str, Callable[[Path, Path], Path]]
 ) -> None:
-    with zipfile.ZipFile(write("torchscript", "torchserve", name="contract") / "model_store" / "contract.mar") as mar:
-        mar.extractall(tmp_path / "unpacked")
+    system, form, unpack = case
+    folder = unpack(write(form, system, name="contract", version=3), tmp_path / "unpacked")
     feeds = contract.feeds_of(3)
     requests = [request_of(feeds), request_of({**feeds, "ids": feeds["ids"][:2]})]
-    good, wrong = ask_standalone("torchserve", tmp_path / "unpacked", requests)
+    good, wrong = ask_standalone(system, folder, requests)
     contract.same(arrays_of(good, contract), contract.answers_to(feeds))
     assert (good["status"], wrong) == (200, {"error": "ids is int64[2, 4], expected int64['batch', 4]", "status": 400})
+    assert system != "ray-serve" or (good["model_name"], good["model_version"]) == ("contract", "3")
+
+
+def test_vertex_ais_container_serves_what_the_check_expects(write: Callable[..., Path], tmp_path: Path) -> None:
+    """entrypoint.sh runs the real command, with the paths and the host of this machine."""
+    folder = write("onnx", "vertex", name="contract")
+    script = (folder / "entrypoint.sh").read_text()
+    here = {
+        "exec transload": "exec " + " ".join(PROGRAM), "/opt/model": str(folder / "artifact"), "0.0.0.0": "127.0.0.1",  # noqa: S104
+        "8500": "0",
+    }  # fmt: skip
+    for text, replacement in here.items():
+        assert text in script
+        script = script.replace(text, replacement)
+    with serving(["-c", script], program=["sh"], AIP_HTTP_PORT="0", AIP_HEALTH_ROUTE="/healthz") as address:
+        status, said = check(folder, address)
+        assert status == 0, said
+        with urllib.request.urlopen(f"http://{address}/healthz") as reply:
+            assert reply.status == 200
