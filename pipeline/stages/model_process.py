@@ -62,6 +62,8 @@ class ModelProcesses:
         """Open a version (an Opener of serving.server.version_keeper); its files are checked at the first time.
         Raises BadRequest where it cannot be opened, ToolMissing where its runtime is not installed, StepFailed where
         the worker dies."""
+        if source.folder is None:
+            raise ValueError(source)
         spawn = Spawn(self.log(source), self.scratch / f"process-{next(self._numbers)}", self.limits)
         worker = Worker(spawn, lost.set)
         try:

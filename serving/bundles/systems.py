@@ -28,6 +28,7 @@ _CHECK_SH = """#!/bin/sh
 # Compare the answers of an endpoint with those of the verified artifact: ./check.sh [URL]. Exit status 0 or 1.
 exec python3 "$(dirname "$0")/check.py" "$@"
 """
+_ARTIFACT = "artifact"  # the folder that `transload serve` serves, in the bundles that run it
 _README = """# {name} for {system}
 
 An artifact of the format {target}, bundled by transload.
@@ -135,9 +136,12 @@ def bundle_files(source: BundleSource, system: System) -> Files:
         start=row.start(source).replace("\n", "\n    "), calls=len(source.golden.calls),
         least_db=source.golden.tolerance.least_db,
     )  # fmt: skip
+    files, golden_text = row.write(source), json.dumps(golden) + "\n"
+    if _ARTIFACT in files and row.wire(source) == signature:
+        files[f"{_ARTIFACT}/golden.json"] = golden_text  # `transload serve` asks them before it serves the version
     return {
-        **row.write(source),
-        "golden.json": json.dumps(golden) + "\n",
+        **files,
+        "golden.json": golden_text,
         "check.py": standalone(CHECK),
         "check.sh": _CHECK_SH,
         "README.md": readme,

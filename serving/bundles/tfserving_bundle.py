@@ -6,9 +6,9 @@ Layout and files: https://www.tensorflow.org/tfx/serving/serving_config and .../
 from __future__ import annotations
 
 from ..wire.tensor_proto import encode
+from ..wire.tfrecord import write_records
 from ..wire.tfserving_messages import stock
 from .bundle_records import BundleSource, Files, GoldenCall
-from .tfrecord import write_records
 
 _SIGNATURE = "serving_default"
 _PREDICT_LOG, _REQUEST = 6, 1  # fields of PredictionLog and PredictLog (tensorflow_serving/apis/prediction_log.proto)

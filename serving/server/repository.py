@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from ...models.errors import TransloadError
 from ..session import Session
@@ -136,7 +135,7 @@ class Repository:
 
         with self._lock:
             self._fixed.add(name)
-            keeper = self._start(VersionSource(name, 1, Path()), opener)
+            keeper = self._start(VersionSource(name, 1, None), opener)
         keeper.settled.wait()
 
     def apply(self, configs: Sequence[ModelConfig], timeout_s: float | None = None) -> None:

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from ...models.errors import StepFailed, TransloadError
 from .metrics import Metrics
 from .served_version import OpenedSession, ServedVersion
+from .version_check import check_version
 
 MOST_DEATHS = 3
 WITHIN_S = 60.0
@@ -35,7 +36,7 @@ class VersionSource:
 
     name: str
     number: int
-    folder: Path
+    folder: Path | None  # None of a session that was opened elsewhere
 
 
 # Opens a version; the event is to be set when its process ends. Raises TransloadError.
@@ -133,6 +134,8 @@ class VersionKeeper:
             raise
         served = ServedVersion(self.source.name, self.source.number, opened, self._metrics)
         try:
+            if self.source.folder is not None:
+                check_version(opened.session, self.source.folder)
             self._metrics.add_model(self.source.name, opened.runtime)
             self.served = served
             if self._is_retired:
@@ -146,6 +149,9 @@ class VersionKeeper:
             if not self._is_retired:
                 self.state = ModelState.LOADING  # before it is found no more: requests are told to come again
             self.served = None
+        except TransloadError:
+            if not (was_available and lost.is_set()):
+                raise
         finally:
             served.close()
         return opened.end_reason()

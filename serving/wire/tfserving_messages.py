@@ -28,7 +28,7 @@ DEVICE_KEY = "x-transload-device"  # metadata and header that say where the embe
 _APIS = "tensorflow_serving/apis"
 _ROOTS = tuple(
     f"{_APIS}/{name}.proto"
-    for name in ("predict", "get_model_metadata", "get_model_status", "model", "model_management")
+    for name in ("predict", "get_model_metadata", "get_model_status", "model", "model_management", "prediction_log")
 )
 _CONFIG = "tensorflow_serving/config/model_server_config.proto"
 _SERVICES = tuple(f"{_APIS}/{name}_service.proto" for name in ("prediction", "model"))
@@ -40,7 +40,7 @@ _MESSAGES = (
       for side in ("Request", "Response")),
     "tensorflow.serving.SignatureDefMap",
     "tensorflow.serving.ReloadConfigRequest", "tensorflow.serving.ReloadConfigResponse",
-    "tensorflow.serving.ModelServerConfig",
+    "tensorflow.serving.ModelServerConfig", "tensorflow.serving.PredictionLog",
 )  # fmt: skip
 
 

@@ -13,8 +13,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 
 from transload.models.formats import Format
 from transload.serving.bundles.bundle_records import BundleSource
-from transload.serving.bundles.tfrecord import crc32c, write_records
 from transload.serving.bundles.tfserving_bundle import start_tfserving, write_tfserving
+from transload.serving.wire.tfrecord import crc32c, write_records
 
 READ_WARM_UP = """
 import sys

@@ -1,0 +1,151 @@
+"""What a version has to do before it is switched to: answer, and answer its golden samples as when it was verified.
+
+`golden.json` in a version's folder is what `transload bundle` writes. TF Serving's warm-up file
+(assets.extra/tf_serving_warmup_requests, a TFRecord of PredictionLog) is asked, too; its answers are not compared.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...models.errors import BadRequest, SessionLost, TransloadError
+from ...models.signature import ANY_SIZE, Array, Signature, TensorSpec
+from ..session import Session
+from ..wire.tensor_proto import decode_all
+from ..wire.tfrecord import read_records
+from ..wire.tfserving_messages import stock
+
+GOLDEN = "golden.json"
+WARM_UP = "assets.extra/tf_serving_warmup_requests"
+_MOST_BYTES = 256 << 20
+_MOST_WARM_UPS = 1000  # TF Serving's limit
+
+
+def check_version(session: Session, folder: Path) -> None:
+    """Warm a session up, and hold it against the golden samples of its version's folder.
+    Raises SessionLost where an answer lies beyond their tolerance, BadRequest where a file cannot be read."""
+    requests = list(_warm_up_feeds(folder / WARM_UP))
+    for feeds in requests:
+        session.run(feeds)
+    if (folder / GOLDEN).is_file():
+        _check_golden(session, folder / GOLDEN)
+    elif not requests:
+        with suppress(TransloadError):  # zeros may be no sensible input
+            session.run(_zeros(session.signature))
+
+
+def _check_golden(session: Session, path: Path) -> None:
+    document = _read_golden(path)
+    sums = {spec.name: _OutputAgreement(spec) for spec in session.signature.outputs}
+    for inputs, outputs in document["calls"]:
+        if missing := sorted({*sums} - {*outputs}):
+            raise BadRequest(f"{path} has no answer {missing[0]}", fix="make the bundle again")
+        answers = session.run(inputs)
+        for name, agreement in sums.items():
+            agreement.add(outputs[name], answers[name])
+    for agreement in sums.values():
+        agreement.check(document["least_db"], document["most_unequal"])
+
+
+def _read_golden(path: Path) -> dict[str, Any]:
+    """Return {calls, least_db, most_unequal}. Raises BadRequest."""
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise ValueError(f"more than {_MOST_BYTES} bytes")
+        document = json.loads(path.read_bytes())
+        calls = [(_arrays(call["inputs"]), _arrays(call["outputs"])) for call in document["calls"]]
+        tolerance = document["tolerance"]
+        return {
+            "calls": calls,
+            "least_db": float(tolerance["least_db"]),
+            "most_unequal": float(tolerance["most_unequal"]),
+        }
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise BadRequest(f"{path} holds no golden samples: {error}", fix="make the bundle again") from error
+
+
+def _arrays(rows: list[dict[str, Any]]) -> dict[str, Array]:
+    return {
+        row["name"]: np.frombuffer(base64.b64decode(row["base64"]), np.dtype(row["dtype"]).newbyteorder("<"))
+        .reshape(row["shape"])
+        .astype(row["dtype"])
+        for row in rows
+    }
+
+
+class _OutputAgreement:
+    """How the answers of one output agree with the golden ones, over all calls."""
+
+    def __init__(self, spec: TensorSpec) -> None:
+        self._name = spec.name
+        self._signal = self._noise = 0.0
+        self._unequal = self._count = 0
+
+    def add(self, expected: Array, answer: Array) -> None:
+        """Compare one answer. Raises SessionLost where its shape differs, or another number is NaN or infinite."""
+        if expected.shape != answer.shape:
+            raise self._failed(f"has the shape {list(answer.shape)}, expected {list(expected.shape)}")
+        self._count += expected.size
+        if not np.issubdtype(expected.dtype, np.floating):
+            self._unequal += int(np.count_nonzero(expected != answer))
+            return
+        finite = np.isfinite(expected)
+        same = np.array_equal(expected[~finite], answer[~finite], equal_nan=True)
+        if not (same and np.isfinite(answer[finite]).all()):
+            raise self._failed("is NaN or infinite elsewhere")
+        wanted = expected[finite].astype(np.float64)
+        self._signal += float(np.sum(wanted**2))
+        self._noise += float(np.sum((answer[finite].astype(np.float64) - wanted) ** 2))
+
+    def check(self, least_db: float, most_unequal: float) -> None:
+        """Raises SessionLost where the answers lie beyond the tolerance."""
+        if self._unequal > most_unequal * self._count:
+            raise self._failed(f"differs in {self._unequal} of {self._count} integers")
+        decibels = math.inf
+        if self._noise:
+            decibels = 10 * math.log10(self._signal / self._noise) if self._signal else -math.inf
+        if decibels < least_db:
+            raise self._failed(f"agrees to {decibels:.1f} dB, at least {least_db:.1f} dB are needed")
+
+    def _failed(self, how: str) -> SessionLost:
+        return SessionLost(
+            f"its answers are not those of its golden samples: {self._name} {how}",
+            fix="verify the artifact again: transload validate",
+        )
+
+
+def _warm_up_feeds(path: Path) -> Iterator[dict[str, Array]]:
+    """Yield the inputs of TF Serving's warm-up requests. Raises BadRequest."""
+    if not path.is_file():
+        return
+    if path.stat().st_size > _MOST_BYTES:
+        raise BadRequest(f"{path} has more than {_MOST_BYTES} bytes", fix="keep fewer warm-up requests")
+    from google.protobuf.message import DecodeError
+
+    try:
+        for number, record in enumerate(read_records(path.read_bytes())):
+            if number == _MOST_WARM_UPS:
+                raise ValueError(f"more than {_MOST_WARM_UPS} records")
+            log = stock().PredictionLog.FromString(record)
+            if log.HasField("predict_log"):  # else of another API
+                yield decode_all(log.predict_log.request.inputs)
+    except (OSError, ValueError, DecodeError) as error:
+        raise BadRequest(f"{path} holds no warm-up requests: {error}", fix="write them again, or remove it") from error
+
+
+def _zeros(signature: Signature) -> Mapping[str, Array]:
+    """Return inputs of the least sizes that the signature allows."""
+    bounds = signature.bounds
+
+    def size(axis: str | int) -> int:
+        return bounds.get(axis, ANY_SIZE).filled.low if isinstance(axis, str) else axis
+
+    return {spec.name: np.zeros([size(axis) for axis in spec.shape], spec.dtype) for spec in signature.inputs}
