@@ -18,7 +18,7 @@ EXTRAS ?= cpu,dev
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: help setup demo quick test slow canaries lint gpu-check docs-check conformance zoo routes mutations
+.PHONY: help setup demo quick test slow canaries lint gpu-check docs-check conformance zoo routes mutations soak
 
 help:
 	@sed -n '1,12s/^# \{0,1\}//p' Makefile
@@ -50,6 +50,9 @@ lint: setup
 
 gpu-check:
 	$(if $(wildcard $(RUN)),$(RUN),python3) benchmarks/gpu_check.py
+
+soak: setup
+	$(RUN) benchmarks/serving/soak.py --minutes 10 --out benchmarks/results/soak.json
 
 conformance: setup
 	$(RUN) benchmarks/conformance --write --jobs 2 --backend saved-model tflite onnxruntime "onnx2tf saved-model" "onnx2tf tflite"

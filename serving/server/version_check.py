@@ -44,7 +44,7 @@ def check_version(session: Session, folder: Path) -> None:
 
 def _check_golden(session: Session, path: Path) -> None:
     document = _read_golden(path)
-    sums = {spec.name: _OutputAgreement(spec) for spec in session.signature.outputs}
+    sums = {spec.name: _GoldenAgreement(spec) for spec in session.signature.outputs}
     for inputs, outputs in document["calls"]:
         if missing := sorted({*sums} - {*outputs}):
             raise BadRequest(f"{path} has no answer {missing[0]}", fix="make the bundle again")
@@ -81,7 +81,7 @@ def _arrays(rows: list[dict[str, Any]]) -> dict[str, Array]:
     }
 
 
-class _OutputAgreement:
+class _GoldenAgreement:
     """How the answers of one output agree with the golden ones, over all calls."""
 
     def __init__(self, spec: TensorSpec) -> None:
