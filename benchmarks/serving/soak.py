@@ -3,10 +3,10 @@
     python benchmarks/serving/soak.py [--minutes 10] [--clients 8] [--seed 0] [--out FILE.json]
 
 Two models: `m` in ONNX with two versions, of which the second answers otherwise, and `n` as a SavedModel. Clients ask
-in TF Serving's REST and gRPC and in the Open Inference Protocol over HTTP; a fifth of the requests is invalid. Each answer
-is compared with what PyTorch computes. Every few seconds the version of `m` is switched by HandleReloadConfigRequest,
-and every 20 s the process of a model is killed. Exit status 1 where a request had no answer or a wrong one, where it
-was refused though no process had been killed, or where memory, handles or processes grow after the first minute.
+in TF Serving's REST and gRPC and in the Open Inference Protocol over HTTP; a fifth of the requests is invalid. Each
+answer is compared with what PyTorch computes. Every few seconds the version of `m` is switched by a reload request, and
+every 30 s the process of a model is killed. Exit status 1 where a request had no answer or a wrong one, where it was
+refused though no process had been killed, or where memory, handles or processes grow after the first minute.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Double(Net):
         super().__init__(2.0)
 """
 TRANSLOAD = [sys.executable, "-P", "-m", "transload"]
-RESTART_S = 10.0  # after a kill, in which requests for that model may be refused with UNAVAILABLE
-SWITCH_S, KILL_S, SAMPLE_S = 7.0, 20.0, 5.0
+RESTART_S = 20.0  # after a kill, in which requests for that model may be refused: TensorFlow takes long to load
+SWITCH_S, KILL_S, SAMPLE_S = 7.0, 30.0, 5.0
 GROWTH = 1.1  # of memory, after the first minute
 STEADY_S = 60.0
 
