@@ -40,21 +40,28 @@ class SizeExcluded(RuntimeError):
 
 @contextmanager
 def answering(runtime: str, argument_errors: tuple[type[BaseException], ...] = ()) -> Iterator[None]:
-    """Callers of a session catch our errors, never a runtime's own.
-    `argument_errors` are those by which the runtime says that a value is at fault, such as an index out of range:
-    nothing is lost by them. Any other means that feeds which fit the signature got no answer."""
+    """Callers of a session catch our errors, never a runtime's own: see `session_error`."""
     try:
         yield
     except TransloadError:
         raise
-    except argument_errors as error:
-        raise BadRequest(f"{runtime} refuses these values: {first_words(error)}", fix="send other values") from error
     except Exception as error:
-        lost = SizeRefused if isinstance(error, SizeExcluded) else SessionLost
-        raise lost(
-            f"{runtime} gave no answer to inputs that fit the signature: {first_words(error)}",
-            fix="open the session again, or try another runtime",
-        ) from error
+        raise session_error(error, runtime, argument_errors) from error
+
+
+def session_error(
+    error: Exception, runtime: str, argument_errors: tuple[type[BaseException], ...] = ()
+) -> TransloadError:
+    """Map a runtime's error to ours.
+    `argument_errors` are those by which the runtime says that a value is at fault, such as an index out of range:
+    nothing is lost by them. Any other means that feeds which fit the signature got no answer."""
+    if isinstance(error, argument_errors):
+        return BadRequest(f"{runtime} refuses these values: {first_words(error)}", fix="send other values")
+    lost = SizeRefused if isinstance(error, SizeExcluded) else SessionLost
+    return lost(
+        f"{runtime} gave no answer to inputs that fit the signature: {first_words(error)}",
+        fix="open the session again, or try another runtime",
+    )
 
 
 class FeedCheck:
@@ -95,8 +102,12 @@ class CheckedSession(ABC):
         if self._closed:
             raise SessionLost(f"the {self._runtime} session is closed", fix="open it again")
         values = self._check(feeds)
-        with answering(self._runtime, self._argument_errors):
+        try:  # not `answering`, whose generator costs a microsecond and more
             answers = self._answer(values)
+        except TransloadError:
+            raise
+        except Exception as error:
+            raise session_error(error, self._runtime, self._argument_errors) from error
         return dict(zip(self._outputs, answers, strict=True))
 
     def close(self) -> None:

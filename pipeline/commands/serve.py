@@ -96,7 +96,7 @@ def serve(
     configs = find_models(models, options)
     require_libraries(
         "the server",
-        ("grpc", "grpc_health", "grpc_reflection", "tensorflow_serving", "starlette", "uvicorn", "uvloop", "httptools"),
+        ("grpc", "grpc_health", "grpc_reflection", "tensorflow_serving", "uvloop", "httptools"),
     )
     for config in configs:
         config.check_versions()

@@ -22,7 +22,7 @@ _CLIENTS = "transload.serving.clients"
 _BOTH = ("cpu", "cuda")
 # The embedded server speaks all protocols, whichever of them is measured.
 _SERVER = (
-    "grpc", "grpc_health", "grpc_reflection", "uvicorn", "uvloop", "httptools", "starlette", "orjson",
+    "grpc", "grpc_health", "grpc_reflection", "uvloop", "httptools", "orjson",
     "tensorflow_serving", "tensorflow",
 )  # fmt: skip
 

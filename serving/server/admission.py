@@ -29,19 +29,27 @@ class Admission:
         self._under_way = Counter[int]()  # by the period in which they arrived
         self._arrived = 0
 
+    def enter(self) -> tuple[bool, int]:
+        """Count a request. Return whether it is accepted, else it is to be refused; hand the pair to `leave`."""
+        with self._lock:
+            self._arrived += 1
+            self._under_way[self._period] += self._is_accepting
+            return self._is_accepting, self._period
+
+    def leave(self, ticket: tuple[bool, int]) -> None:
+        """End a request, once."""
+        accepted, period = ticket
+        with self._lock:
+            self._under_way[period] -= accepted
+
     @contextmanager
     def counted(self) -> Iterator[bool]:
         """Count a request while the block runs. Yields whether it is accepted; else the block is to refuse it."""
-        with self._lock:
-            self._arrived += 1
-            accepted = self._is_accepting
-            period = self._period
-            self._under_way[period] += accepted
+        ticket = self.enter()
         try:
-            yield accepted
+            yield ticket[0]
         finally:
-            with self._lock:
-                self._under_way[period] -= accepted
+            self.leave(ticket)
 
     @property
     def is_idle(self) -> bool:

@@ -20,8 +20,8 @@ from .server_records import EmbeddedOptions, url_host
 from .session_channel import SessionHost
 
 if TYPE_CHECKING:
+    from .http_server import HttpServer
     from .tfserving_grpc import GrpcServer
-    from .tfserving_rest import RestServer
 
 _GRACE_S = 5.0  # for requests under way
 _WATCH_GRACE_S = 0.2  # after a drain nothing is under way but streams that watch the health
@@ -30,7 +30,7 @@ _WATCH_GRACE_S = 0.2  # after a drain nothing is under way but streams that watc
 class EmbeddedServer:
     """A repository and its two listeners."""
 
-    def __init__(self, repository: Repository, grpc_server: GrpcServer, rest: RestServer, host: str) -> None:
+    def __init__(self, repository: Repository, grpc_server: GrpcServer, rest: HttpServer, host: str) -> None:
         self._repository = repository
         self._grpc = grpc_server
         self._rest = rest
@@ -64,9 +64,9 @@ def listen(repository: Repository, host: str, grpc_port: int, rest_port: int) ->
     Raises BadRequest where a port is taken, ToolMissing where a library is missing."""
     with ExitStack() as undo:
         try:
-            from . import tfserving_grpc, tfserving_rest
+            from . import http_server, tfserving_grpc
 
-            rest = tfserving_rest.RestServer(repository, host, rest_port)
+            rest = http_server.HttpServer(repository, host, rest_port)
             undo.callback(rest.close)
             grpc_server = tfserving_grpc.GrpcServer(repository, host, grpc_port)
         except ModuleNotFoundError as error:

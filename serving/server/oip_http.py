@@ -4,43 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any
 
 from ..wire.oip_json import LENGTH_HEADER, join_body, read_request, write_tensors
 from ..wire.oip_tensors import shown
 from ..wire.tfserving_json import dumps, loads
 from . import oip_documents as documents
+from .http_messages import HttpProtocol, HttpReply, HttpRequest
 from .metrics import RequestRecord
 from .repository import Repository
 from .served_version import PATIENT, ServedVersion
 from .serving_error import ServingError, invalid, not_found, unavailable
 
+_LENGTH = LENGTH_HEADER.encode()
 _LOAD_S = 600.0
 _MODEL = re.compile(r"/v2/models/([^/]+)(?:/versions/([^/]+))?(/ready|/config|/stats|/infer|)")
+_match = lru_cache(maxsize=256)(_MODEL.fullmatch)
 _REPOSITORY = re.compile(r"/v2/repository/models/([^/]+)/(load|unload)")
-
-
-class HttpRequest(NamedTuple):
-    """A request whose body has been read and decompressed. `headers` are by name, in lower case."""
-
-    method: str
-    path: str
-    headers: Mapping[str, str]
-    body: bytes
-
-
-class Reply(NamedTuple):
-    """An answer with status 200: its body, and the length of the JSON in it if bytes follow."""
-
-    body: bytes
-    json_bytes: int | None = None
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """Content-Type, and where the bytes begin."""
-        if self.json_bytes is None:
-            return {"content-type": "application/json"}
-        return {"content-type": "application/octet-stream", LENGTH_HEADER: str(self.json_bytes)}
 
 
 def is_path(path: str) -> bool:
@@ -50,7 +31,7 @@ def is_path(path: str) -> bool:
 
 def find_served(repository: Repository, path: str) -> ServedVersion | None:
     """Return the model that a path asks for an inference, None where it asks for none."""
-    match = _MODEL.fullmatch(path)
+    match = _match(path)
     if match is None or match[3] != "/infer":
         return None
     try:
@@ -59,17 +40,17 @@ def find_served(repository: Repository, path: str) -> ServedVersion | None:
         return None
 
 
-def answer(repository: Repository, request: HttpRequest, record: RequestRecord) -> Reply:
-    """Return the answer to a request. Raises ServingError and TransloadError."""
-    path, body = request.path, request.body
+def answer(repository: Repository, request: HttpRequest, body: bytes) -> HttpReply:
+    """Return the reply to a request. Raises ServingError and TransloadError."""
+    path, record = request.path, request.record
     verb = "GET" if request.method == "HEAD" else request.method
     if (verb, path) == ("GET", "/v2/models/stats"):
         return _json(documents.statistics(repository, "", ""))
-    if match := _MODEL.fullmatch(path):
+    if match := _match(path):
         record.model, record.version = match[1], match[2] or ""
         if verb == "POST" and match[3] == "/infer":
             record.api = "ModelInfer"
-            return _infer(repository, match, request, record)
+            return _infer(repository, match, request, body)
         if verb == "GET" and match[3] != "/infer":
             return _json(_about_model(repository, match, record))
     elif verb == "POST" and (match := _REPOSITORY.fullmatch(path)):
@@ -82,11 +63,12 @@ def answer(repository: Repository, request: HttpRequest, record: RequestRecord) 
     raise not_found(f"there is no {request.method} {shown(path)}")
 
 
-def _infer(repository: Repository, match: re.Match[str], http: HttpRequest, record: RequestRecord) -> Reply:
+def _infer(repository: Repository, match: re.Match[str], http: HttpRequest, body: bytes) -> HttpReply:
     served = documents.find(repository, match[1], match[2] or "")
-    record.device = served.device
+    http.record.device = served.device
+    header_length = http.headers[_LENGTH].decode("latin-1") if _LENGTH in http.headers else None
     with repository.statistics.measured(served.name, served.number) as watch:
-        request = read_request(http.body, http.headers.get(LENGTH_HEADER), repository.max_body_bytes)
+        request = read_request(body, header_length, repository.max_body_bytes)
         names = documents.check_outputs(served, list(request.outputs))
         watch.samples = documents.count_samples(served, request.feeds)
         watch.lap()
@@ -96,9 +78,11 @@ def _infer(repository: Repository, match: re.Match[str], http: HttpRequest, reco
         rows, parts = write_tensors({name: answers[name] for name in names}, binary)
         about = {"id": request.id} if request.id else {}
         document = {**about, "model_name": served.name, "model_version": str(served.number), "outputs": rows}
-        reply = Reply(*join_body(document, [answers[name] for name in names if name not in binary], parts))
+        data, json_bytes = join_body(document, [answers[name] for name in names if name not in binary], parts)
         watch.lap()
-    return reply
+    if json_bytes is None:
+        return HttpReply(data)
+    return HttpReply(data, media_type=b"application/octet-stream", headers=((_LENGTH, b"%d" % json_bytes),))
 
 
 def _about_model(repository: Repository, match: re.Match[str], record: RequestRecord) -> dict[str, Any]:
@@ -147,5 +131,8 @@ def _object(body: bytes) -> Mapping[str, Any]:
     return document
 
 
-def _json(document: Any) -> Reply:
-    return Reply(dumps(document, ()))
+def _json(document: Any) -> HttpReply:
+    return HttpReply(dumps(document, ()))
+
+
+PROTOCOL = HttpProtocol(answer, find_served)

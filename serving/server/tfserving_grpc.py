@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,7 +15,7 @@ from ...models.errors import BadRequest, TransloadError
 from ...models.signature import TensorSpec
 from ..wire import oip_messages
 from ..wire.tensor_proto import BY_DTYPE, decode_all, encode, parse
-from ..wire.tfserving_messages import DEVICE_KEY, Message, stock
+from ..wire.tfserving_messages import DEVICE_KEY, Message, decode_error, stock
 from . import oip_grpc
 from .grpc_services import add_health, add_reflection, patience_of
 from .metrics import RequestRecord
@@ -36,6 +36,7 @@ _OPTIONS = (
     ("grpc.keepalive_timeout_ms", 20_000),
 )
 _FIELD = "signature_def"
+_parse_predict = partial(parse, message="PredictRequest")
 
 
 class GrpcServer:
@@ -93,11 +94,11 @@ def _handler(grpc: Any, repository: Repository, method: str, act: _Act) -> Any:
 
     def handle(data: bytes, context: Any) -> bytes:
         record = RequestRecord("GRPC", method, apis.get(act), bytes_in=len(data))
+        ticket = repository.admission.enter()
         try:
-            with repository.admission.counted() as accepted:
-                if not accepted:
-                    raise unavailable()
-                reply: bytes = act(repository, data, context, record).SerializeToString()
+            if not ticket[0]:
+                raise unavailable()
+            reply: bytes = act(repository, data, context, record).SerializeToString()
             record.status, record.bytes_out = "OK", len(reply)
             return reply
         except (ServingError, TransloadError) as error:
@@ -106,6 +107,7 @@ def _handler(grpc: Any, repository: Repository, method: str, act: _Act) -> Any:
             context.abort(codes[status.code], status.text)
             raise
         finally:
+            repository.admission.leave(ticket)
             repository.add_request(record)
 
     return grpc.unary_unary_rpc_method_handler(handle, request_deserializer=bytes, response_serializer=bytes)
@@ -113,11 +115,9 @@ def _handler(grpc: Any, repository: Repository, method: str, act: _Act) -> Any:
 
 def _parsed(read: Callable[[bytes], Message], data: bytes, name: str) -> Message:
     """Parse the bytes of a request. Raises ServingError INVALID_ARGUMENT."""
-    from google.protobuf.message import DecodeError
-
     try:
         return read(data)
-    except DecodeError as error:
+    except decode_error() as error:
         raise invalid(f"the request is no {name}: {error}") from error
 
 
@@ -143,7 +143,7 @@ def _version(spec: Message) -> tuple[int | None, str]:
 
 def predict(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> Message:
     """Return the PredictResponse to the bytes of a PredictRequest. Raises ServingError and TransloadError."""
-    request = _parsed(partial(parse, message="PredictRequest"), data, "PredictRequest")
+    request = _parsed(_parse_predict, data, "PredictRequest")
     spec = _spec(request, record)
     model = _find(repository, spec)
     if spec.signature_name not in ("", SIGNATURE):
@@ -151,12 +151,20 @@ def predict(repository: Repository, data: bytes, context: Any, record: RequestRe
     model.check_inputs(request.inputs)
     names = model.outputs(list(request.output_filter))
     answers = model.predict(decode_all(request.inputs), patience_of(context))
-    reply = stock().PredictResponse()
-    reply.model_spec.name, reply.model_spec.signature_name = model.name, SIGNATURE
-    reply.model_spec.version.value = model.number
+    reply = stock().PredictResponse.FromString(_spec_of(model.name, model.number))
     for name in names:
         encode(answers[name], reply.outputs[name])
     return reply
+
+
+@lru_cache(maxsize=1024)
+def _spec_of(name: str, number: int) -> bytes:
+    """Return the bytes of a PredictResponse that names a version and has no outputs."""
+    reply = stock().PredictResponse()
+    reply.model_spec.name, reply.model_spec.signature_name = name, SIGNATURE
+    reply.model_spec.version.value = number
+    data: bytes = reply.SerializeToString()
+    return data
 
 
 def metadata(repository: Repository, data: bytes, _context: Any, record: RequestRecord) -> Message:

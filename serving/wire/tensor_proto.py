@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -54,11 +55,18 @@ BY_DTYPE = {kind.dtype.name: kind for kind in KINDS}
 
 def encode(array: Array, tensor: Message) -> None:
     """Write `array` into an empty TensorProto, as tensor_content."""
-    tensor.dtype = BY_DTYPE[array.dtype.name].number
-    add = tensor.tensor_shape.dim.add
-    for size in array.shape:
-        add(size=size)
+    tensor.MergeFromString(_head(array.dtype, array.shape))
     tensor.tensor_content = array.tobytes()
+
+
+@lru_cache(maxsize=1024)
+def _head(dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> bytes:
+    """Return the bytes of a TensorProto without its values. They are the same for most answers of a model."""
+    tensor = stock().TensorProto(dtype=BY_DTYPE[dtype.name].number)
+    for size in shape:
+        tensor.tensor_shape.dim.add(size=size)
+    data: bytes = tensor.SerializeToString()
+    return data
 
 
 def decode(tensor: Message, name: str) -> Array:
@@ -67,8 +75,9 @@ def decode(tensor: Message, name: str) -> Array:
     kind = BY_NUMBER.get(tensor.dtype)
     if kind is None:
         raise _broken(name, f"dtype number {tensor.dtype} is not carried")
-    shape = tuple([dim.size for dim in tensor.tensor_shape.dim])
-    if tensor.tensor_shape.unknown_rank or any(size < 0 for size in shape):
+    sizes = tensor.tensor_shape
+    shape = tuple([dim.size for dim in sizes.dim])
+    if sizes.unknown_rank or min(shape, default=0) < 0:
         raise _broken(name, "its shape is not known")
     count = math.prod(shape)
     values = getattr(tensor, kind.field)
@@ -117,9 +126,10 @@ def parse(data: bytes, message: str) -> Message:
     Raises google.protobuf.message.DecodeError."""
     fast = getattr(packed(), message).FromString(data)
     tensors = fast.inputs if message == "PredictRequest" else fast.outputs
-    if all(_read_right(tensor) for tensor in tensors.values()):
-        return fast
-    return getattr(stock(), message).FromString(data)
+    for tensor in tensors.values():
+        if not _read_right(tensor):
+            return getattr(stock(), message).FromString(data)
+    return fast
 
 
 def _read_right(tensor: Message) -> bool:

@@ -56,6 +56,15 @@ def packed() -> SimpleNamespace:
     return _messages(packed_as_bytes=True)
 
 
+@cache
+def decode_error() -> type[Exception]:
+    """Return the error of bytes that are no message."""
+    from google.protobuf.message import DecodeError
+
+    error: type[Exception] = DecodeError
+    return error
+
+
 def _messages(*, packed_as_bytes: bool) -> SimpleNamespace:
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 

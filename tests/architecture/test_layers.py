@@ -23,7 +23,7 @@ MAY_IMPORT = {
 FRAMEWORKS = {
     "torch", "torchvision", "timm", "lightning_fabric", "tensorflow", "tensorflow_serving", "tf_keras", "keras", "onnx",
     "onnxscript", "onnxruntime", "onnx2tf", "onnx_graphsurgeon", "sng4onnx", "onnxsim", "ai_edge_litert", "sklearn",
-    "grpc", "grpc_health", "grpc_reflection", "uvicorn", "starlette", "uvloop", "httptools",
+    "grpc", "grpc_health", "grpc_reflection", "uvloop", "httptools",
 }  # fmt: skip
 FOR_PEOPLE = {"pydantic", "typer", "rich", "plotly", "jinja2"}  # a GPU machine runs the other layers without them
 

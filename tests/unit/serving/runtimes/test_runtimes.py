@@ -68,8 +68,8 @@ def test_no_module_of_serving_imports_a_framework_or_the_pipelines_libraries() -
     code = (
         "import sys, pkgutil, importlib, transload.serving as s\n"
         "for m in pkgutil.walk_packages(s.__path__, 'transload.serving.'): importlib.import_module(m.name)\n"
-        "heavy = {'torch', 'tensorflow', 'tensorflow_serving', 'onnxruntime', 'ai_edge_litert', 'grpc', 'uvicorn',\n"
-        "         'starlette', 'pydantic', 'typer', 'rich', 'google.protobuf'}\n"
+        "heavy = {'torch', 'tensorflow', 'tensorflow_serving', 'onnxruntime', 'ai_edge_litert', 'grpc', 'httptools',\n"
+        "         'uvloop', 'pydantic', 'typer', 'rich', 'google.protobuf'}\n"
         "print(sorted(heavy & set(sys.modules)), 'transload.serving.server.embedded' in sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)

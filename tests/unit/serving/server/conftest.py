@@ -15,8 +15,8 @@ from transload.models.signature import Array, Signature, TensorSpec
 from transload.serving.checked_session import CheckedSession
 from transload.serving.server import tfserving_grpc
 from transload.serving.server.embedded import EmbeddedServer
+from transload.serving.server.http_server import HttpServer
 from transload.serving.server.repository import Repository, hold_session
-from transload.serving.server.tfserving_rest import RestServer
 
 TWO = Signature(
     (TensorSpec("b", "float32", ("batch", 2)), TensorSpec("a", "int64", ("batch",))),
@@ -61,7 +61,7 @@ class Served:
 def serve(signature: Signature) -> Served:
     session = NumpySession(signature)
     model = hold_session("m", session)
-    rest = RestServer(model, "127.0.0.1", 0)
+    rest = HttpServer(model, "127.0.0.1", 0)
     server = EmbeddedServer(model, tfserving_grpc.GrpcServer(model, "127.0.0.1", 0), rest, "127.0.0.1")
     return Served(session, server, model, server.addresses())
 

@@ -38,11 +38,11 @@ def main() -> None:
     sys.modules["fixtures"] = fixtures
     spec.loader.exec_module(fixtures)
     from transload.serving.server import tfserving_grpc
+    from transload.serving.server.http_server import HttpServer
     from transload.serving.server.repository import hold_session
-    from transload.serving.server.tfserving_rest import RestServer
 
     model = hold_session(given.model_name, fixtures.NumpySession(fixtures.TWO))
-    rest = RestServer(model, "127.0.0.1", given.rest_api_port)
+    rest = HttpServer(model, "127.0.0.1", given.rest_api_port)
     server = tfserving_grpc.GrpcServer(model, "127.0.0.1", given.port)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())

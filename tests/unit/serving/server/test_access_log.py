@@ -14,24 +14,24 @@ import pytest
 
 from transload.models.errors import BadRequest
 from transload.serving.server.access_log import AccessLog
+from transload.serving.server.http_server import HttpServer
 from transload.serving.server.repository import hold_session
 from transload.serving.server.tfserving_grpc import GrpcServer
-from transload.serving.server.tfserving_rest import RestServer
 from transload.serving.wire.tfserving_messages import stock
 
 BODY = b'{"instances": [[1, 2]]}'
 
 
 @pytest.fixture
-def rest(one: Any, tmp_path: Path) -> Iterator[RestServer]:
+def rest(one: Any, tmp_path: Path) -> Iterator[HttpServer]:
     log = AccessLog(str(tmp_path / "log"))
-    server = RestServer(hold_session("m", one.session, access_log=log), "127.0.0.1", 0)
+    server = HttpServer(hold_session("m", one.session, access_log=log), "127.0.0.1", 0)
     yield server
     server.close()
     log.close()
 
 
-def ask(server: RestServer, method: str, path: str, body: bytes | None = None) -> int:
+def ask(server: HttpServer, method: str, path: str, body: bytes | None = None) -> int:
     link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
     link.request(method, path, body)
     reply = link.getresponse()
@@ -48,7 +48,7 @@ def rows(tmp_path: Path) -> list[dict[str, Any]]:
     return lines
 
 
-def test_every_request_over_rest_is_a_line(rest: RestServer, tmp_path: Path) -> None:
+def test_every_request_over_rest_is_a_line(rest: HttpServer, tmp_path: Path) -> None:
     lengths = [
         ask(rest, "POST", "/v1/models/m/versions/1:predict", BODY),
         ask(rest, "POST", "/v1/models/m:predict", b"{"),
@@ -88,7 +88,7 @@ def test_a_request_over_grpc_is_a_line_and_long_names_are_cut(one: Any, tmp_path
 
 
 def test_a_full_disk_loses_the_line_and_not_the_answer(one: Any) -> None:
-    server = RestServer(hold_session("m", one.session, access_log=AccessLog("/dev/full")), "127.0.0.1", 0)
+    server = HttpServer(hold_session("m", one.session, access_log=AccessLog("/dev/full")), "127.0.0.1", 0)
     assert ask(server, "POST", "/v1/models/m:predict", BODY) == len(b'{"predictions":[[2.0,4.0]]}')
     server.close()
 

@@ -12,8 +12,8 @@ from contextlib import ExitStack
 import pytest
 
 from transload.serving.server import tfserving_grpc
+from transload.serving.server.http_server import HttpServer
 from transload.serving.server.repository import hold_session
-from transload.serving.server.tfserving_rest import RestServer
 
 PATH = "/v1/models/m"
 HALF = [
@@ -24,8 +24,8 @@ HALF = [
 
 
 @pytest.fixture
-def rest(one) -> Iterator[RestServer]:
-    server = RestServer(hold_session("m", one.session), "127.0.0.1", 0, read_timeout_s=0.5)
+def rest(one) -> Iterator[HttpServer]:
+    server = HttpServer(hold_session("m", one.session), "127.0.0.1", 0, read_timeout_s=0.5)
     yield server
     server.close()
 
@@ -44,7 +44,7 @@ def are_closed(links: list[socket.socket]) -> bool:
 
 
 def test_300_half_open_connections_are_closed_and_others_are_served(
-    rest: RestServer, caplog: pytest.LogCaptureFixture
+    rest: HttpServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     with ExitStack() as stack:
         links = [stack.enter_context(socket.create_connection(("127.0.0.1", rest.port))) for _ in range(300)]
@@ -63,7 +63,7 @@ def test_300_half_open_connections_are_closed_and_others_are_served(
     assert caplog.records == []
 
 
-def test_a_header_that_comes_in_drips_is_closed_too(rest: RestServer) -> None:
+def test_a_header_that_comes_in_drips_is_closed_too(rest: HttpServer) -> None:
     """Each drip is within the time-out, the whole header is not."""
     with socket.create_connection(("127.0.0.1", rest.port)) as link, pytest.raises(OSError):  # noqa: PT011
         link.sendall(b"GET /v1/models/m HTTP/1.1\r\n")
@@ -72,7 +72,7 @@ def test_a_header_that_comes_in_drips_is_closed_too(rest: RestServer) -> None:
             link.sendall(b"X: y\r\n")
 
 
-def test_a_body_may_come_in_pieces(rest: RestServer) -> None:
+def test_a_body_may_come_in_pieces(rest: HttpServer) -> None:
     body = b'{"instances": [[1, 2]]}'
     with socket.create_connection(("127.0.0.1", rest.port), 10) as link:
         link.sendall(b"POST /v1/models/m:predict HTTP/1.1\r\nHost: m\r\nContent-Length: %d\r\n\r\n" % len(body))
@@ -82,7 +82,7 @@ def test_a_body_may_come_in_pieces(rest: RestServer) -> None:
         assert link.recv(65536).startswith(b"HTTP/1.1 200 OK")
 
 
-def test_a_model_slower_than_the_time_out_answers(rest: RestServer, one) -> None:
+def test_a_model_slower_than_the_time_out_answers(rest: HttpServer, one) -> None:
     one.session.act = lambda: time.sleep(1.2)
     link = http.client.HTTPConnection("127.0.0.1", rest.port, timeout=10)
     link.request("POST", f"{PATH}:predict", b'{"instances": [[1, 2]]}')

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from transload.models.errors import BadRequest
+from transload.serving.server.http_server import HttpServer
 from transload.serving.server.repository import hold_session
-from transload.serving.server.tfserving_rest import RestServer
 
 
 def ask(served: Any, method: str, path: str, body: Any = None) -> tuple[int, Any]:
@@ -184,12 +184,12 @@ def test_a_slow_model_does_not_keep_health_waiting(one: Any, in_thread: Any, unt
 def test_a_port_that_is_taken_is_refused(two: Any) -> None:
     port = int(two.addresses["rest"].rpartition(":")[2])
     with pytest.raises(BadRequest) as caught:
-        RestServer(hold_session("m", two.session), "127.0.0.1", port)
+        HttpServer(hold_session("m", two.session), "127.0.0.1", port)
     assert str(caught.value) == f"nothing can listen on 127.0.0.1:{port}\n  fix: name another port, or 0"
 
 
 def test_a_body_beyond_the_limit_is_refused_and_not_read(one: Any) -> None:
-    server = RestServer(hold_session("m", one.session, max_body_bytes=1000), "127.0.0.1", 0)
+    server = HttpServer(hold_session("m", one.session, max_body_bytes=1000), "127.0.0.1", 0)
     link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
     for body, headers in ((b"x" * 2000, {}), (iter([b"x" * 600] * 3), {"Transfer-Encoding": "chunked"})):
         link.request("POST", "/v1/models/m:predict", body, headers, encode_chunked=bool(headers))
@@ -216,7 +216,7 @@ def test_a_version_of_too_many_digits_is_a_malformed_request(one: Any) -> None:
 
 
 def test_an_address_of_ipv6_is_listened_on(one: Any) -> None:
-    server = RestServer(hold_session("m", one.session), "::1", 0)
+    server = HttpServer(hold_session("m", one.session), "::1", 0)
     link = http.client.HTTPConnection("::1", server.port, timeout=10)
     link.request("GET", "/v1/models/m")
     assert link.getresponse().status == 200

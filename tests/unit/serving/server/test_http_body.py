@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from transload.serving.server.http_server import HttpServer
 from transload.serving.server.repository import hold_session
-from transload.serving.server.tfserving_rest import RestServer
 
 BODY = b'{"instances": [[1, 2]]}'
 ANSWER = {"predictions": [[2.0, 4.0]]}
@@ -32,7 +32,7 @@ def ask(address: str, body: bytes, headers: dict[str, str]) -> tuple[int, Any, b
 @pytest.fixture
 def small(one: Any) -> Iterator[str]:
     """A server that takes bodies of 100 kB."""
-    server = RestServer(hold_session("m", one.session, max_body_bytes=100_000), "127.0.0.1", 0)
+    server = HttpServer(hold_session("m", one.session, max_body_bytes=100_000), "127.0.0.1", 0)
     yield f"127.0.0.1:{server.port}"
     server.close()
 
@@ -98,7 +98,7 @@ def test_a_gigabyte_of_zeros_is_refused_and_memory_stays_flat(one: Any) -> None:
     zeros = bytes(1 << 20)
     bomb = b"".join([packer.compress(zeros) for _ in range(1024)]) + packer.flush()
     assert len(bomb) < 2 << 20
-    server = RestServer(hold_session("m", one.session, max_body_bytes=1 << 20), "127.0.0.1", 0)
+    server = HttpServer(hold_session("m", one.session, max_body_bytes=1 << 20), "127.0.0.1", 0)
     tracemalloc.start()
     try:
         for _ in range(3):
