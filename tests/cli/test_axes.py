@@ -4,13 +4,15 @@ batch."""
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+
+from .command_line import run
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
 
 NET = """
 import numpy as np
@@ -48,7 +50,6 @@ class Skip(torch.nn.Module):
             x = torch.nn.functional.max_pool2d(step(x), 2)
         return self.last(torch.cat([first, torch.nn.functional.interpolate(x, scale_factor=8.0)], 1))
 """
-PROGRAM = (sys.executable, "-P", "-m", "transload")
 ATTEND = ("--input", "tokens=int64[batch=1..16,tokens=2..512]", "--input", "sound=float32[batch,3,time=4..]")
 GRAPH = ("--input", "nodes=float32[nodes,6]", "--input", "edges=int64[2,edges]", "--input", "scale=float32[]")
 
@@ -58,12 +59,6 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
     (folder / "net.py").write_text(NET)
     return folder
-
-
-def run(here: Path, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([*PROGRAM, *words], cwd=here, capture_output=True, text=True, check=False)
-    assert done.returncode == status, done.stderr + done.stdout
-    return done
 
 
 def test_two_dynamic_axes_are_verified_at_several_sizes_within_their_bounds(here: Path) -> None:

@@ -18,6 +18,10 @@ import pytest
 
 from transload.serving.server.version_keeper import DeathLimit
 
+from .command_line import run
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
 NET = """
 import torch
 
@@ -44,7 +48,8 @@ INPUT = ("--input", "image=float32[batch,3,9,7]")
 TARGETS = ("pt2", "torchscript", "onnx", "onnx:fp16")
 
 
-def run(here: Path, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+def run_alone(here: Path, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process of its own."""
     done = subprocess.run([*PROGRAM, *words], cwd=here, capture_output=True, text=True, check=False)
     assert done.returncode == status, done.stderr + done.stdout
     return done
@@ -56,7 +61,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
     (folder / "net.py").write_text(NET)
     (folder / "json.py").write_text("raise ImportError('a file of the user that is called like one of Python')")
-    done = run(folder, "convert", "net.py:Net", *INPUT, "--to", ",".join(TARGETS), "--out", "made", "--jobs", "2")
+    done = run_alone(folder, "convert", "net.py:Net", *INPUT, "--to", ",".join(TARGETS), "--out", "made", "--jobs", "2")
     (folder / "printed").write_text(done.stdout)
     (folder / "told").write_text(done.stderr)
     return folder
@@ -165,12 +170,14 @@ def test_an_artifact_of_another_model_fails_with_a_sentence(here: Path) -> None:
 
 def test_bench_holds_its_ratios_against_the_first_or_the_model_named(here: Path) -> None:
     short = ("--rounds", "3", "--batch", "1", "--json", "--quiet")
-    rows = json.loads(run(here, "bench", "made/onnx", "made/torchscript", *short).stdout)["latency"]
+    rows = json.loads(run_alone(here, "bench", "made/onnx", "made/torchscript", *short).stdout)["latency"]
     assert [(row["artifact"], row["runtime"]) for row in rows] == [
         ("onnx", "onnxruntime"), ("torchscript", "torchscript"),
     ]  # fmt: skip
     assert rows[0]["ratio_to_reference"] == 1
-    rows = json.loads(run(here, "bench", "made/onnx", "--against", "net.py:Net", *INPUT, *short).stdout)["latency"]
+    rows = json.loads(run_alone(here, "bench", "made/onnx", "--against", "net.py:Net", *INPUT, *short).stdout)[
+        "latency"
+    ]
     assert [(row["artifact"], row["runtime"]) for row in rows] == [("source", "torch"), ("onnx", "onnxruntime")]
     assert rows[0]["ratio_to_reference"] == 1
     assert rows[1]["ratio_to_reference"] is not None
@@ -269,7 +276,7 @@ def test_serve_writes_the_access_log_that_it_names(file: str, here: Path) -> Non
 
 def test_serve_refuses_a_port_that_is_taken(server: subprocess.Popen[str], here: Path) -> None:
     port = address(server).split(":")[2].split("/")[0]
-    done = run(here, "serve", "made/onnx", "--grpc-port", "0", "--rest-port", port, status=2)
+    done = run_alone(here, "serve", "made/onnx", "--grpc-port", "0", "--rest-port", port, status=2)
     assert done.stderr == f"error: nothing can listen on 127.0.0.1:{port}\n  fix: name another port, or 0\n"
 
 

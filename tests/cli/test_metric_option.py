@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,9 @@ from sklearn.metrics import mean_absolute_error, roc_auc_score
 
 from transload.models.signature import Array
 
-PROGRAM = (sys.executable, "-P", "-m", "transload")
+from .command_line import run
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
 OWN = """
 def boom(outputs, labels):
     return outputs["nothing"]
@@ -47,11 +48,9 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(here: Path, data: str, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+def validate(here: Path, data: str, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
     command = ("validate", "near.onnx", "--against", "net.onnx", "--data", data, "--runtime", "onnxruntime", *words)
-    done = subprocess.run([*PROGRAM, *command], cwd=here, capture_output=True, text=True, check=False)
-    assert done.returncode == status, done.stderr + done.stdout
-    return done
+    return run(here, *command, status=status)
 
 
 def answers(here: Path, name: str, data: str) -> Array:
@@ -60,7 +59,7 @@ def answers(here: Path, name: str, data: str) -> Array:
 
 
 def first_row(here: Path, data: str, *words: str, status: int = 0) -> dict[str, Any]:
-    row: dict[str, Any] = json.loads(run(here, data, *words, "--json", status=status).stdout)["drift"][0]
+    row: dict[str, Any] = json.loads(validate(here, data, *words, "--json", status=status).stdout)["drift"][0]
     return row
 
 
@@ -79,7 +78,7 @@ def test_an_allowed_loss_lets_the_metric_judge_a_file_of_unknown_precision(here:
 
 
 def test_without_an_allowed_loss_the_numbers_judge_and_the_plain_metric_is_named(here: Path) -> None:
-    done = run(here, "values.npz", "--quiet", status=1)
+    done = validate(here, "values.npz", "--quiet", status=1)
     labels = np.load(here / "values.npz")["labels"]
     error = mean_absolute_error(labels, answers(here, "near.onnx", "values.npz"))
     assert f"mae {error:.4g} (" in done.stdout
@@ -89,7 +88,7 @@ def test_without_an_allowed_loss_the_numbers_judge_and_the_plain_metric_is_named
 
 
 def test_labels_that_fit_nothing_are_named(here: Path) -> None:
-    done = run(here, "odd.npz", "--quiet", status=1)
+    done = validate(here, "odd.npz", "--quiet", status=1)
     assert "the labels of the shape [samples, 5] are not used: name one with --metric" in done.stdout.splitlines()
 
 
@@ -120,4 +119,4 @@ MESSAGES = [
 
 @pytest.mark.parametrize(("words", "text"), MESSAGES)
 def test_what_cannot_be_measured_is_one_sentence(here: Path, words: tuple[str, ...], text: str) -> None:
-    assert run(here, *words, "--quiet", status=2).stderr == f"error: {text}"
+    assert validate(here, *words, "--quiet", status=2).stderr == f"error: {text}"
