@@ -19,7 +19,7 @@ _Answer: TypeAlias = Callable[[Repository, Message, Any], Mapping[str, Any]]
 
 def infer(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> Message:
     """Return the ModelInferResponse to the bytes of a ModelInferRequest. Raises ServingError and TransloadError."""
-    request = parse_request(data)
+    request, raw = parse_request(data)
     record.model, record.version = request.model_name, request.model_version
     served = documents.find(repository, request.model_name, request.model_version)
     with repository.statistics.measured(served.name, served.number) as watch:
@@ -27,7 +27,7 @@ def infer(repository: Repository, data: bytes, context: Any, record: RequestReco
             if "classification" in row.parameters:
                 raise invalid(f"output {shown(row.name)}: classification is not served")
         names = documents.check_outputs(served, [row.name for row in request.outputs])
-        feeds = read_tensors(request.inputs, request.raw_input_contents, repository.max_body_bytes)
+        feeds = read_tensors(request.inputs, raw, repository.max_body_bytes)
         watch.samples = documents.count_samples(served, feeds)
         watch.lap()
         answers = served.predict(feeds, patience_of(context), watch.lap)

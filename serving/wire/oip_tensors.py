@@ -118,7 +118,7 @@ def decode_typed(claim: Claim, contents: bytes) -> Array:
         raise refuse(f"tensor {shown(claim.name)}: {kind.name} comes in raw_input_contents only")
     chunks = []
     missing = claim.count
-    for number, values in _fields(memoryview(contents)):
+    for number, values, _ in _fields(memoryview(contents)):
         if number != kind.field:
             expected, actual = _FIELDS[kind.field], _FIELDS.get(number, f"field {number}")
             raise refuse(f"tensor {shown(claim.name)}: {kind.name} comes in {expected}, not in {actual}")
@@ -168,10 +168,10 @@ def _decode_varints(raw: Array, name: str) -> Iterator[Array]:
         lengths = ends - starts + 1
         if lengths.max() > 10:
             raise refuse(f"tensor {shown(name)}: one of its values has more than 10 bytes")
-        values = np.zeros(len(ends), np.uint64)
-        for at in range(lengths.max()):
-            longer = lengths > at
-            values[longer] |= (part[starts[longer] + at].astype(np.uint64) & np.uint64(0x7F)) << np.uint64(7 * at)
+        values = (part[starts] & 0x7F).astype(np.uint64)
+        for at in range(1, int(lengths.max())):
+            longer = np.flatnonzero(lengths > at)
+            values[longer] |= (part[starts[longer] + at] & 0x7F).astype(np.uint64) << np.uint64(7 * at)
         yield values
 
 
@@ -187,32 +187,41 @@ def _narrowed(claim: Claim, values: Array) -> Array:
     return narrow
 
 
-def parse_request(data: bytes) -> Message:
-    """Parse a ModelInferRequest, the typed contents of its tensors as bytes.
-    Raises BadRequest where it is broken, or holds much beside its tensors."""
+def parse_request(data: bytes) -> tuple[Message, Sequence[bytes | memoryview]]:
+    """Parse a ModelInferRequest, the typed contents of its tensors as bytes; return it and its raw contents, which lie
+    in `data` where they are long. Raises BadRequest where it is broken, or holds much beside its tensors."""
     from google.protobuf.message import DecodeError
 
+    raw: Sequence[memoryview] | None = None
     if len(data) > _SMALL_BYTES:
-        _check_structure(memoryview(data))
+        data, raw = _split_raw(memoryview(data))
     try:
-        return unread().ModelInferRequest.FromString(data)
+        request = unread().ModelInferRequest.FromString(data)
     except DecodeError as error:
         raise refuse(f"the request is no ModelInferRequest: {error}") from error
+    return request, request.raw_input_contents if raw is None else raw
 
 
-def _check_structure(data: memoryview) -> None:
-    """Refuse a request that would take many times its size: one of countless empty fields.
-    Its tensors are in raw_input_contents (field 7), and in the contents (field 5) of its inputs (field 5)."""
-    other = 0
-    for number, value in _fields(data):
+def _split_raw(data: memoryview) -> tuple[bytes, list[memoryview]]:
+    """Return a request without its raw_input_contents (field 7), and those. Refuse one that would take many times its
+    size: a request of countless empty fields. What counts is all but these and the contents (field 5) of inputs (5)."""
+    rest, raw = [], []
+    other = start = 0
+    for number, value, end in _fields(data):
         other += 2 + (0 if number == 7 else len(value))
         if number == 5:
-            other -= sum(len(contents) for field, contents in _fields(value) if field == 5)
+            other -= sum(len(contents) for field, contents, _ in _fields(value) if field == 5)
         if other > _SMALL_BYTES:
             raise TooLarge(f"the request has more than {_SMALL_BYTES} bytes beside its tensors", fix=_FIX)
+        if number == 7:
+            raw.append(value)
+        else:
+            rest.append(data[start:end])
+        start = end
+    return b"".join(rest), raw
 
 
-def read_tensors(tensors: Sequence[Message], raw: Sequence[bytes], most_bytes: int) -> dict[str, Array]:
+def read_tensors(tensors: Sequence[Message], raw: Sequence[bytes | memoryview], most_bytes: int) -> dict[str, Array]:
     """Read the tensors of a request or response by name, together at most `most_bytes` long. Their values are in `raw`,
     or else in their contents. The arrays may be read-only. Raises BadRequest, TooLarge."""
     if raw and len(raw) != len(tensors):
@@ -235,8 +244,8 @@ def add_tensor(name: str, array: Array, tensors: Message, raw: Message) -> None:
     raw.append(array.tobytes())
 
 
-def _fields(data: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Yield number and bytes of each field of a message. Raises BadRequest where it is broken."""
+def _fields(data: memoryview) -> Iterator[tuple[int, memoryview, int]]:
+    """Yield number, bytes and end of each field of a message. Raises BadRequest where it is broken."""
     at = 0
     for _ in range(_MOST_FIELDS):
         if at >= len(data):
@@ -254,7 +263,7 @@ def _fields(data: memoryview) -> Iterator[tuple[int, memoryview]]:
             raise refuse("the message is broken: a field has an unknown wire type")
         if at > len(data):
             raise refuse("the message is broken: it ends within a field")
-        yield tag >> 3, data[start:at]
+        yield tag >> 3, data[start:at], at
     raise TooLarge(f"the message has more than {_MOST_FIELDS} fields, or values that are not packed", fix=_FIX)
 
 

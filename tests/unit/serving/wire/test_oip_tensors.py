@@ -42,8 +42,8 @@ def extremes(dtype: str) -> Array:
 
 
 def read(request: Any) -> dict[str, Array]:
-    parsed = parse_request(request.SerializeToString())
-    return read_tensors(parsed.inputs, parsed.raw_input_contents, MOST)
+    parsed, raw = parse_request(request.SerializeToString())
+    return read_tensors(parsed.inputs, raw, MOST)
 
 
 def typed(dtype: str, values: Array, shape: list[int] | None = None) -> Any:
@@ -89,15 +89,15 @@ def test_values_that_come_one_by_one_or_in_chunks() -> None:
     one, two = np.float32(1).tobytes(), np.array([3, 4], np.float32).tobytes()
     contents = b"\x35" + one + b"\x35" + one + b"\x32\x08" + two
     tensor = data[2:] + b"\x2a" + bytes([len(contents)]) + contents
-    parsed = parse_request(b"\x2a" + bytes([len(tensor)]) + tensor)
+    parsed, _ = parse_request(b"\x2a" + bytes([len(tensor)]) + tensor)
     np.testing.assert_array_equal(read_tensors(parsed.inputs, (), MOST)["x"], [1, 1, 3, 4])
 
 
 @pytest.mark.parametrize("client", recorded.GRPC)
 def test_requests_of_other_clients(client: str) -> None:
-    request = parse_request(recorded.GRPC[client])
+    request, raw = parse_request(recorded.GRPC[client])
     assert (request.model_name, request.id) == ("m", "7")
-    arrays = read_tensors(request.inputs, request.raw_input_contents, MOST)
+    arrays = read_tensors(request.inputs, raw, MOST)
     np.testing.assert_array_equal(arrays["b"], np.array([[1, 2]], np.float32), strict=True)
     np.testing.assert_array_equal(arrays["a"], np.array([10]), strict=True)
 
@@ -177,10 +177,10 @@ def test_the_limit_is_that_of_all_tensors() -> None:
     request = oip_messages.messages().ModelInferRequest()
     for name in "xy":
         add_tensor(name, np.zeros(100, np.float32), request.inputs, request.raw_input_contents)
-    parsed = parse_request(request.SerializeToString())
-    assert len(read_tensors(parsed.inputs, parsed.raw_input_contents, 800)) == 2
+    parsed, raw = parse_request(request.SerializeToString())
+    assert len(read_tensors(parsed.inputs, raw, 800)) == 2
     with pytest.raises(TooLarge, match="tensor 'y'"):
-        read_tensors(parsed.inputs, parsed.raw_input_contents, 799)
+        read_tensors(parsed.inputs, raw, 799)
 
 
 EMPTY_FIELDS = {"inputs": b"\x2a\x00", "outputs": b"\x32\x00", "raw contents": b"\x3a\x00", "parameters": b"\x22\x00"}
@@ -205,16 +205,18 @@ def test_a_large_request_of_tensors_is_parsed() -> None:
     np.testing.assert_array_equal(read(typed("float32", image))["x"], image)
     request = oip_messages.messages().ModelInferRequest()
     for at in range(500):
-        add_tensor(str(at), np.zeros(200, np.float32), request.inputs, request.raw_input_contents)
-    assert len(read(request)) == 500
+        add_tensor(str(at), np.full(200, at, np.float32), request.inputs, request.raw_input_contents)
+    request.id = "7"
+    assert {int(name): array.tolist() for name, array in read(request).items()} == {at: [at] * 200 for at in range(500)}
+    assert parse_request(request.SerializeToString())[0].id == "7"
 
 
 @given(st.binary(max_size=200) | st.binary(min_size=70_000, max_size=70_100))
 @settings(max_examples=300, deadline=None)
 def test_garbage_is_refused_or_read(data: bytes) -> None:
     with suppress(BadRequest):
-        request = parse_request(data)
-        read_tensors(request.inputs, request.raw_input_contents, MOST)
+        request, raw = parse_request(data)
+        read_tensors(request.inputs, raw, MOST)
 
 
 @given(st.binary(max_size=60), st.sampled_from(list(BY_DTYPE)), st.lists(st.integers(-1, 40), max_size=3))
