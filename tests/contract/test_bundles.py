@@ -238,3 +238,30 @@ def test_vertex_ais_container_serves_what_the_check_expects(write: Callable[...,
         assert status == 0, said
         with urllib.request.urlopen(f"http://{address}/healthz") as reply:
             assert reply.status == 200
+
+
+def test_an_artifact_without_a_run_has_the_limit_of_its_precision(artifact: Any, tmp_path: Path) -> None:
+    shutil.copytree(artifact("onnx"), tmp_path / "made" / "onnx-fp16")
+    record = tmp_path / "made" / "onnx-fp16" / "artifact.json"
+    record.write_text(record.read_text().replace('"target": "onnx"', '"target": "onnx:fp16"'))
+    folders: Any = {"runs": tmp_path / "runs", "store": tmp_path / "store"}
+    full = bundle(artifact("onnx"), system="docker", out=tmp_path / "full", **folders)
+    half = bundle(record.parent, system="docker", out=tmp_path / "half", **folders)
+    limits = [(done.status, done.tolerance.least_db, done.tolerance.most_unequal) for done in (full, half)]
+    assert limits == [(None, 60.0, 0.0), (None, 40.0, 0.1)]
+
+
+def test_the_command_says_what_it_bundled(artifact: Any, tmp_path: Path) -> None:
+    words = ["bundle", str(artifact("onnx")), "--for", "docker", "--out", "out", "--quiet"]
+    done = subprocess.run([*PROGRAM, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        f"bundled {artifact('onnx')} (onnx) for docker in out\n"
+        "golden samples: 3 calls, random inputs that fit its signature; tolerance: 60.0 dB\n"
+        "note: no run beside it says that it was verified, and the check compares with its answers all the same\n"
+        "out/README.md says how to start it; then check it: out/check.sh http://127.0.0.1:8501\n"
+    )
+    words[3] = "tfserving"
+    done = subprocess.run([*PROGRAM, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: {artifact('onnx')} is of the format onnx, and tfserving takes saved-model\n")
