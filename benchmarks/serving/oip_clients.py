@@ -128,7 +128,7 @@ def triton_http(address: str, model: str, feeds: Answers, names: list[str]) -> I
     with module.InferenceServerClient(address) as client:
         for bytes_in in (True, False):
             for bytes_out in (True, False):
-                for packed in (None, "gzip"):
+                for packed in (None, "gzip", "deflate"):
                     reply = client.infer(
                         model, inputs_of(module, feeds, binary_data=bytes_in), request_compression_algorithm=packed,
                         outputs=[module.InferRequestedOutput(name, binary_data=bytes_out) for name in names],

@@ -1,4 +1,4 @@
-"""Bodies of HTTP requests and replies: gzip in both directions."""
+"""Bodies of HTTP requests and replies: gzip in both directions, and deflate in requests, as tritonclient sends it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from .http_messages import Headers
 from .serving_error import invalid
 
 _GZIP_FORMAT = 31  # zlib's wbits: a gzip header and the largest window
+_FORMATS = {b"gzip": _GZIP_FORMAT, b"deflate": zlib.MAX_WBITS}
 _LEAST_COMPRESSED = 1 << 10
 _LEVEL = 1  # numbers as text shrink to a half at any level
 
@@ -20,17 +21,17 @@ def unpack(headers: Headers, body: bytes, most: int) -> bytes | None:
     encoding = headers[b"content-encoding"].strip().lower()
     if encoding == b"identity":
         return body
-    if encoding != b"gzip":
-        raise invalid(f"Content-Encoding: {encoding.decode('latin-1')} is neither gzip nor identity")
-    unpacker = zlib.decompressobj(_GZIP_FORMAT)
+    if encoding not in _FORMATS:
+        raise invalid(f"Content-Encoding: {encoding.decode('latin-1')} is none of gzip, deflate, identity")
+    unpacker = zlib.decompressobj(_FORMATS[encoding])
     try:
         unpacked = unpacker.decompress(body, most + 1)
     except zlib.error as error:
-        raise invalid(f"the body of the request is no gzip stream: {error}") from error
+        raise invalid(f"the body of the request is no {encoding.decode()} stream: {error}") from error
     if len(unpacked) > most:
         return None
     if not unpacker.eof or unpacker.unused_data:
-        raise invalid("the body of the request is no complete gzip stream")
+        raise invalid(f"the body of the request is no complete {encoding.decode()} stream")
     return unpacked
 
 

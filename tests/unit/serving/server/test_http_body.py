@@ -44,6 +44,14 @@ def test_a_gzip_body_is_read(one: Any, headers: dict[str, str]) -> None:
     assert "content-encoding" not in reply_headers
 
 
+def test_a_deflate_body_is_read(one: Any) -> None:
+    headers = {"Content-Encoding": "deflate"}
+    status, _, body = ask(one.addresses["rest"], zlib.compress(BODY), headers)
+    assert (status, json.loads(body)) == (200, ANSWER)
+    status, _, body = ask(one.addresses["rest"], zlib.compress(BODY)[:-4], headers)
+    assert (status, json.loads(body)) == (400, {"error": "the body of the request is no complete deflate stream"})
+
+
 def test_a_body_of_several_decompressed_chunks_is_read(one: Any) -> None:
     rows = [[1.0, 2.0]] * 300_000
     data = json.dumps({"instances": rows}).encode()
@@ -74,7 +82,7 @@ def test_a_short_answer_is_not_compressed(one: Any) -> None:
         (BODY, "gzip", "the body of the request is no gzip stream: Error -3"),
         (gzip.compress(BODY)[:-4], "gzip", "the body of the request is no complete gzip stream"),
         (b"", "gzip", "the body of the request is no complete gzip stream"),
-        (BODY, "br", "Content-Encoding: br is neither gzip nor identity"),
+        (BODY, "br", "Content-Encoding: br is none of gzip, deflate, identity"),
     ],
     ids=["plain", "cut", "empty", "br"],
 )
