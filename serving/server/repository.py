@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...models.errors import TransloadError
+from ..memory_return import MemoryReturn
 from ..session import Session
 from .access_log import AccessLog
 from .admission import Admission
@@ -55,6 +56,7 @@ class Repository:
     ) -> None:
         self.admission = Admission()
         self.metrics = Metrics()
+        self._memory = MemoryReturn()
         self.statistics = InferenceStatistics()
         self.max_body_bytes = max_body_bytes
         self._access_log = access_log
@@ -124,6 +126,7 @@ class Repository:
     def add_request(self, record: RequestRecord) -> None:
         """Count and log a request that has its answer."""
         self.metrics.add_request(record)
+        self._memory.add_request(record.bytes_in + record.bytes_out)
         if self._access_log is not None:
             self._access_log.add(record)
 

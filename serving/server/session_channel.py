@@ -24,6 +24,7 @@ import numpy as np
 from ...models.errors import ERRORS, SessionLost, SessionTimeout, TransloadError
 from ...models.signature import Array, Signature, TensorSpec
 from ..checked_session import CheckedSession
+from ..memory_return import MemoryReturn
 from ..session import Session
 
 _LENGTH = struct.Struct("=q")
@@ -137,6 +138,7 @@ class SessionHost:
 
     def __init__(self, session: Session, path: Path) -> None:
         self._session = session
+        self._memory = MemoryReturn()
         self._inputs, self._answers = MessageLayout(session.signature.inputs), MessageLayout(session.signature.outputs)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         _set_buffers(self._listener)
@@ -171,6 +173,7 @@ class SessionHost:
             send(connection, [_ERROR, _LENGTH.pack(len(text)), text])
         else:
             send(connection, [_ANSWER, *self._answers.parts(answers)])
+            self._memory.add_request(sum(array.nbytes for array in (*values, *answers)))
 
     def _run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Return the answers in the signature's order, in its dtypes and ranks. Raises SessionLost where they differ:

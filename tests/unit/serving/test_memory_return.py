@@ -1,0 +1,41 @@
+"""What large requests took is given back, and small ones cost nothing."""
+
+from __future__ import annotations
+
+import time
+
+import psutil
+
+from transload.serving.memory_return import MemoryReturn, trim_heap
+
+
+def test_large_requests_that_follow_each_other_share_one_call() -> None:
+    calls: list[float] = []
+    memory = MemoryReturn(0.2, lambda: calls.append(time.monotonic()))
+    start = time.monotonic()
+    for _ in range(3):
+        memory.add_request(2 << 20)
+        memory.add_request(100)
+    time.sleep(0.5)
+    assert len(calls) == 1
+    assert calls[0] - start >= 0.2
+    memory.add_request(2 << 20)
+    time.sleep(0.5)
+    assert len(calls) == 2
+
+
+def test_a_small_request_starts_nothing() -> None:
+    calls: list[None] = []
+    MemoryReturn(0, lambda: calls.append(None)).add_request(1000)
+    time.sleep(0.1)
+    assert calls == []
+
+
+def test_the_heap_is_given_back() -> None:
+    blocks = [bytearray(50_000) for _ in range(2000)]  # too small for maps of their own
+    last = bytearray(50_000)  # above them: the top of the heap is in use
+    del blocks
+    before = psutil.Process().memory_info().rss
+    trim_heap()
+    assert len(last) == 50_000
+    assert psutil.Process().memory_info().rss < before - 50e6
