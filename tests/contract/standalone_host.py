@@ -107,9 +107,16 @@ def answers_of_torchserve() -> Any:
 
 
 def answers_of_ray_serve() -> Any:
-    """app.py without Ray: the replica is called with what starlette gives it."""
+    """app.py without Ray, and without the starlette that Ray brings: the replica is called as Ray calls it."""
     import asyncio
 
+    class JSONResponse:
+        def __init__(self, content: Any, status_code: int) -> None:
+            self.body, self.status_code = json.dumps(content).encode(), status_code
+
+    responses: Any = types.ModuleType("starlette.responses")
+    responses.JSONResponse = JSONResponse
+    sys.modules["starlette"], sys.modules["starlette.responses"] = types.ModuleType("starlette"), responses
     endpoint = importlib.import_module("app").InferEndpoint("contract", "3")
 
     def ask(method: str, path: str, body: bytes = b"") -> tuple[int, Any]:
