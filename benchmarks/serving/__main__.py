@@ -1,0 +1,164 @@
+"""How fast the server is beside bare echoes of its libraries, and when it first answers.
+
+    python benchmarks/serving [latency | cold | decode ...] [--rounds N] [--out FILE.json]
+
+latency  p50 of one client: in process, embedded and behind `transload serve`, beside an echo of the same library
+cold     seconds from the command `transload serve` to the first answer, for each format
+decode   a 224x224x3 image sent as float_val
+
+The model is an MLP of 20 inputs and 10 outputs, batch 1, one thread. Everything of a part alternates in rounds; ratios
+and differences are those of the same round. Writes JSON with the machine in it; a part that is not named keeps its
+last figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import latency
+import numpy as np
+import servers
+from wire_requests import WireRequest, make_requests, read_reply
+
+from transload.models.signature import Array
+from transload.pipeline.drift.sessions import open_session
+from transload.pipeline.result.environment import describe_environment
+from transload.serving.wire.tensor_proto import decode_all, parse
+from transload.serving.wire.tfserving_messages import stock
+
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "serving.json"
+NET = """from torch import nn, manual_seed
+
+def mlp():
+    manual_seed(0)
+    return nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 10)).eval()
+"""
+RUNTIMES = {"onnx": "onnxruntime", "saved-model": "tensorflow", "tflite": "tflite"}
+SAMPLE = np.random.default_rng(0).normal(size=(1, 20)).astype(np.float32)
+COLD_ROUNDS = 3
+
+
+def main() -> int:
+    """Measure the parts that are named, print, write."""
+    parts: dict[str, Callable[[Path, argparse.Namespace], Any]] = {
+        "latency": measure_latency, "cold": measure_cold_starts, "decode": measure_decode,
+    }  # fmt: skip
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("parts", nargs="*", choices=[*parts, []])
+    parser.add_argument("--rounds", type=int, default=40, help="of latency")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    document = json.loads(options.out.read_text()) if options.out.is_file() else {}
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        convert(work)
+        for part in options.parts or list(parts):
+            document[part] = {"load_before": os.getloadavg()[0], "rows": parts[part](work, options)}
+            document[part]["load_after"] = os.getloadavg()[0]
+            document["environment"] = vars(describe_environment())
+            options.out.write_text(json.dumps(document, indent=1, default=str) + "\n")
+            print(json.dumps({part: document[part]}, indent=1))
+    return 0
+
+
+def convert(work: Path) -> None:
+    """Convert the model into all formats, in `work`."""
+    (work / "net.py").write_text(NET)
+    words = ["convert", "net.py:mlp", "--input", "x=float32[batch,20]", "--to", ",".join(RUNTIMES), "--out", "copies"]
+    subprocess.run([*servers.TRANSLOAD, *words, "--quiet"], cwd=work, check=True, capture_output=True)
+
+
+def expected(work: Path) -> Array:
+    """Return the ONNX file's answer to the sample."""
+    session = open_session("onnxruntime", work / "copies" / "onnx", device="cpu", threads=1)
+    (answer,) = session.run({"x": SAMPLE}).values()
+    session.close()
+    return answer
+
+
+def check(request: WireRequest, reply: bytes, answer: Array) -> None:
+    """Raise ValueError unless a reply holds the answer."""
+    if not np.allclose(read_reply(request.shape, reply).ravel(), answer.ravel(), atol=1e-4):
+        raise ValueError(f"{request.shape}: {reply!r} is not {answer}")
+
+
+def measure_latency(work: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return p50 and what is added to an echo, for each protocol and format."""
+    requests, answer = make_requests(SAMPLE), expected(work)
+    echoes = {"grpc": "echo grpc", "http": "echo uvicorn"}
+    references: dict[str, str] = {}
+    calls: dict[str, Callable[[], object]] = {}
+    with ExitStack() as stack:
+        grpc_port = stack.enter_context(servers.running(servers.echo("grpc"), work / "echo-grpc")).grpc
+        http_port = stack.enter_context(servers.running(servers.echo("asgi"), work / "echo-asgi")).http
+        calls["echo grpc"] = latency.make_call(replace(requests["oip-grpc"], path="/echo.Echo/Echo"), grpc_port)
+        calls["echo uvicorn"] = latency.make_call(requests["tfserving-rest"], http_port)
+        for form in ("onnx", "saved-model"):
+            copy = work / "copies" / form
+            if form == "onnx":  # TensorFlow's threads would disturb the others
+                session = open_session(RUNTIMES[form], copy, device="cpu", threads=1)
+                stack.callback(session.close)
+                calls[f"in process {form}"] = lambda session=session: session.run({"x": SAMPLE})
+            for name, command in (("embedded", servers.embedded(copy)), ("serve", servers.serve(copy))):
+                ports = stack.enter_context(servers.running(command, work / f"{name}-{form}"))
+                for shape, request in requests.items():
+                    port = getattr(ports, request.protocol)
+                    servers.wait_for(lambda request=request, port=port: latency.make_call(request, port)())
+                    call = latency.make_call(request, port)
+                    check(request, call(), answer)
+                    calls[f"{name} {form} {shape}"] = call
+                    references[f"{name} {form} {shape}"] = echoes[request.protocol]
+        series = latency.measure(calls, options.rounds)
+    return [{"name": name, **latency.describe(series[name], series[references.get(name, name)])} for name in calls]
+
+
+def measure_cold_starts(work: Path, options: argparse.Namespace) -> list[dict[str, Any]]:  # noqa: ARG001
+    """Return the seconds from the command to the first answer over HTTP, formats in turn."""
+    request = make_requests(SAMPLE)["tfserving-rest"]
+    seconds: dict[str, list[float]] = {form: [] for form in RUNTIMES}
+    for at in range(COLD_ROUNDS):
+        for form, values in seconds.items():
+            start = time.perf_counter()
+            with servers.running(servers.serve(work / "copies" / form), work / f"cold-{form}-{at}") as ports:
+                servers.wait_for(lambda port=ports.http: latency.make_call(request, port)())
+                values.append(time.perf_counter() - start)
+    return [
+        {"name": form, "median_s": float(np.median(values)), "least_s": min(values), "most_s": max(values)}
+        for form, values in seconds.items()
+    ]
+
+
+def measure_decode(work: Path, options: argparse.Namespace) -> list[dict[str, Any]]:  # noqa: ARG001
+    """Return the seconds of parsing and decoding an image of 602 KB, sent as float_val."""
+    image = np.random.default_rng(0).normal(size=(1, 224, 224, 3)).astype(np.float32)
+    message = stock().PredictRequest()
+    tensor = message.inputs["image"]
+    tensor.dtype = 1
+    for size in image.shape:
+        tensor.tensor_shape.dim.add(size=size)
+    tensor.float_val.extend(image.ravel().tolist())
+    data = message.SerializeToString()
+    samples = []
+    for _ in range(500):
+        start = time.perf_counter()
+        array = decode_all(parse(data, "PredictRequest").inputs)["image"]
+        samples.append(time.perf_counter() - start)
+    assert np.array_equal(array, image)
+    return [
+        {"name": "float_val 1x224x224x3", "p50_us": 1e6 * float(np.median(samples)), "least_us": 1e6 * min(samples)}
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

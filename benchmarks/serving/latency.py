@@ -1,0 +1,116 @@
+"""Latency of one client after the other, in interleaved rounds: what a server adds to the time in process."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+import numpy as np
+from wire_requests import WireRequest
+
+from transload.pipeline.bench.rounds import RoundsPlan, Series, run_rounds
+from transload.pipeline.bench.statistics import doubts, ratio, summary
+
+WARM_UP = 200
+
+
+class MeasuredCall:
+    """A call, as a subject of the rounds."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self._call = call
+
+    def __call__(self, method: str, **options: Any) -> Any:
+        """Call a method, as a worker would."""
+        return getattr(self, method)(**options)
+
+    def prepare(self, batch: int) -> Mapping[str, Any]:
+        """Warm up."""
+        first, *others = self.chunk(batch, 1 + WARM_UP)["samples_s"]
+        return {"first_call_s": first, "call_s": min(others), "calls": 1, "timer_s": 0.0}
+
+    def chunk(self, batch: int, calls: int) -> Mapping[str, Any]:  # noqa: ARG002
+        """Return the seconds of each call."""
+        samples = []
+        for _ in range(calls):
+            start = time.perf_counter()
+            self._call()
+            samples.append(time.perf_counter() - start)
+        return {"samples_s": samples}
+
+    def device(self) -> str:
+        """Return where it runs."""
+        return "cpu"
+
+
+class HttpLink:
+    """One kept connection, on which prepared bytes are sent: a client that costs little."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), 30)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, data: bytes) -> bytes:
+        """Send the bytes of a request and return the body of its reply. Raises ValueError unless it is 200."""
+        self._socket.sendall(data)
+        reply = self._socket.recv(1 << 16)
+        while b"\r\n\r\n" not in reply:
+            reply += self._socket.recv(1 << 16)
+        if not reply.startswith(b"HTTP/1.1 200"):
+            raise ValueError(reply)
+        head, _, body = reply.partition(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
+        while len(body) < length:
+            body += self._socket.recv(1 << 16)
+        return body
+
+
+def http_bytes(request: WireRequest) -> bytes:
+    """Return a request as it is sent."""
+    fields = {"host": "127.0.0.1", **request.headers, "content-length": str(len(request.body))}
+    head = [f"POST {request.path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
+    return "\r\n".join(head).encode() + request.body
+
+
+def make_call(request: WireRequest, port: int) -> Callable[[], bytes]:
+    """Return a function that sends a request and returns the bytes of its reply."""
+    if request.protocol == "http":
+        link, data = HttpLink(port), http_bytes(request)
+        return lambda: link.send(data)
+    import grpc
+
+    method = grpc.insecure_channel(f"127.0.0.1:{port}").unary_unary(request.path)
+    body = request.body
+    return lambda: bytes(method(body, timeout=30))
+
+
+def measure(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Series]:
+    """Return the series of each call."""
+    subjects = {(name, "call"): MeasuredCall(call) for name, call in calls.items()}
+    series = run_rounds(subjects, RoundsPlan(batches=(1,), rounds=rounds), rng=Random(0))  # noqa: S311
+    return {entry.pair[0]: entry for entry in series}
+
+
+def describe(series: Series, reference: Series) -> dict[str, Any]:
+    """Return the figures of a series, paired by rounds with a reference."""
+    times = summary(series.samples_s, 1)
+    held = ratio(series, reference)
+    added = [
+        1e6 * (float(np.median(series.rounds[at])) - float(np.median(reference.rounds[at])))
+        for at in series.rounds.keys() & reference.rounds.keys()
+    ]
+    low, middle, high = np.percentile(added, [25, 50, 75])
+    return {
+        "p50_us": 1e6 * times.p50_s,
+        "p99_us": 1e6 * times.p99_s,
+        "calls": len(series.samples_s),
+        "reference": reference.pair[0],
+        "ratio": held and held[0],
+        "ratio_ci95": held and held[1],
+        "added_us": middle,
+        "added_quartiles_us": [low, high],
+        "doubts": list(doubts(series)),
+    }
