@@ -117,11 +117,11 @@ class Repository:
 
     @property
     def is_over(self) -> bool:
-        """Whether models are to be served, and no version of any answers, nor will."""
+        """Whether no version of any model answers, nor will, because processes died too often.
+        What clients have unloaded, or could not load, they may still load."""
         with self._lock:
-            wanted = self._configs or self._fixed  # none after a client has unloaded all of them
             keepers = [keeper for keepers in self._keepers.values() for keeper in keepers.values()]
-        return bool(wanted) and all(keeper.is_over for keeper in keepers)
+        return all(keeper.is_over for keeper in keepers) and any(keeper.is_exhausted for keeper in keepers)
 
     def add_request(self, record: RequestRecord) -> None:
         """Count and log a request that has its answer."""

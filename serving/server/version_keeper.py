@@ -72,6 +72,7 @@ class VersionKeeper:
         self.state = ModelState.START
         self.served: ServedVersion | None = None
         self.failure: TransloadError | None = None
+        self.is_exhausted = False  # its process died too often
         self.settled = threading.Event()  # it has been available, or it has ended
         self._opener, self._metrics, self._on_change, self._warn = opener, metrics, on_change, warn
         self._wake = threading.Event()
@@ -159,6 +160,7 @@ class VersionKeeper:
     def _count_death(self, cause: str) -> None:
         """Raises StepFailed at the third death within a minute."""
         if self._deaths.is_reached_by_another():
+            self.is_exhausted = True
             raise StepFailed(
                 f"the process of {self._title} died {MOST_DEATHS} times within {WITHIN_S:g} s: {cause}",
                 fix="read the log, and start the server again",

@@ -238,3 +238,18 @@ def test_a_request_of_a_process_that_ends_is_unavailable(
     with pytest.raises(ServingError, match="the process of the model m ended") as caught:
         repository.find("m").predict(FEEDS)
     assert caught.value.code is Code.UNAVAILABLE
+
+
+def test_a_load_that_fails_does_not_end_the_server(
+    repository: Repository, base: Path, processes: Processes, until: Callable[..., None]
+) -> None:
+    repository.apply([ModelConfig("m", base)])
+    repository.unload("m")
+    until(lambda: states(repository)[10] is ModelState.END)
+    processes.broken = {10}
+    with pytest.raises(BadRequest, match="version 10 is broken"):
+        repository.load("m")
+    assert not repository.is_over
+    processes.broken = set()
+    repository.load("m")
+    assert repository.find("m").number == 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -110,3 +111,14 @@ def test_what_is_no_json_is_refused(body: bytes, words: str) -> None:
 def test_any_value_is_an_array_of_that_dtype_or_refused(value: Any, dtype: str) -> None:
     with contextlib.suppress(BadRequest):
         assert to_array(json.loads(json.dumps(value)), spec(dtype)).dtype.name == dtype
+
+
+def test_long_text_takes_no_memory_for_its_neighbours() -> None:
+    """numpy would give each of them the room of the longest: 22 GB."""
+    for value in (["x" * 300_000] + [""] * 20_000, [[1.0], ["x" * 300_000, *[""] * 20_000]]):
+        tracemalloc.start()
+        with pytest.raises(BadRequest):
+            to_array(value, TensorSpec("x", "float32", ("batch",)))
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert most < 16 << 20
