@@ -36,6 +36,18 @@ AccessLog = Annotated[
     typer.Option("--access-log", metavar="FILE", help="Append one line of JSON per request to FILE; - is stderr."),
 ]
 
+TlsCert = Annotated[
+    Path | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate (PEM); then both ports speak TLS.")
+]
+TlsKey = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key (PEM), without a password.")]
+TlsClientCa = Annotated[
+    Path | None, typer.Option("--tls-client-ca", metavar="FILE", help="Clients need a certificate signed by this one.")
+]
+TokenFile = Annotated[
+    Path | None, typer.Option("--token-file", metavar="FILE", help="Requests need the bearer token in this file.")
+]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Let --host be an address of other networks without TLS.")]
+
 
 def command(
     models: Models = None,
@@ -47,6 +59,11 @@ def command(
     rest_port: RestPort = 8501,
     max_body: MaxBody = 64,
     access_log: AccessLog = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
+    token_file: TokenFile = None,
+    insecure: Insecure = False,
     device: options.Device = None,
     threads: options.Threads = None,
 ) -> None:
@@ -59,8 +76,9 @@ def command(
     from ..commands.serve import ServeOptions, serve
 
     def ready(serving: Serving) -> None:
+        scheme = "http" if tls_cert is None else "https"
         for model in serving.models:
-            rest = f"http://{serving.addresses['rest']}/v1/models/{model.name}:predict"
+            rest = f"{scheme}://{serving.addresses['rest']}/v1/models/{model.name}:predict"
             print(f"serving {model.title}: gRPC {serving.addresses['grpc']}, REST {rest}", flush=True)
         access = f", access log {'stderr' if access_log == '-' else access_log}" if access_log else ""
         print(f"logs {serving.logs}{access}", flush=True)
@@ -73,6 +91,7 @@ def command(
         ServeOptions(
             name=name, config_file=model_config_file, host=host, grpc_port=grpc_port, rest_port=rest_port,
             device=device or "auto", threads=threads or 1, max_body_bytes=max_body << 20, access_log=access_log,
+            tls_cert=tls_cert, tls_key=tls_key, tls_client_ca=tls_client_ca, token_file=token_file, insecure=insecure,
         ),
         ready,
         warn,

@@ -21,6 +21,7 @@ import psutil
 
 from ...models.artifact import RECORD
 from ...models.errors import BadRequest, StepFailed, TransloadError
+from ...serving.endpoint_security import check_host, read_security
 from ...serving.server.access_log import AccessLog
 from ...serving.server.embedded import listen
 from ...serving.server.model_config import ModelConfig, read_config_file, versions_in
@@ -55,6 +56,11 @@ class ServeOptions:
     threads: int = 1
     max_body_bytes: int = MAX_BODY_BYTES
     access_log: str | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_client_ca: Path | None = None
+    token_file: Path | None = None
+    insecure: bool = False  # an address that other machines reach, without TLS
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,8 @@ def serve(
     Raises BadRequest where a model cannot be opened or a port is taken, StepFailed where all processes died too often.
     """
     device = resolve_device(read_request(None, {"device": options.device}).device)
+    security = read_security(options.tls_cert, options.tls_key, options.tls_client_ca, options.token_file)
+    check_host(options.host, security, insecure=options.insecure)
     configs = find_models(models, options)
     require_libraries(
         "the server",
@@ -117,7 +125,7 @@ def serve(
         try:
             with _kept_logs(Path(scratch)):
                 _load(repository, configs)
-                server = listen(repository, options.host, options.grpc_port, options.rest_port)
+                server = listen(repository, options.host, options.grpc_port, options.rest_port, security)
                 try:
                     warnings.is_on = True
                     answering = [_describe(repository, config) for config in configs]

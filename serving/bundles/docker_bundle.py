@@ -25,7 +25,7 @@ def dockerfile(command: str) -> str:
 def serve_words(name: str, *, grpc_port: str, rest_port: str) -> list[str]:
     """Return the words of `transload serve` in a container."""
     ports = ["--grpc-port", grpc_port, "--rest-port", rest_port]
-    return ["serve", _MODEL, "--name", name, "--host", "0.0.0.0", *ports]  # noqa: S104  (only the container's network)
+    return ["serve", _MODEL, "--name", name, "--host", "0.0.0.0", "--insecure", *ports]  # noqa: S104  (only the container's network)
 
 
 def write_docker(source: BundleSource) -> Files:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...models.artifact import read_artifact
 from ...models.errors import ToolMissing
+from ..endpoint_security import OPEN, EndpointSecurity
 from ..runtimes.runtime_table import RUNTIMES
 from .repository import Repository, hold_session
 from .served_version import OpenedSession
@@ -59,16 +60,18 @@ class EmbeddedServer:
         self._repository.close()
 
 
-def listen(repository: Repository, host: str, grpc_port: int, rest_port: int) -> EmbeddedServer:
+def listen(
+    repository: Repository, host: str, grpc_port: int, rest_port: int, security: EndpointSecurity = OPEN
+) -> EmbeddedServer:
     """Start both listeners; port 0 takes a free one. The repository is closed with the server.
     Raises BadRequest where a port is taken, ToolMissing where a library is missing."""
     with ExitStack() as undo:
         try:
             from . import http_server, tfserving_grpc
 
-            rest = http_server.HttpServer(repository, host, rest_port)
+            rest = http_server.HttpServer(repository, host, rest_port, security=security)
             undo.callback(rest.close)
-            grpc_server = tfserving_grpc.GrpcServer(repository, host, grpc_port)
+            grpc_server = tfserving_grpc.GrpcServer(repository, host, grpc_port, security=security)
         except ModuleNotFoundError as error:
             raise ToolMissing(f"the server needs {error.name}", fix="transload doctor") from error
         undo.pop_all()

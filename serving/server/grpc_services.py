@@ -8,6 +8,7 @@ from collections.abc import Collection
 from functools import cache
 from typing import Any
 
+from ..endpoint_security import EndpointSecurity
 from ..wire.oip_messages import service_file
 from ..wire.tfserving_messages import service_files
 from .served_version import Patience
@@ -38,6 +39,31 @@ def patience_of(context: Any) -> Patience:
     """Return how long the client of a call waits."""
     remaining_s = context.time_remaining()
     return Patience(math.inf if remaining_s is None else time.monotonic() + remaining_s, context.is_active)
+
+
+def token_check(security: EndpointSecurity) -> Any:
+    """Return an interceptor that refuses requests without the token, UNAUTHENTICATED; health is asked without one."""
+    import grpc
+    from grpc_health.v1 import health
+
+    def refuse(_request: bytes, context: Any) -> None:
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, "the request needs the server's bearer token")
+
+    refusal = grpc.unary_unary_rpc_method_handler(refuse)
+
+    class TokenCheck(grpc.ServerInterceptor):  # type: ignore[misc]
+        """Looks at the metadata of each request."""
+
+        def intercept_service(self, continuation: Any, details: Any) -> Any:
+            """Pass a request on, or refuse it."""
+            fields = dict(details.invocation_metadata)
+            if details.method.startswith(f"/{health.SERVICE_NAME}/") or security.allows(
+                str(fields.get("authorization", "")).encode()
+            ):
+                return continuation(details)
+            return refusal
+
+    return TokenCheck()
 
 
 @cache

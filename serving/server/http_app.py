@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from ...models.errors import TransloadError
+from ..endpoint_security import OPEN, EndpointSecurity
 from ..wire.tfserving_messages import DEVICE_KEY
 from . import metrics, oip_http, tfserving_rest
 from .http_body import compress, unpack, wants_gzip
@@ -18,6 +19,7 @@ _STATUS = {
     Code.RESOURCE_EXHAUSTED: 429, Code.INTERNAL: 500,
     Code.UNAVAILABLE: 503, Code.CANCELLED: 499, Code.UNIMPLEMENTED: 501, Code.UNKNOWN: 500,
 }  # fmt: skip
+_PUBLIC = {"/healthz", "/v2/health/live", "/v2/health/ready"}  # what a probe asks, which has no token
 _RETRY = (b"retry-after", b"1")
 _COUNTED = "/v1/"  # begins the paths whose requests TF Serving's metrics count
 _INLINE_S = 0.005  # a model that is faster runs on the event loop: handing it to a thread costs 0.1 ms
@@ -29,8 +31,8 @@ _LOG = logging.getLogger(__name__)
 class HttpApplication:
     """Answers the requests of all connections (http_connection.Application)."""
 
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
+    def __init__(self, repository: Repository, security: EndpointSecurity = OPEN) -> None:
+        self._repository, self._security = repository, security
         self.max_body_bytes = repository.max_body_bytes
 
     def begin(self, request: HttpRequest) -> None:
@@ -77,6 +79,9 @@ class HttpApplication:
     def _answer(self, request: HttpRequest) -> HttpReply:
         """Return the reply to a request. Raises as a Handler."""
         method, path, record = request.method, request.path, request.record
+        if not (path in _PUBLIC or self._security.allows(request.headers.get(b"authorization", b""))):
+            record.status = "UNAUTHENTICATED"
+            return refusal("the request needs the server's bearer token", 401, ((b"www-authenticate", b"Bearer"),))
         if path == metrics.PATH and method in {"GET", "HEAD"}:
             record.status = "OK"
             return HttpReply(self._repository.metrics.page(), media_type=metrics.MEDIA_TYPE.encode())

@@ -9,6 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from ...models.errors import BadRequest
+from ..endpoint_security import OPEN, EndpointSecurity
 from .http_app import HttpApplication
 from .http_connection import HttpConnection
 from .repository import Repository
@@ -24,7 +25,14 @@ _POLL_S = 0.01
 class HttpServer:
     """An HTTP server that is answering when it is made. Raises BadRequest where the port is taken."""
 
-    def __init__(self, repository: Repository, host: str, port: int, read_timeout_s: float = READ_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        repository: Repository,
+        host: str,
+        port: int,
+        read_timeout_s: float = READ_TIMEOUT_S,
+        security: EndpointSecurity = OPEN,
+    ) -> None:
         import uvloop
 
         try:
@@ -32,7 +40,8 @@ class HttpServer:
         except OSError as error:
             raise BadRequest(f"nothing can listen on {host}:{port}", fix="name another port, or 0") from error
         self.port: int = self._socket.getsockname()[1]
-        self._application = HttpApplication(repository)
+        self._application = HttpApplication(repository, security)
+        self._tls = security.context
         self._executor = ThreadPoolExecutor(_WORKERS, thread_name_prefix="http")
         self._connections: set[HttpConnection] = set()
         self._read_timeout_s = read_timeout_s
@@ -56,7 +65,10 @@ class HttpServer:
         def connect() -> HttpConnection:
             return HttpConnection(self._application, self._executor, self._connections, self._read_timeout_s)
 
-        server = await self._loop.create_server(connect, sock=self._socket, backlog=_BACKLOG)
+        handshake_s = None if self._tls is None else self._read_timeout_s
+        server = await self._loop.create_server(
+            connect, sock=self._socket, backlog=_BACKLOG, ssl=self._tls, ssl_handshake_timeout=handshake_s
+        )
         await self._stop.wait()
         server.close()
         for connection in [*self._connections]:

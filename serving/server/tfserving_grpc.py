@@ -13,11 +13,12 @@ from typing import Any, TypeAlias
 
 from ...models.errors import BadRequest, TransloadError
 from ...models.signature import TensorSpec
+from ..endpoint_security import OPEN, EndpointSecurity
 from ..wire import oip_messages
 from ..wire.tensor_proto import BY_DTYPE, decode_all, encode, parse
 from ..wire.tfserving_messages import DEVICE_KEY, Message, decode_error, stock
 from . import oip_grpc
-from .grpc_services import add_health, add_reflection, patience_of
+from .grpc_services import add_health, add_reflection, patience_of, token_check
 from .metrics import RequestRecord
 from .model_config import configs_of
 from .repository import Repository
@@ -42,7 +43,14 @@ _parse_predict = partial(parse, message="PredictRequest")
 class GrpcServer:
     """A grpc.Server that is answering when it is made. Raises BadRequest where the port is taken."""
 
-    def __init__(self, repository: Repository, host: str, port: int, read_timeout_s: float = READ_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        repository: Repository,
+        host: str,
+        port: int,
+        read_timeout_s: float = READ_TIMEOUT_S,
+        security: EndpointSecurity = OPEN,
+    ) -> None:
         import grpc
 
         options = (
@@ -50,7 +58,11 @@ class GrpcServer:
             ("grpc.max_receive_message_length", repository.max_body_bytes),
             ("grpc.server_handshake_timeout_ms", int(1000 * read_timeout_s)),
         )
-        self._server = grpc.server(ThreadPoolExecutor(_WORKERS, thread_name_prefix="grpc"), options=options)
+        self._server = grpc.server(
+            ThreadPoolExecutor(_WORKERS, thread_name_prefix="grpc"),
+            options=options,
+            interceptors=() if security.token is None else (token_check(security),),
+        )
         services = _methods()
         for service, methods in services.items():
             handlers = {name: _handler(grpc, repository, f"/{service}/{name}", act) for name, act in methods.items()}
@@ -58,7 +70,12 @@ class GrpcServer:
         self._health = add_health(self._server, services)
         add_reflection(self._server, services)
         try:
-            self.port: int = self._server.add_insecure_port(f"{url_host(host)}:{port}")
+            address = f"{url_host(host)}:{port}"
+            self.port: int = (
+                self._server.add_insecure_port(address)
+                if security.context is None
+                else self._server.add_secure_port(address, security.credentials())
+            )
         except RuntimeError as error:
             raise BadRequest(f"nothing can listen on {host}:{port}", fix="name another port, or 0") from error
         self._server.start()

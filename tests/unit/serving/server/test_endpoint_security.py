@@ -1,0 +1,164 @@
+"""TLS, client certificates and the token, on both ports."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import ssl
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+from transload.models.errors import BadRequest
+from transload.serving.endpoint_security import EndpointSecurity, check_host, read_security
+from transload.serving.server.embedded import listen
+from transload.serving.server.repository import hold_session
+from transload.serving.wire.tensor_proto import decode_all, encode
+from transload.serving.wire.tfserving_messages import stock
+
+TOKEN = "0123456789abcdef" * 2
+UNAUTHENTICATED = "the request needs the server's bearer token"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate of localhost and its key, a client's, the authority of both, and a token."""
+    folder = tmp_path_factory.mktemp("tls")
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+
+    new_key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    openssl("req", "-x509", *new_key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=authority", "-days", "2")
+    (folder / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1")
+    for name in ("server", "client"):
+        openssl("req", *new_key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+        openssl(
+            "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+            "-out", f"{name}.pem", "-days", "2", "-extfile", "names",
+        )  # fmt: skip
+    (folder / "token").write_text(f"{TOKEN}\n")
+    return folder
+
+
+@pytest.fixture
+def serving(one_session: Any) -> Callable[[EndpointSecurity], Any]:
+    @contextmanager
+    def serve(security: EndpointSecurity) -> Iterator[dict[str, str]]:
+        server = listen(hold_session("m", one_session()), "127.0.0.1", 0, 0, security)
+        yield server.addresses()
+        server.close()
+
+    return serve
+
+
+def ask_http(address: str, context: ssl.SSLContext | None, token: str = "", path: str = "/v1/models/m:predict") -> int:
+    link = (
+        http.client.HTTPConnection(address, timeout=10)
+        if context is None
+        else http.client.HTTPSConnection(address, timeout=10, context=context)
+    )
+    fields = {"Authorization": f"Bearer {token}"} if token else {}
+    body = '{"inputs": [[1, 2]]}' if path.endswith(":predict") else None
+    link.request("GET" if body is None else "POST", path, body, fields)
+    reply = link.getresponse()
+    data = reply.read()
+    link.close()
+    if reply.status == 401:
+        assert UNAUTHENTICATED in data.decode()
+        assert reply.headers["WWW-Authenticate"] == "Bearer"
+    return reply.status
+
+
+def ask_grpc(address: str, credentials: Any, token: str = "", method: str = "") -> Any:
+    channel = grpc.insecure_channel(address) if credentials is None else grpc.secure_channel(address, credentials)
+    message = stock().PredictRequest()
+    message.model_spec.name = "m"
+    encode(np.ones((1, 2), np.float32), message.inputs["x"])
+    fields = (("authorization", f"Bearer {token}"),) if token else ()
+    with channel:
+        if method:
+            return channel.unary_unary(method)(b"", timeout=10, metadata=fields)
+        call = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
+        reply = call(message.SerializeToString(), timeout=10, metadata=fields)
+    return decode_all(stock().PredictResponse.FromString(reply).outputs)["y"].tolist()
+
+
+def test_both_ports_speak_tls_and_nothing_else(files: Path, serving: Any) -> None:
+    security = read_security(files / "server.pem", files / "server.key", None, None)
+    trusted = ssl.create_default_context(cafile=files / "ca.pem")
+    with serving(security) as addresses:
+        assert ask_http(addresses["rest"], trusted) == 200
+        assert ask_grpc(addresses["grpc"], grpc.ssl_channel_credentials((files / "ca.pem").read_bytes())) == [[2, 2]]
+        with pytest.raises(ssl.SSLCertVerificationError):
+            ask_http(addresses["rest"], ssl.create_default_context())
+        with pytest.raises((http.client.HTTPException, OSError)):
+            ask_http(addresses["rest"], None)
+        with pytest.raises(grpc.RpcError):
+            ask_grpc(addresses["grpc"], None)
+
+
+def test_clients_need_a_certificate_of_the_authority(files: Path, serving: Any) -> None:
+    security = read_security(files / "server.pem", files / "server.key", files / "ca.pem", None)
+    known, unknown = (ssl.create_default_context(cafile=files / "ca.pem") for _ in range(2))
+    known.load_cert_chain(files / "client.pem", files / "client.key")
+    contents = [(files / name).read_bytes() for name in ("ca.pem", "client.key", "client.pem")]
+    with serving(security) as addresses:
+        assert ask_http(addresses["rest"], known) == 200
+        assert ask_grpc(addresses["grpc"], grpc.ssl_channel_credentials(*contents)) == [[2, 2]]
+        with pytest.raises((http.client.HTTPException, OSError)):
+            ask_http(addresses["rest"], unknown)
+        with pytest.raises(grpc.RpcError):
+            ask_grpc(addresses["grpc"], grpc.ssl_channel_credentials(contents[0]))
+
+
+def test_requests_need_the_token_and_probes_do_not(files: Path, serving: Any) -> None:
+    with serving(read_security(None, None, None, files / "token")) as addresses:
+        assert ask_http(addresses["rest"], None, TOKEN) == 200
+        assert ask_grpc(addresses["grpc"], None, TOKEN) == [[2, 2]]
+        for token in ("", TOKEN[:-1], TOKEN + "x", "é"):
+            assert ask_http(addresses["rest"], None, token) == 401
+        for path, status in (("/healthz", 200), ("/v2/health/ready", 200), ("/v1/models/m", 401), ("/v2", 401)):
+            assert ask_http(addresses["rest"], None, path=path) == status
+        for token in ("", TOKEN[:-1]):
+            with pytest.raises(grpc.RpcError, match=re.escape(UNAUTHENTICATED)) as caught:
+                ask_grpc(addresses["grpc"], None, token)
+            assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        with pytest.raises(grpc.RpcError, match=re.escape(UNAUTHENTICATED)):
+            ask_grpc(addresses["grpc"], None, method="/inference.GRPCInferenceService/ServerLive")
+        assert ask_grpc(addresses["grpc"], None, method="/grpc.health.v1.Health/Check") == b"\x08\x01"
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("server.pem", None, None, None), "TLS needs a certificate and its key"),
+        ((None, None, "ca.pem", None), "certificates of clients need TLS"),
+        (("server.pem", "client.key", None, None), "the files of TLS cannot be used: KEY_VALUES_MISMATCH"),
+        (("token", "server.key", None, None), "the files of TLS cannot be used"),
+        (("none", "server.key", None, None), "none cannot be read: No such file or directory"),
+        ((None, None, None, "names"), "holds no token of 16 or more"),
+    ],
+)
+def test_files_that_do_not_serve_are_refused(names: tuple[str | None, ...], words: str, files: Path) -> None:
+    with pytest.raises(BadRequest, match=words):
+        read_security(*(None if name is None else files / name for name in names))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
+def test_this_machine_alone_needs_no_tls(host: str) -> None:
+    check_host(host, EndpointSecurity(), insecure=False)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org"])  # noqa: S104
+def test_an_address_of_other_networks_needs_tls_or_a_word(host: str, files: Path) -> None:
+    with pytest.raises(BadRequest, match="is open to other machines"):
+        check_host(host, EndpointSecurity(), insecure=False)
+    check_host(host, EndpointSecurity(), insecure=True)
+    check_host(host, read_security(files / "server.pem", files / "server.key", None, None), insecure=False)
