@@ -178,6 +178,8 @@ def validate(
     runtimes: Sequence[str] | None = None,
     batches: Sequence[int] | None = None,
     device: str | None = None,
+    tfserving_url: str | None = None,
+    tfserving_model: str | None = None,
     runs: _Path = "runs",
     store: _Path | None = None,
     jobs: int | None = None,
@@ -195,7 +197,8 @@ def validate(
         raise BadRequest("nothing to validate is named", fix="name the folders of artifacts")
     section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
     checks = {"runtimes": runtimes, "batches": batches, "metric": metric, "allowed_loss": allowed_loss}
-    request = read_request(None, {"model": section, "validate": checks, "device": device})
+    server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model}
+    request = read_request(None, {"model": section, "validate": checks, "device": device, **server})
     model = ModelRequest(against, _specs(inputs), data=_text(data))
     texts = [str(candidate) for candidate in candidates]
     return validate_command.validate(request, texts, model, _local(store, jobs, runs), Progress(quiet=quiet))
@@ -246,6 +249,8 @@ def bench(
     threads: int | None = None,
     rounds: int | None = None,
     device: str | None = None,
+    tfserving_url: str | None = None,
+    tfserving_model: str | None = None,
     runs: _Path = "runs",
     store: _Path | None = None,
     jobs: int | None = None,
@@ -262,7 +267,8 @@ def bench(
         raise BadRequest("nothing to measure is named", fix="name the folders of artifacts")
     section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
     rule = {"runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds}
-    request = read_request(None, {"model": section, "bench": rule, "device": device})
+    server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model}
+    request = read_request(None, {"model": section, "bench": rule, "device": device, **server})
     return bench_command.bench(
         request,
         [str(candidate) for candidate in candidates],

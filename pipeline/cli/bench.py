@@ -35,6 +35,8 @@ def command(
     threads: options.Threads = None,
     rounds: Annotated[int | None, typer.Option("--rounds", min=3, metavar="N", help="Turns of each.")] = None,
     device: options.Device = None,
+    tfserving_url: options.TfservingUrl = None,
+    tfserving_model: options.TfservingModel = None,
     jobs: options.Jobs = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs go.")] = Path("runs"),
     store: options.Store = None,
@@ -52,7 +54,8 @@ def command(
         *candidates, against=against, runtimes=options.parse_runtimes(runtime) or None,
         batches=options.parse_batches(batch) or None, inputs=options.parse_inputs(input_), data=data, weights=weights,
         weights_key=weights_key, settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust,
-        threads=threads, rounds=rounds, device=device, runs=out, store=store, jobs=jobs, quiet=quiet,
+        threads=threads, rounds=rounds, device=device,
+        tfserving_url=tfserving_url, tfserving_model=tfserving_model, runs=out, store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip
     finish(done.document, _lines(done), done.decided[1], json=json)
 

@@ -112,6 +112,13 @@ Store = Annotated[Path | None, typer.Option("--store", metavar="DIR", help="Wher
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, alone, on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress; the result and errors only.")]
 
+TfservingUrl = Annotated[
+    str | None, typer.Option("--tfserving-url", metavar="HOST:GRPC[,REST]", help="A running TF Serving to use.")
+]
+TfservingModel = Annotated[
+    str | None, typer.Option("--tfserving-model", metavar="NAME", help="The model's name on it.  [default: model]")
+]
+
 
 def split(values: Sequence[str] | None) -> tuple[str, ...]:
     """Return the words of an option that takes a list: `--to a,b --to c` is a, b, c.

@@ -27,9 +27,8 @@ def command(
     device: options.Device = None,
     threads: options.Threads = None,
     no_bench: Annotated[bool, typer.Option("--no-bench", help="Leave latency out.")] = False,
-    tfserving_url: Annotated[
-        str | None, typer.Option("--tfserving-url", metavar="HOST:GRPC[,REST]", help="A running TF Serving to use.")
-    ] = None,
+    tfserving_url: options.TfservingUrl = None,
+    tfserving_model: options.TfservingModel = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs go.")] = Path("runs"),
     store: options.Store = None,
     jobs: options.Jobs = None,
@@ -56,6 +55,7 @@ def command(
         "bench": {"runtimes": runtimes, "batches": batches, "threads": threads, "enabled": False if no_bench else None},
         "device": device,
         "tfserving_url": tfserving_url,
+        "tfserving_model": tfserving_model,
     }
     outcome = run(read_request(pipeline, changes), LocalSettings.with_defaults(store, out, jobs), Progress(quiet=quiet))
     print_run(outcome.folder, outcome.result, json=json)

@@ -20,6 +20,7 @@ import numpy as np
 import psutil
 import pytest
 
+from transload import bench
 from transload.serving.wire.tensor_proto import decode_all, encode
 from transload.serving.wire.tfserving_messages import stock
 
@@ -171,3 +172,22 @@ def test_a_death_under_load_gives_errors_and_no_wrong_answer(artifact: Callable[
             clients.stop()
         ended = "503, the process of the model m ended, and is started again"
         assert set(clients.outcomes) == {"answered", "UNAVAILABLE", ended}
+
+
+def test_a_running_server_is_measured_and_validated(
+    artifact: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`transload serve` stands in for a TF Serving that somebody else has started."""
+    monkeypatch.chdir(tmp_path)
+    folder = artifact("saved-model")
+    with serving(folder) as server:
+        url = f"{server.grpc},{server.rest.partition(':')[2]}"
+        measured = bench(
+            folder, runtimes=["tfserving-grpc", "tfserving-rest"], rounds=3, batches=[2], tfserving_url=url,
+            tfserving_model="m", store="store",
+        )  # fmt: skip
+    assert [(row.runtime, row.server) for row in measured.latency] == [
+        ("tfserving-grpc", "remote"),
+        ("tfserving-rest", "remote"),
+    ]
+    assert all(row.p50_s for row in measured.latency)
