@@ -18,7 +18,7 @@ Models = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[NAME=]PATH...",
-        help="The folder of an artifact, of any format; one with a folder per version (1, 2, ...); or a run.",
+        help="An artifact's folder, a SavedModel or a file; a folder with a folder per version (1, 2, ...); or a run.",
     ),
 ]
 Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="What clients call a single model.")]

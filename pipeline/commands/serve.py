@@ -29,7 +29,7 @@ from ...serving.server.repository import Repository
 from ...serving.server.server_records import MAX_BODY_BYTES
 from ...serving.server.serving_error import ServingError
 from ..intake.loaded_model import require_libraries
-from ..intake.model_argument import kind_of
+from ..intake.model_argument import ModelKind, kind_of
 from ..request import read_request
 from ..stages.model_process import ModelProcesses, check_runtime
 from ..workers.devices import resolve_device
@@ -184,13 +184,13 @@ def _configs_of(text: str) -> list[ModelConfig]:
         servable = [folder for folder in folders if folder.name != "source"]
         prefix = f"{name}-" if named else ""
         return [ModelConfig(f"{prefix}{folder.name}", folder.absolute()) for folder in servable]
-    if not path.is_dir() or not versions_in(path):
-        kind_of(str(path))  # raises where it is nothing that is known
+    is_code = path.is_file() and kind_of(str(path)) is ModelKind.CODE
+    if is_code or not versions_in(path):
         raise BadRequest(
             f"{path} is no artifact's folder",
             fix=f"convert it first: transload convert {path} --to onnx --out DIR, and serve DIR/onnx",
         )
-    return [ModelConfig(name if named else path.resolve().name, path.absolute())]
+    return [ModelConfig(name if named else path.resolve().stem, path.absolute())]
 
 
 def _access_log(name: str | None) -> AccessLog | None:

@@ -19,6 +19,7 @@ from ...serving.server.session_channel import ChannelSession
 from ...serving.server.version_keeper import VersionSource
 from ..drift.sessions import default_runtime
 from ..intake.loaded_model import require_libraries, require_runtime
+from ..intake.model_argument import kind_of
 from ..workers.isolation import Limits, Spawn, Worker
 
 _INTAKE = "transload.converters.intake.take_in"
@@ -86,7 +87,7 @@ class ModelProcesses:
         return self.scratch / f"{source.name}-{source.number}.log"
 
     def _check(self, worker: Worker, folder: Path, work: Path) -> Path:
-        """Return the folder of the artifact, checked once. A SavedModel that is none becomes one in `scratch`."""
+        """Return the folder of the artifact, checked once. A model that is none becomes one in `scratch`."""
         if folder not in self._taken_in:
             if (folder / RECORD).is_file():
                 check_runtime(folder)
@@ -94,13 +95,26 @@ class ModelProcesses:
                 worker.work(f"{_INTAKE}:check_artifact", job)
                 self._taken_in[folder] = folder
             else:
-                out = self.scratch / f"taken-in-{len(self._taken_in)}"
-                out.mkdir()
-                options = FileOptions(path=str(folder), sha256=digest_of(folder)).to_json()
-                worker.work(f"{_INTAKE}:take_in_saved_model", {"inputs": {}, "out": str(out), "options": options})
-                check_runtime(out)
-                self._taken_in[folder] = out
+                self._taken_in[folder] = self._take_in(worker, folder)
         return self._taken_in[folder]
+
+    def _take_in(self, worker: Worker, path: Path) -> Path:
+        """Make an artifact of a SavedModel or a file, in `scratch`; return its folder."""
+        kind = kind_of(str(path))
+        if not isinstance(kind, Format):
+            raise BadRequest(f"{path} is code, and is not served", fix="convert it first: transload convert")
+        if kind is Format.TORCHSCRIPT:
+            raise BadRequest(
+                f"{path} does not say what inputs it takes",
+                fix=f"transload convert {path} --input NAME=DTYPE[dims] --to onnx --out DIR, and serve DIR/onnx",
+            )
+        out = self.scratch / f"taken-in-{next(self._numbers)}"
+        out.mkdir()
+        options = FileOptions(path=str(path), sha256=digest_of(path)).to_json()
+        job = {"inputs": {}, "out": str(out), "options": options}
+        worker.work(f"{_INTAKE}:take_in_{kind.replace('-', '_')}", job)
+        check_runtime(out)
+        return out
 
 
 def check_runtime(folder: Path) -> str:

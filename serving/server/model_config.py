@@ -58,19 +58,29 @@ class ModelConfig:
 
 
 def versions_in(base_path: Path) -> dict[int, Path]:
-    """Return the folders of all versions: those with a number as their name, or the folder itself as version 1."""
-    if _holds_model(base_path):
+    """Return the models of all versions: folders with a number as their name; the path itself as version 1, where it is
+    an artifact, a SavedModel or a file. The only file of a version's folder stands for it, as Triton's 1/model.onnx."""
+    if base_path.is_file() or _holds_model(base_path):
         return {_FIRST: base_path}
     try:
         names = [entry.name for entry in base_path.iterdir() if is_version(entry.name)]
     except OSError:
         return {}
-    return {int(name): base_path / name for name in names if _holds_model(base_path / name)}
+    models = {int(name): _model_in(base_path / name) for name in names}
+    return {number: model for number, model in models.items() if model is not None}
 
 
 def is_version(text: str) -> bool:
     """Whether a text is the number of a version."""
     return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+
+
+def _model_in(folder: Path) -> Path | None:
+    """Return the model of a version: the folder itself, or its only file."""
+    if _holds_model(folder):
+        return folder
+    files = [entry for entry in folder.iterdir() if entry.is_file()] if folder.is_dir() else []
+    return files[0] if len(files) == 1 else None
 
 
 def _holds_model(folder: Path) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,8 @@ import psutil
 import pytest
 
 from transload import bench
+from transload.models.artifact import read_artifact
+from transload.serving.clients import tfserving_grpc_client
 from transload.serving.wire.tensor_proto import decode_all, encode
 from transload.serving.wire.tfserving_messages import stock
 
@@ -191,3 +194,15 @@ def test_a_running_server_is_measured_and_validated(
         ("tfserving-rest", "remote"),
     ]
     assert all(row.p50_s for row in measured.latency)
+
+
+def test_a_model_without_a_record_is_served(artifact: Callable[[str], Path], contract: Any, tmp_path: Path) -> None:
+    """In a folder of its version, as in Triton's layout: 3/model.onnx."""
+    payload = read_artifact(artifact("onnx")).path
+    (tmp_path / "3").mkdir()
+    shutil.copyfile(payload, tmp_path / "3" / payload.name)
+    feeds = contract.feeds_of(2)
+    with serving(tmp_path) as server:
+        session = tfserving_grpc_client.open_session(server.grpc, "m", read_artifact(artifact("onnx")).signature, 20)
+        contract.same(session.run(feeds), contract.answers_to(feeds))
+        session.close()

@@ -73,8 +73,8 @@ WORDS: dict[tuple[str, ...], str] = {
     ("bench", "net.py:Net"): "net.py:Net is a model and no artifact"
     "\n  fix: convert it first: transload convert net.py:Net --to onnx --out DIR",
     ("serve", "none"): "no such folder: none\n  fix: check the path",
-    ("serve", "m.onnx"): "m.onnx is no artifact's folder"
-    "\n  fix: convert it first: transload convert m.onnx --to onnx --out DIR, and serve DIR/onnx",
+    ("serve", "net.py"): "net.py is no artifact's folder"
+    "\n  fix: convert it first: transload convert net.py --to onnx --out DIR, and serve DIR/onnx",
 }  # fmt: skip
 
 

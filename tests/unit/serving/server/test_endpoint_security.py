@@ -7,7 +7,7 @@ import re
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +66,10 @@ def ask_http(address: str, context: ssl.SSLContext | None, token: str = "", path
     )
     fields = {"Authorization": f"Bearer {token}"} if token else {}
     body = '{"inputs": [[1, 2]]}' if path.endswith(":predict") else None
-    link.request("GET" if body is None else "POST", path, body, fields)
-    reply = link.getresponse()
-    data = reply.read()
-    link.close()
+    with closing(link):
+        link.request("GET" if body is None else "POST", path, body, fields)
+        reply = link.getresponse()
+        data = reply.read()
     if reply.status == 401:
         assert UNAUTHENTICATED in data.decode()
         assert reply.headers["WWW-Authenticate"] == "Bearer"
