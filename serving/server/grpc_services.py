@@ -1,17 +1,18 @@
-"""What the gRPC APIs of the server share: grpc.health.v1, reflection, and how long a client waits."""
+"""What the gRPC APIs of the server share: grpc.health.v1, reflection, parsing, and how long a client waits."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any
 
 from ..endpoint_security import EndpointSecurity
 from ..wire.oip_messages import service_file
-from ..wire.tfserving_messages import service_files
+from ..wire.tfserving_messages import Message, decode_error, service_files
 from .served_version import Patience
+from .serving_error import invalid
 
 
 def add_health(server: Any, services: Collection[str]) -> Any:
@@ -39,6 +40,14 @@ def patience_of(context: Any) -> Patience:
     """Return how long the client of a call waits."""
     remaining_s = context.time_remaining()
     return Patience(math.inf if remaining_s is None else time.monotonic() + remaining_s, context.is_active)
+
+
+def parse_message(read: Callable[[bytes], Message], data: bytes, name: str) -> Message:
+    """Parse the bytes of a request. Raises ServingError INVALID_ARGUMENT."""
+    try:
+        return read(data)
+    except decode_error() as error:
+        raise invalid(f"the request is no {name}: {error}") from error
 
 
 def token_check(security: EndpointSecurity) -> Any:

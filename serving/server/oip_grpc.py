@@ -9,7 +9,7 @@ from ..wire.oip_messages import Message, messages
 from ..wire.oip_tensors import add_tensor, parse_request, read_tensors, shown
 from ..wire.tfserving_messages import DEVICE_KEY
 from . import oip_documents as documents
-from .grpc_services import patience_of
+from .grpc_services import parse_message, patience_of
 from .metrics import RequestRecord
 from .repository import Repository
 from .serving_error import invalid
@@ -49,12 +49,8 @@ def _method(name: str, answer: _Answer) -> Callable[[Repository, bytes, Any, Req
 
     def act(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> Message:
         from google.protobuf.json_format import ParseDict
-        from google.protobuf.message import DecodeError
 
-        try:
-            request = getattr(messages(), f"{name}Request").FromString(data)
-        except DecodeError as error:
-            raise invalid(f"the request is no {name}Request: {error}") from error
+        request = parse_message(getattr(messages(), f"{name}Request").FromString, data, f"{name}Request")
         record.model = getattr(request, "name", "") or getattr(request, "model_name", "")
         record.version = getattr(request, "version", "")
         return ParseDict(answer(repository, request, context), getattr(messages(), f"{name}Response")())

@@ -22,7 +22,7 @@ from .metrics import Metrics, RequestRecord
 from .model_config import ModelConfig, VersionPolicy
 from .served_version import OpenedSession, ServedVersion
 from .server_records import MAX_BODY_BYTES
-from .serving_error import Code, ServingError, invalid, not_found, unavailable
+from .serving_error import Code, ServingError, invalid, not_found, restarting, unavailable
 from .version_keeper import ModelState, Opener, VersionKeeper, VersionSource
 
 _READERS_S = 30.0  # for which a version that is taken out waits for requests that have found it
@@ -82,7 +82,7 @@ class Repository:
                 return served
         for keeper in chosen:
             if keeper.is_restarting:
-                raise unavailable(f"the process of the model {name} ended, and is started again")
+                raise restarting(name)
         wanted = f"Latest({name})" if version is None else f"Specific({name}, {version})"
         raise not_found(f"Servable not found for request: {wanted}")
 

@@ -16,7 +16,7 @@ from ...models.signature import Array, Signature
 from ..checked_session import FeedCheck
 from ..session import Session
 from .metrics import Metrics
-from .serving_error import Code, ServingError, invalid, unavailable
+from .serving_error import Code, ServingError, invalid, restarting
 
 SIGNATURE = "serving_default"
 MOST_WAITING = 64  # predictions, the one that runs among them; later ones are refused at once
@@ -137,14 +137,14 @@ class ServedVersion:
         if patience is not PATIENT and not patience.is_waiting():
             raise ServingError(Code.CANCELLED, "the client has cancelled the request")
         if self._opened.lost.is_set():
-            raise self._died()
+            raise restarting(self.name)
         started()
         start = time.perf_counter()
         try:
             answers = self._session.run(feeds)
         except Exception as error:
             if self._opened.lost.is_set():
-                raise self._died() from error
+                raise restarting(self.name) from error
             raise
         self._metrics.add_run(self.name, self.runtime, time.perf_counter() - start)
         if patience is not PATIENT and patience.remaining_s < 0:
@@ -153,9 +153,6 @@ class ServedVersion:
 
     def _too_late(self) -> ServingError:
         return ServingError(Code.DEADLINE_EXCEEDED, f"the model {self.name} gave no answer before the deadline")
-
-    def _died(self) -> ServingError:
-        return unavailable(f"the process of the model {self.name} ended, and is started again")
 
     def close(self) -> None:
         """Close the session, after the run that is under way."""

@@ -47,6 +47,11 @@ def unavailable(text: str = "the server is shutting down") -> ServingError:
     return ServingError(Code.UNAVAILABLE, text)
 
 
+def restarting(name: str) -> ServingError:
+    """Return the error of a request for a model whose process has ended."""
+    return unavailable(f"the process of the model {name} ended, and is started again")
+
+
 def as_status(error: ServingError | TransloadError) -> ServingError:
     """Map an error of a session to a status: its sentence, without the advice to the operator."""
     if isinstance(error, ServingError):

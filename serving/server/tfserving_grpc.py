@@ -16,9 +16,9 @@ from ...models.signature import TensorSpec
 from ..endpoint_security import OPEN, EndpointSecurity
 from ..wire import oip_messages
 from ..wire.tensor_proto import BY_DTYPE, decode_all, encode, parse
-from ..wire.tfserving_messages import DEVICE_KEY, Message, decode_error, stock
+from ..wire.tfserving_messages import DEVICE_KEY, Message, stock
 from . import oip_grpc
-from .grpc_services import add_health, add_reflection, patience_of, token_check
+from .grpc_services import add_health, add_reflection, parse_message, patience_of, token_check
 from .metrics import RequestRecord
 from .model_config import configs_of
 from .repository import Repository
@@ -130,14 +130,6 @@ def _handler(grpc: Any, repository: Repository, method: str, act: _Act) -> Any:
     return grpc.unary_unary_rpc_method_handler(handle, request_deserializer=bytes, response_serializer=bytes)
 
 
-def _parsed(read: Callable[[bytes], Message], data: bytes, name: str) -> Message:
-    """Parse the bytes of a request. Raises ServingError INVALID_ARGUMENT."""
-    try:
-        return read(data)
-    except decode_error() as error:
-        raise invalid(f"the request is no {name}: {error}") from error
-
-
 def _spec(request: Message, record: RequestRecord) -> Message:
     """Return the ModelSpec of a request, and note it. Raises ServingError INVALID_ARGUMENT where it has none."""
     if not request.HasField("model_spec"):
@@ -160,7 +152,7 @@ def _version(spec: Message) -> tuple[int | None, str]:
 
 def predict(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> Message:
     """Return the PredictResponse to the bytes of a PredictRequest. Raises ServingError and TransloadError."""
-    request = _parsed(_parse_predict, data, "PredictRequest")
+    request = parse_message(_parse_predict, data, "PredictRequest")
     spec = _spec(request, record)
     model = _find(repository, spec)
     if spec.signature_name not in ("", SIGNATURE):
@@ -186,7 +178,7 @@ def _spec_of(name: str, number: int) -> bytes:
 
 def metadata(repository: Repository, data: bytes, _context: Any, record: RequestRecord) -> Message:
     """Return the signature, packed into an Any as TF Serving does. Raises ServingError."""
-    request = _parsed(stock().GetModelMetadataRequest.FromString, data, "GetModelMetadataRequest")
+    request = parse_message(stock().GetModelMetadataRequest.FromString, data, "GetModelMetadataRequest")
     spec = _spec(request, record)
     if not request.metadata_field:
         raise invalid("GetModelMetadataRequest must specify at least one metadata_field")
@@ -220,7 +212,7 @@ def _describe(info: Message, spec: TensorSpec, tensor: str) -> None:
 
 def status(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> Message:
     """Return the states of a model's versions, and where the latest runs. Raises ServingError."""
-    spec = _spec(_parsed(stock().GetModelStatusRequest.FromString, data, "GetModelStatusRequest"), record)
+    spec = _spec(parse_message(stock().GetModelStatusRequest.FromString, data, "GetModelStatusRequest"), record)
     reply = stock().GetModelStatusResponse()
     for status in repository.statuses(spec.name, *_version(spec)):
         row = reply.model_version_status.add(version=status.number, state=int(status.state))
@@ -234,7 +226,7 @@ def status(repository: Repository, data: bytes, context: Any, record: RequestRec
 def reload(repository: Repository, data: bytes, context: Any, _record: RequestRecord) -> Message:
     """Serve the models of a ReloadConfigRequest and no others; answer when they are loaded, or cannot be.
     Raises ServingError and TransloadError; what was served is then served on."""
-    request = _parsed(stock().ReloadConfigRequest.FromString, data, "ReloadConfigRequest")
+    request = parse_message(stock().ReloadConfigRequest.FromString, data, "ReloadConfigRequest")
     reply = stock().ReloadConfigResponse()
     repository.apply_request(configs_of(request.config, Path()), patience_of(context).remaining_s)
     reply.status.error_code = 0

@@ -58,7 +58,8 @@ class DeathLimit:
 
 class VersionKeeper:
     """Opens one version in a thread of its own, and again when its process dies.
-    `on_change` is called, in that thread, after each change of the state; `warn` takes a sentence about a death."""
+    `on_change` is called in that thread when the version answers, and when it has ended; `warn` takes a sentence about
+    a death or a failure."""
 
     def __init__(
         self,
