@@ -24,8 +24,8 @@ from ...models.errors import BadRequest, StepFailed, TransloadError
 from ...serving.endpoint_security import check_host, read_security
 from ...serving.server.access_log import AccessLog
 from ...serving.server.embedded import listen
-from ...serving.server.model_config import ModelConfig, read_config_file, versions_in
-from ...serving.server.repository import Repository
+from ...serving.server.repository.model_config import ModelConfig, read_config_file, versions_in
+from ...serving.server.repository.model_repository import Repository
 from ...serving.server.server_records import MAX_BODY_BYTES
 from ...serving.server.serving_error import ServingError
 from ..intake.loaded_model import require_libraries
@@ -37,6 +37,7 @@ from ..workers.isolation import Limits
 
 _PREFIX = "transload-serve-"  # of what it leaves in the system's folder for temporary files
 _POLL_S = 1.0  # between two looks for new versions, as TF Serving's
+_STILL_S = 2.0  # for which nothing of a new version was written: it may be under way
 _DRAIN_S = 25.0  # for requests under way at a signal; Kubernetes kills after 30
 _REQUEST_S = 60.0  # for which a model may take over one request before its process is ended
 _ONE_NAME = "model"
@@ -120,7 +121,11 @@ def serve(
         processes = ModelProcesses(Path(scratch), limits)
         warnings = _Warnings(warn)
         repository = Repository(
-            processes.open, max_body_bytes=options.max_body_bytes, access_log=access_log, warn=warnings.say
+            processes.open,
+            still_s=_STILL_S,
+            max_body_bytes=options.max_body_bytes,
+            access_log=access_log,
+            warn=warnings.say,
         )
         try:
             with _kept_logs(Path(scratch)):

@@ -14,9 +14,9 @@ from ...models.errors import BadRequest
 from ...models.formats import Format
 from ...models.signature import Array, Signature
 from ...models.store import digest_of
-from ...serving.server.served_version import OpenedSession
-from ...serving.server.session_channel import ChannelSession
-from ...serving.server.version_keeper import VersionSource
+from ...serving.server.repository.served_version import OpenedSession
+from ...serving.server.repository.session_channel import ChannelSession
+from ...serving.server.repository.version_keeper import VersionSource
 from ..drift.sessions import default_runtime
 from ..intake.loaded_model import require_libraries, require_runtime
 from ..intake.model_argument import kind_of
@@ -60,7 +60,7 @@ class ModelProcesses:
     _taken_in: dict[Path, Path] = field(default_factory=dict)  # the artifact of each version folder
 
     def open(self, source: VersionSource, lost: threading.Event) -> OpenedSession:
-        """Open a version (an Opener of serving.server.version_keeper); its files are checked at the first time.
+        """Open a version, as an Opener of serving.server.repository does; its files are checked at the first time.
         Raises BadRequest where it cannot be opened, ToolMissing where its runtime is not installed, StepFailed where
         the worker dies."""
         if source.folder is None:

@@ -15,10 +15,10 @@ from ...models.artifact import read_artifact
 from ...models.errors import ToolMissing
 from ..endpoint_security import OPEN, EndpointSecurity
 from ..runtimes.runtime_table import RUNTIMES
-from .repository import Repository, hold_session
-from .served_version import OpenedSession
+from .repository.model_repository import Repository, hold_session
+from .repository.served_version import OpenedSession
+from .repository.session_channel import SessionHost
 from .server_records import EmbeddedOptions, url_host
-from .session_channel import SessionHost
 
 if TYPE_CHECKING:
     from .http_server import HttpServer

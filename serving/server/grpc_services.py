@@ -11,7 +11,7 @@ from typing import Any
 from ..endpoint_security import EndpointSecurity
 from ..wire.oip_messages import service_file
 from ..wire.tfserving_messages import Message, decode_error, service_files
-from .served_version import Patience
+from .repository.served_version import Patience
 from .serving_error import invalid
 
 

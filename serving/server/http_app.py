@@ -10,7 +10,7 @@ from ..wire.tfserving_messages import DEVICE_KEY
 from . import metrics, oip_http, tfserving_rest
 from .http_body import compress, unpack, wants_gzip
 from .http_messages import CLOSE, HttpProtocol, HttpReply, HttpRequest, refusal
-from .repository import Repository
+from .repository.model_repository import Repository
 from .serving_error import Code, ServingError, as_status, unavailable
 
 # As TF Serving maps them: ToHTTPStatusCode in tensorflow_serving/model_servers/http_server.cc.

@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeAlias
 
 from ..wire.tfserving_json import dumps
 from .metrics import RequestRecord
-from .repository import Repository
-from .served_version import ServedVersion
+from .repository.model_repository import Repository
+from .repository.served_version import ServedVersion
 
 JSON = b"application/json"
 CLOSE = (b"connection", b"close")

@@ -12,8 +12,8 @@ from ...models.errors import BadRequest
 from ..endpoint_security import OPEN, EndpointSecurity
 from .http_app import HttpApplication
 from .http_connection import HttpConnection
-from .repository import Repository
-from .served_version import MOST_WAITING
+from .repository.model_repository import Repository
+from .repository.served_version import MOST_WAITING
 from .server_records import READ_TIMEOUT_S
 
 _WORKERS = MOST_WAITING + 8  # started as they are needed; all but a few may wait for the model

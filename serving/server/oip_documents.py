@@ -12,10 +12,10 @@ from typing import Any
 from ... import __version__
 from ...models.signature import Array, Axis, Signature, TensorSpec
 from ..wire.oip_tensors import BY_DTYPE, shown
-from .repository import Repository, VersionStatus
-from .served_version import ServedVersion
+from .repository.model_repository import Repository, VersionStatus
+from .repository.served_version import ServedVersion
+from .repository.version_keeper import ModelState
 from .serving_error import Code, ServingError, invalid, not_found
-from .version_keeper import ModelState
 
 EXTENSIONS = ("model_repository", "model_configuration", "binary_tensor_data", "statistics")
 _PLATFORMS = {

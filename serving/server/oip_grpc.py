@@ -11,7 +11,7 @@ from ..wire.tfserving_messages import DEVICE_KEY
 from . import oip_documents as documents
 from .grpc_services import parse_message, patience_of
 from .metrics import RequestRecord
-from .repository import Repository
+from .repository.model_repository import Repository
 from .serving_error import invalid
 
 _Answer: TypeAlias = Callable[[Repository, Message, Any], Mapping[str, Any]]

@@ -13,8 +13,8 @@ from ..wire.tfserving_json import dumps, loads
 from . import oip_documents as documents
 from .http_messages import HttpProtocol, HttpReply, HttpRequest
 from .metrics import RequestRecord
-from .repository import Repository
-from .served_version import PATIENT, ServedVersion
+from .repository.model_repository import Repository
+from .repository.served_version import PATIENT, ServedVersion
 from .serving_error import ServingError, invalid, not_found, unavailable
 
 _LENGTH = LENGTH_HEADER.encode()

@@ -20,9 +20,9 @@ from ..wire.tfserving_messages import DEVICE_KEY, Message, stock
 from . import oip_grpc
 from .grpc_services import add_health, add_reflection, parse_message, patience_of, token_check
 from .metrics import RequestRecord
-from .model_config import configs_of
-from .repository import Repository
-from .served_version import MOST_WAITING, SIGNATURE, ServedVersion, feed_name
+from .repository.model_config import configs_of
+from .repository.model_repository import Repository
+from .repository.served_version import MOST_WAITING, SIGNATURE, ServedVersion, feed_name
 from .server_records import IDLE_TIMEOUT_S, READ_TIMEOUT_S, url_host
 from .serving_error import Code, ServingError, as_status, invalid, unavailable
 

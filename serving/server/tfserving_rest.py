@@ -12,8 +12,8 @@ from ...models.signature import Array
 from ..wire.tfserving_json import dumps, is_base64, loads, to_array
 from .http_messages import HttpProtocol, HttpReply, HttpRequest
 from .metrics import RequestRecord
-from .repository import Repository
-from .served_version import SIGNATURE, ServedVersion
+from .repository.model_repository import Repository
+from .repository.served_version import SIGNATURE, ServedVersion
 from .serving_error import Code, ServingError, invalid
 from .tfserving_grpc import signature_map
 

@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 import pytest
 
-from transload.serving.server.version_keeper import DeathLimit
+from transload.serving.server.repository.version_keeper import DeathLimit
 
 from .command_line import run
 

@@ -16,7 +16,7 @@ from transload.serving.checked_session import CheckedSession
 from transload.serving.server import tfserving_grpc
 from transload.serving.server.embedded import EmbeddedServer
 from transload.serving.server.http_server import HttpServer
-from transload.serving.server.repository import Repository, hold_session
+from transload.serving.server.repository.model_repository import Repository, hold_session
 
 TWO = Signature(
     (TensorSpec("b", "float32", ("batch", 2)), TensorSpec("a", "int64", ("batch",))),

@@ -39,7 +39,7 @@ def main() -> None:
     spec.loader.exec_module(fixtures)
     from transload.serving.server import tfserving_grpc
     from transload.serving.server.http_server import HttpServer
-    from transload.serving.server.repository import hold_session
+    from transload.serving.server.repository.model_repository import hold_session
 
     model = hold_session(given.model_name, fixtures.NumpySession(fixtures.TWO))
     rest = HttpServer(model, "127.0.0.1", given.rest_api_port)

@@ -15,7 +15,7 @@ import pytest
 from transload.models.errors import BadRequest
 from transload.serving.server.access_log import AccessLog
 from transload.serving.server.http_server import HttpServer
-from transload.serving.server.repository import hold_session
+from transload.serving.server.repository.model_repository import hold_session
 from transload.serving.server.tfserving_grpc import GrpcServer
 from transload.serving.wire.tfserving_messages import stock
 

@@ -18,7 +18,7 @@ import pytest
 from transload.models.errors import BadRequest
 from transload.serving.endpoint_security import EndpointSecurity, check_host, read_security
 from transload.serving.server.embedded import listen
-from transload.serving.server.repository import hold_session
+from transload.serving.server.repository.model_repository import hold_session
 from transload.serving.wire.tensor_proto import decode_all, encode
 from transload.serving.wire.tfserving_messages import stock
 

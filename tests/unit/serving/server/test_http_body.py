@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from transload.serving.server.http_server import HttpServer
-from transload.serving.server.repository import hold_session
+from transload.serving.server.repository.model_repository import hold_session
 
 BODY = b'{"instances": [[1, 2]]}'
 ANSWER = {"predictions": [[2.0, 4.0]]}

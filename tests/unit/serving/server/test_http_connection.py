@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from transload.serving.server.http_server import HttpServer
-from transload.serving.server.repository import hold_session
+from transload.serving.server.repository.model_repository import hold_session
 
 BODY = b'{"instances": [[1, 2]]}'
 

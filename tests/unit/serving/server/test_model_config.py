@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.serving.server.model_config import ModelConfig, VersionPolicy, read_config_file, versions_in
+from transload.serving.server.repository.model_config import (
+    ModelConfig,
+    VersionPolicy,
+    read_config_file,
+    versions_in,
+)
 
 TEXT = """
 # as in TF Serving's documentation

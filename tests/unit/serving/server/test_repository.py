@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,11 +12,11 @@ import numpy as np
 import pytest
 
 from transload.models.errors import BadRequest, StepFailed
-from transload.serving.server.model_config import ModelConfig, VersionPolicy
-from transload.serving.server.repository import Repository
-from transload.serving.server.served_version import OpenedSession
+from transload.serving.server.repository.model_config import ModelConfig, VersionPolicy
+from transload.serving.server.repository.model_repository import Repository
+from transload.serving.server.repository.served_version import OpenedSession
+from transload.serving.server.repository.version_keeper import ModelState, VersionSource
 from transload.serving.server.serving_error import Code, ServingError
-from transload.serving.server.version_keeper import ModelState, VersionSource
 
 FEEDS = {"x": np.ones((1, 2), np.float32)}
 
@@ -130,6 +131,39 @@ def test_a_version_that_cannot_be_loaded_is_never_switched_to(
     assert repository.find("m").number == 10
     with pytest.raises(BadRequest, match="version 11 is broken"):
         repository.apply([ModelConfig("m", base)])
+    assert repository.find("m").number == 10
+
+
+def test_a_version_that_is_being_written_waits(processes: Processes, base: Path, until: Callable[..., None]) -> None:
+    repository = Repository(processes.open, still_s=0.3)
+    repository.apply([ModelConfig("m", base)])
+    add_version(base, 11)
+    repository.refresh()
+    assert set(states(repository)) == {10}
+    os.utime(base / "11" / "artifact.json", (0, 0))  # as a copy that keeps its times does
+    repository.refresh()
+    assert set(states(repository)) == {10}
+
+    def is_loaded() -> bool:
+        repository.refresh()
+        return repository.find("m").number == 11
+
+    until(is_loaded)
+    repository.close()
+
+
+def test_a_version_that_appears_while_others_are_asked_for_does_no_harm(
+    repository: Repository, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = Repository._start
+
+    def start_late(*arguments: Any) -> Any:
+        (base / "12").mkdir(exist_ok=True)
+        (base / "12" / "artifact.json").touch()
+        return start(*arguments)
+
+    monkeypatch.setattr(Repository, "_start", start_late)
+    repository.apply([ModelConfig("m", base)])
     assert repository.find("m").number == 10
 
 

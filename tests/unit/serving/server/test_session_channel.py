@@ -11,7 +11,7 @@ import pytest
 
 from transload.models.errors import BadRequest, SessionLost, SessionTimeout
 from transload.models.signature import Array, Signature, TensorSpec
-from transload.serving.server.session_channel import ChannelSession, SessionHost
+from transload.serving.server.repository.session_channel import ChannelSession, SessionHost
 
 SIGNATURE = Signature(
     (

@@ -13,7 +13,7 @@ import pytest
 
 from transload.serving.server import tfserving_grpc
 from transload.serving.server.http_server import HttpServer
-from transload.serving.server.repository import hold_session
+from transload.serving.server.repository.model_repository import hold_session
 
 PATH = "/v1/models/m"
 HALF = [

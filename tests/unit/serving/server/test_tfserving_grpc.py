@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.serving.server import served_version
-from transload.serving.server.repository import hold_session
+from transload.serving.server.repository import served_version
+from transload.serving.server.repository.model_repository import hold_session
 from transload.serving.server.tfserving_grpc import GrpcServer
 from transload.serving.wire.tensor_proto import decode_all, encode
 from transload.serving.wire.tfserving_messages import stock

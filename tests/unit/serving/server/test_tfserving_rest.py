@@ -11,7 +11,7 @@ import pytest
 
 from transload.models.errors import BadRequest
 from transload.serving.server.http_server import HttpServer
-from transload.serving.server.repository import hold_session
+from transload.serving.server.repository.model_repository import hold_session
 
 
 def ask(served: Any, method: str, path: str, body: Any = None) -> tuple[int, Any]:

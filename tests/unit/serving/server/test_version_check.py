@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from transload.models.errors import BadRequest, SessionLost
-from transload.serving.server.model_config import ModelConfig
-from transload.serving.server.repository import Repository
-from transload.serving.server.served_version import OpenedSession
-from transload.serving.server.version_check import GOLDEN, WARM_UP, check_version
-from transload.serving.server.version_keeper import VersionSource
+from transload.serving.server.repository.model_config import ModelConfig
+from transload.serving.server.repository.model_repository import Repository
+from transload.serving.server.repository.served_version import OpenedSession
+from transload.serving.server.repository.version_check import GOLDEN, WARM_UP, check_version
+from transload.serving.server.repository.version_keeper import VersionSource
 from transload.serving.wire.tensor_proto import encode
 from transload.serving.wire.tfrecord import write_records
 from transload.serving.wire.tfserving_messages import stock
@@ -98,7 +98,7 @@ def test_a_version_with_other_answers_is_never_switched_to(
     for number, answers in ((1, RIGHT), (2, RIGHT * 2)):
         folder = tmp_path / "m" / str(number)
         folder.mkdir(parents=True)
-        (folder / GOLDEN).write_text(golden(answers))
+        (folder / GOLDEN).write_text(golden(answers))  # the first file of a folder is not yet a model
         (folder / "artifact.json").touch()
         if number == 1:
             repository.apply([ModelConfig("m", tmp_path / "m")])

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from ...models.errors import BadRequest, SessionLost, TransloadError
-from ...models.signature import ANY_SIZE, Array, Signature, TensorSpec
-from ..session import Session
-from ..wire.tensor_proto import decode_all
-from ..wire.tfrecord import read_records
-from ..wire.tfserving_messages import stock
+from ....models.errors import BadRequest, SessionLost, TransloadError
+from ....models.signature import ANY_SIZE, Array, Signature, TensorSpec
+from ...session import Session
+from ...wire.tensor_proto import decode_all
+from ...wire.tfrecord import read_records
+from ...wire.tfserving_messages import stock
 
 GOLDEN = "golden.json"
 WARM_UP = "assets.extra/tf_serving_warmup_requests"

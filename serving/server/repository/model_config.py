@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...models.artifact import RECORD
-from ...models.errors import BadRequest
-from ..wire.tfserving_messages import Message, stock
+from ....models.artifact import RECORD
+from ....models.errors import BadRequest
+from ....models.formats import PAYLOAD
+from ...wire.tfserving_messages import Message, stock
 
 _FIRST = 1  # the version of an artifact that stands in no folder of versions
 _FIX = "write it as TF Serving's documentation of model_config_list says"
 _LAYOUT = "name the folder of an artifact, or one with a folder per version (1, 2, ...)"
 _MOST_DIGITS = 18  # of a version, which is an int64
 SAVED_MODEL = "saved_model.pb"
+_SUFFIXES = {".pth", *(Path(name).suffix for name in PAYLOAD.values() if "." in name)}  # of model files
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +46,11 @@ class ModelConfig:
     policy: VersionPolicy = VersionPolicy()
     labels: Mapping[str, int] = field(default_factory=dict)
 
-    def versions(self) -> dict[int, Path]:
-        """Return the folders of the versions to serve. A folder that is being written has no record yet."""
-        folders = versions_in(self.base_path)
-        return {number: folders[number] for number in self.policy.choose(folders)}
+    def versions(self, loaded: Collection[int] = (), still_s: float = 0.0) -> dict[int, Path]:
+        """Return the models of the versions to serve, of those that are loaded and those that stand still."""
+        models = versions_in(self.base_path)
+        ready = {number for number, model in models.items() if number in loaded or is_still(model, still_s)}
+        return {number: models[number] for number in self.policy.choose(ready)}
 
     def check_versions(self) -> None:
         """Raises BadRequest where the folder lacks a version that is to be served."""
@@ -59,7 +63,8 @@ class ModelConfig:
 
 def versions_in(base_path: Path) -> dict[int, Path]:
     """Return the models of all versions: folders with a number as their name; the path itself as version 1, where it is
-    an artifact, a SavedModel or a file. The only file of a version's folder stands for it, as Triton's 1/model.onnx."""
+    an artifact, a SavedModel or a file. The only model file of a version's folder stands for it, as Triton's
+    1/model.onnx."""
     if base_path.is_file() or _holds_model(base_path):
         return {_FIRST: base_path}
     try:
@@ -70,16 +75,27 @@ def versions_in(base_path: Path) -> dict[int, Path]:
     return {number: model for number, model in models.items() if model is not None}
 
 
+def is_still(model: Path, seconds: float) -> bool:
+    """Whether nothing of a model was written for so long: one that is being copied could be opened half."""
+    if not seconds:
+        return True
+    try:
+        changes = [path.stat().st_ctime for path in (model, *model.rglob("*"))]  # a copy may set st_mtime back
+    except OSError:
+        return False
+    return max(changes) + seconds <= time.time()
+
+
 def is_version(text: str) -> bool:
     """Whether a text is the number of a version."""
     return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
 def _model_in(folder: Path) -> Path | None:
-    """Return the model of a version: the folder itself, or its only file."""
+    """Return the model of a version: the folder itself, or its only model file."""
     if _holds_model(folder):
         return folder
-    files = [entry for entry in folder.iterdir() if entry.is_file()] if folder.is_dir() else []
+    files = [entry for entry in folder.iterdir() if entry.suffix in _SUFFIXES] if folder.is_dir() else []
     return files[0] if len(files) == 1 else None
 
 

@@ -11,8 +11,8 @@ from enum import IntEnum
 from pathlib import Path
 from typing import TypeAlias
 
-from ...models.errors import StepFailed, TransloadError
-from .metrics import Metrics
+from ....models.errors import StepFailed, TransloadError
+from ..metrics import Metrics
 from .served_version import OpenedSession, ServedVersion
 from .version_check import check_version
 

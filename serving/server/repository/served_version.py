@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...models.signature import Array, Signature
-from ..checked_session import FeedCheck
-from ..session import Session
-from .metrics import Metrics
-from .serving_error import Code, ServingError, invalid, restarting
+from ....models.signature import Array, Signature
+from ...checked_session import FeedCheck
+from ...session import Session
+from ..metrics import Metrics
+from ..serving_error import Code, ServingError, invalid, restarting
 
 SIGNATURE = "serving_default"
 MOST_WAITING = 64  # predictions, the one that runs among them; later ones are refused at once

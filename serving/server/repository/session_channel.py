@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from ...models.errors import ERRORS, SessionLost, SessionTimeout, TransloadError
-from ...models.signature import Array, Signature, TensorSpec
-from ..checked_session import CheckedSession
-from ..memory_return import MemoryReturn
-from ..session import Session
+from ....models.errors import ERRORS, SessionLost, SessionTimeout, TransloadError
+from ....models.signature import Array, Signature, TensorSpec
+from ...checked_session import CheckedSession
+from ...memory_return import MemoryReturn
+from ...session import Session
 
 _LENGTH = struct.Struct("=q")
 _ANSWER, _ERROR = b"\0", b"\1"

@@ -9,20 +9,21 @@ model_servers/get_model_status_impl.cc, model_servers/server_core.cc).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from ...models.errors import TransloadError
-from ..memory_return import MemoryReturn
-from ..session import Session
-from .access_log import AccessLog
-from .admission import Admission
-from .inference_statistics import InferenceStatistics
-from .metrics import Metrics, RequestRecord
+from ....models.errors import TransloadError
+from ...memory_return import MemoryReturn
+from ...session import Session
+from ..access_log import AccessLog
+from ..admission import Admission
+from ..inference_statistics import InferenceStatistics
+from ..metrics import Metrics, RequestRecord
+from ..server_records import MAX_BODY_BYTES
+from ..serving_error import Code, ServingError, invalid, not_found, restarting, unavailable
 from .model_config import ModelConfig, VersionPolicy
 from .served_version import OpenedSession, ServedVersion
-from .server_records import MAX_BODY_BYTES
-from .serving_error import Code, ServingError, invalid, not_found, restarting, unavailable
 from .version_keeper import ModelState, Opener, VersionKeeper, VersionSource
 
 _READERS_S = 30.0  # for which a version that is taken out waits for requests that have found it
@@ -44,12 +45,13 @@ def _no_opener(source: VersionSource, lost: threading.Event) -> OpenedSession:  
 class Repository:
     """Models by name, and what all protocols of a server share. Thread-safe.
     `opener` opens a version, in a process of its own or in this one; `warn` takes sentences about versions that die or
-    cannot be loaded."""
+    cannot be loaded. `refresh` loads no version of which something was written in the last `still_s` seconds."""
 
     def __init__(
         self,
         opener: Opener = _no_opener,
         *,
+        still_s: float = 0.0,
         max_body_bytes: int = MAX_BODY_BYTES,
         access_log: AccessLog | None = None,
         warn: Callable[[str], None] = lambda _: None,
@@ -60,7 +62,7 @@ class Repository:
         self.statistics = InferenceStatistics()
         self.max_body_bytes = max_body_bytes
         self._access_log = access_log
-        self._opener, self._warn = opener, warn
+        self._opener, self._warn, self._still_s = opener, warn, still_s
         self._configs: dict[str, ModelConfig] = {}  # what is to be served
         self._known: dict[str, ModelConfig] = {}  # what was ever to be served
         self._fixed: set[str] = set()  # models of add_opened
@@ -149,11 +151,14 @@ class Repository:
         for config in configs:
             config.check_versions()
         with self._lock:
+            if self._is_closed:
+                raise unavailable("the server is stopping")
             self._configs = {config.name: config for config in configs}
             self._known = {**self._known, **self._configs}
             self._forget_ended()
-            self.refresh()
-            wanted = [self._keepers[config.name][number] for config in configs for number in config.versions()]
+            versions = {config.name: config.versions() for config in configs}
+            self._serve(versions)
+            wanted = [self._keepers[name][number] for name, models in versions.items() for number in models]
         for keeper in wanted:
             if not keeper.settled.wait(timeout_s):
                 raise unavailable(f"the model {keeper.source.name} is not loaded within {timeout_s:g} s")
@@ -195,19 +200,11 @@ class Repository:
     def refresh(self) -> None:
         """Load the versions that are wanted and not there; take out those that are there and not wanted."""
         with self._lock:
-            if self._is_closed:
-                return
-            for config in self._configs.values():
-                present = self._keepers.get(config.name, {})
-                for number, folder in config.versions().items():
-                    keeper = present.get(number)
-                    if keeper is None or (keeper.state is ModelState.END and keeper.failure is None):
-                        self._start(VersionSource(config.name, number, folder), self._opener)
-            unwanted = [keeper for name in self._keepers for keeper in self._unwanted(name)]
-            for keeper in unwanted:
-                keeper.retire()
-        for keeper in unwanted:
-            threading.Thread(target=self._take_out, args=(keeper,), name="take-out", daemon=True).start()
+            versions = {
+                name: config.versions(self._keepers.get(name, {}), self._still_s)
+                for name, config in self._configs.items()
+            }
+            self._serve(versions)
 
     def close(self) -> None:
         """Close all sessions, after the runs that are under way. Safe to call twice."""
@@ -234,14 +231,29 @@ class Repository:
             for name, keepers in self._keepers.items()
         }
 
-    def _unwanted(self, name: str) -> list[VersionKeeper]:
-        """Return the versions to take out: those not wanted, once all that are wanted have settled and one answers."""
+    def _serve(self, versions: Mapping[str, Mapping[int, Path]]) -> None:
+        """Start these versions where they are not there, and take out the others. The lock is held."""
+        if self._is_closed:
+            return
+        for name, models in versions.items():
+            present = self._keepers.get(name, {})
+            for number, model in models.items():
+                keeper = present.get(number)
+                if keeper is None or (keeper.state is ModelState.END and keeper.failure is None):
+                    self._start(VersionSource(name, number, model), self._opener)
+        unwanted = [keeper for name in self._keepers for keeper in self._unwanted(name, versions.get(name))]
+        for keeper in unwanted:
+            keeper.retire()
+            threading.Thread(target=self._take_out, args=(keeper,), name="take-out", daemon=True).start()
+
+    def _unwanted(self, name: str, numbers: Collection[int] | None) -> list[VersionKeeper]:
+        """Return the versions to take out: those not wanted, once all that are wanted have settled and one answers.
+        `numbers`: the wanted ones; None where the model is not wanted."""
         if name in self._fixed:
             return []
         keepers = self._keepers[name]
         present = [keeper for keeper in keepers.values() if not keeper.is_over]
-        if name in self._configs:
-            numbers = self._configs[name].versions()
+        if numbers is not None:
             wanted = [keeper for number, keeper in keepers.items() if number in numbers]
             if not all(keeper.settled.is_set() for keeper in wanted) or not any(keeper.served for keeper in wanted):
                 return []

@@ -1,0 +1,1 @@
+"""The models that a server holds, and the versions of each: opened, checked, switched and unloaded."""
