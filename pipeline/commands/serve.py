@@ -107,11 +107,7 @@ def serve(
         "the server",
         ("grpc", "grpc_health", "grpc_reflection", "tensorflow_serving", "uvloop", "httptools"),
     )
-    for config in configs:
-        config.check_versions()
-        for folder in config.versions().values():
-            if (folder / RECORD).is_file():
-                check_runtime(folder)
+    _check_models(configs)
     access_log = _access_log(options.access_log)
     with _stop_on_signals() as stop, TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as scratch:
         limits = Limits(
@@ -141,6 +137,14 @@ def serve(
                     server.close()
         finally:
             repository.close()
+
+
+def _check_models(configs: Sequence[ModelConfig]) -> None:
+    for config in configs:
+        config.check_versions()
+        for folder in config.versions().values():
+            if (folder / RECORD).is_file():
+                check_runtime(folder)
 
 
 @dataclass
