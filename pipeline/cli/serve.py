@@ -25,6 +25,12 @@ Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="What c
 ConfigFile = Annotated[
     Path | None, typer.Option("--model-config-file", metavar="FILE", help="Models as TF Serving's model_config_list.")
 ]
+BatchingFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--batching-parameters-file", metavar="FILE", help="Gather requests into batches, by TF Serving's parameters."
+    ),
+]
 Host = Annotated[str, typer.Option("--host", metavar="HOST", help="Where to listen; 0.0.0.0 in a container.")]
 GrpcPort = Annotated[int, typer.Option("--grpc-port", min=0, max=65535, metavar="PORT", help="0 takes a free one.")]
 RestPort = Annotated[int, typer.Option("--rest-port", min=0, max=65535, metavar="PORT", help="0 takes a free one.")]
@@ -54,6 +60,7 @@ def command(
     *,
     name: Name = None,
     model_config_file: ConfigFile = None,
+    batching_parameters_file: BatchingFile = None,
     host: Host = "127.0.0.1",
     grpc_port: GrpcPort = 8500,
     rest_port: RestPort = 8501,
@@ -91,6 +98,7 @@ def command(
         ServeOptions(
             name=name, config_file=model_config_file, host=host, grpc_port=grpc_port, rest_port=rest_port,
             device=device or "auto", threads=threads or 1, max_body_bytes=max_body << 20, access_log=access_log,
+            batching_file=batching_parameters_file,
             tls_cert=tls_cert, tls_key=tls_key, tls_client_ca=tls_client_ca, token_file=token_file, insecure=insecure,
         ),
         ready,

@@ -24,6 +24,7 @@ from ...models.errors import BadRequest, StepFailed, TransloadError
 from ...serving.endpoint_security import check_host, read_security
 from ...serving.server.access_log import AccessLog
 from ...serving.server.embedded import listen
+from ...serving.server.repository.batching_parameters import read_batching_file
 from ...serving.server.repository.model_config import ModelConfig, read_config_file, versions_in
 from ...serving.server.repository.model_repository import Repository
 from ...serving.server.server_records import MAX_BODY_BYTES
@@ -50,6 +51,7 @@ class ServeOptions:
 
     name: str | None = None  # of the only model
     config_file: Path | None = None  # TF Serving's model_config_list
+    batching_file: Path | None = None  # TF Serving's BatchingParameters
     host: str = "127.0.0.1"
     grpc_port: int = 8500
     rest_port: int = 8501
@@ -108,6 +110,7 @@ def serve(
         ("grpc", "grpc_health", "grpc_reflection", "tensorflow_serving", "uvloop", "httptools"),
     )
     _check_models(configs)
+    batching = read_batching_file(options.batching_file) if options.batching_file else None
     access_log = _access_log(options.access_log)
     with _stop_on_signals() as stop, TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as scratch:
         limits = Limits(
@@ -119,6 +122,7 @@ def serve(
         repository = Repository(
             processes.open,
             still_s=_STILL_S,
+            batching=batching,
             max_body_bytes=options.max_body_bytes,
             access_log=access_log,
             warn=warnings.say,

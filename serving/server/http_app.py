@@ -22,7 +22,6 @@ _STATUS = {
 _PUBLIC = {"/healthz", "/v2/health/live", "/v2/health/ready"}  # what a probe asks, which has no token
 _RETRY = (b"retry-after", b"1")
 _COUNTED = "/v1/"  # begins the paths whose requests TF Serving's metrics count
-_INLINE_S = 0.005  # a model that is faster runs on the event loop: handing it to a thread costs 0.1 ms
 _INLINE_BYTES = 1 << 16  # a longer body is parsed in a thread
 _DEVICE = DEVICE_KEY.encode()
 _LOG = logging.getLogger(__name__)
@@ -53,7 +52,7 @@ class HttpApplication:
         if request.record.bytes_in > _INLINE_BYTES or b"content-encoding" in request.headers:
             return False
         served = _protocol(request.path).find_served(self._repository, request.path)
-        return served is not None and served.last_s <= _INLINE_S
+        return served is not None and served.is_quick
 
     def answer(self, request: HttpRequest) -> HttpReply:
         """Return the reply to a request, or the one that refuses it."""

@@ -22,6 +22,7 @@ from ..inference_statistics import InferenceStatistics
 from ..metrics import Metrics, RequestRecord
 from ..server_records import MAX_BODY_BYTES
 from ..serving_error import Code, ServingError, invalid, not_found, restarting, unavailable
+from .batching_parameters import BatchingParameters
 from .model_config import ModelConfig, VersionPolicy
 from .served_version import OpenedSession, ServedVersion
 from .version_keeper import ModelState, Opener, VersionKeeper, VersionSource
@@ -52,6 +53,7 @@ class Repository:
         opener: Opener = _no_opener,
         *,
         still_s: float = 0.0,
+        batching: BatchingParameters | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
         access_log: AccessLog | None = None,
         warn: Callable[[str], None] = lambda _: None,
@@ -63,6 +65,7 @@ class Repository:
         self.max_body_bytes = max_body_bytes
         self._access_log = access_log
         self._opener, self._warn, self._still_s = opener, warn, still_s
+        self._batching = batching
         self._configs: dict[str, ModelConfig] = {}  # what is to be served
         self._known: dict[str, ModelConfig] = {}  # what was ever to be served
         self._fixed: set[str] = set()  # models of add_opened
@@ -265,7 +268,7 @@ class Repository:
         keeper.close()
 
     def _start(self, source: VersionSource, opener: Opener) -> VersionKeeper:
-        keeper = VersionKeeper(source, opener, self.metrics, self.refresh, self._warn)
+        keeper = VersionKeeper(source, opener, self.metrics, self.refresh, self._warn, batching=self._batching)
         keepers = {**self._keepers.get(source.name, {}), source.number: keeper}
         self._keepers = {**self._keepers, source.name: dict(sorted(keepers.items(), reverse=True))}
         keeper.start()

@@ -17,10 +17,13 @@ from ...checked_session import FeedCheck
 from ...session import Session
 from ..metrics import Metrics
 from ..serving_error import Code, ServingError, invalid, restarting
+from .batch_queue import BatchQueue, QueuedRequest, largest_batch
+from .batching_parameters import BatchingParameters
 
 SIGNATURE = "serving_default"
 MOST_WAITING = 64  # predictions, the one that runs among them; later ones are refused at once
 _LONGEST_WAIT_S = 3600.0
+_QUICK_S = 0.005  # a model that is faster runs on the event loop: handing it to a thread costs 0.1 ms
 
 
 @dataclass(frozen=True)
@@ -50,17 +53,16 @@ PATIENT = Patience()
 
 
 class ServedVersion:
-    """One session, one request at a time.
+    """One session, one call at a time: of one request, or of a batch of them after `start_batches`.
     A session is not thread-safe, and a second one would hold the weights twice; so there is one lock. Parsing and
-    encoding lie outside of it. On two cores a pool of sessions or batching gained nothing (docs/design/serving.md)."""
+    encoding lie outside of it. On two cores a pool of sessions gained nothing (docs/design/serving.md)."""
 
     def __init__(self, name: str, number: int, opened: OpenedSession, metrics: Metrics) -> None:
         self.name, self.number = name, number
         self.runtime = opened.runtime
         self.signature: Signature = opened.session.signature
         self.device = opened.session.device
-        # What the last run took, with the wait for the lock: REST decides by it where to run. The first may be slow.
-        self.last_s = math.inf
+        self._last_s = math.inf  # what the last answer took, with the wait for the lock. The first may be slow.
         self._opened = opened
         self._session = opened.session
         self._metrics = metrics
@@ -70,6 +72,18 @@ class ServedVersion:
         self._waiting_lock = threading.Lock()  # threading.BoundedSemaphore is written in Python, and costs 2 us
         self._inputs = [spec.name for spec in self.signature.inputs]
         self._outputs = [spec.name for spec in self.signature.outputs]
+        self._batches: BatchQueue | None = None
+
+    def start_batches(self, parameters: BatchingParameters) -> bool:
+        """Gather requests into batches from now on; return False where the signature does not allow it."""
+        if rows := largest_batch(self.signature, parameters):
+            self._batches = BatchQueue(self.name, self._run, parameters, rows)
+        return bool(rows)
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether an answer takes so short that the event loop may wait for it."""
+        return self._batches is None and self._last_s <= _QUICK_S
 
     def check_inputs(self, names: Collection[str]) -> None:
         """Hold the names of a request's inputs against the signature. Raises ServingError INVALID_ARGUMENT."""
@@ -116,29 +130,50 @@ class ServedVersion:
         DEADLINE_EXCEEDED and CANCELLED where nobody waits for the answer any more, UNAVAILABLE where the process of
         the model has ended."""
         start = time.perf_counter()
-        self._check(feeds)
+        values = self._check(feeds)
         with self._waiting_lock:
             if self._waiting == MOST_WAITING:
                 raise ServingError(Code.RESOURCE_EXHAUSTED, f"{MOST_WAITING} requests wait for the model {self.name}")
             self._waiting += 1
         try:
+            if self._batches is not None:
+                return self._run_in_batch(self._batches, values, patience, started)
             if not self._lock.acquire(blocking=False) and not self._lock.acquire(timeout=max(patience.remaining_s, 0)):
                 raise self._too_late()
             try:
-                return self._run(feeds, patience, started)
+                return self._run_alone(feeds, patience, started)
             finally:
                 self._lock.release()
         finally:
             with self._waiting_lock:
                 self._waiting -= 1
-            self.last_s = time.perf_counter() - start
+            self._last_s = time.perf_counter() - start
 
-    def _run(self, feeds: Mapping[str, Array], patience: Patience, started: Callable[[], None]) -> Mapping[str, Array]:
+    def _run_alone(
+        self, feeds: Mapping[str, Array], patience: Patience, started: Callable[[], None]
+    ) -> Mapping[str, Array]:
         if patience is not PATIENT and not patience.is_waiting():
             raise ServingError(Code.CANCELLED, "the client has cancelled the request")
+        started()
+        answers = self._run(feeds)
+        if patience is not PATIENT and patience.remaining_s < 0:
+            raise self._too_late()
+        return answers
+
+    def _run_in_batch(
+        self, batches: BatchQueue, values: Sequence[Array], patience: Patience, started: Callable[[], None]
+    ) -> Mapping[str, Array]:
+        feeds = dict(zip(self._inputs, values, strict=True))
+        request = QueuedRequest(feeds, len(values[0]), patience.is_waiting, started)
+        batches.put(request)
+        if not request.wait(max(patience.remaining_s, 0)):
+            batches.withdraw(request)
+            raise self._too_late()
+        return request.answers
+
+    def _run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
         if self._opened.lost.is_set():
             raise restarting(self.name)
-        started()
         start = time.perf_counter()
         try:
             answers = self._session.run(feeds)
@@ -147,8 +182,6 @@ class ServedVersion:
                 raise restarting(self.name) from error
             raise
         self._metrics.add_run(self.name, self.runtime, time.perf_counter() - start)
-        if patience is not PATIENT and patience.remaining_s < 0:
-            raise self._too_late()
         return answers
 
     def _too_late(self) -> ServingError:
@@ -156,6 +189,8 @@ class ServedVersion:
 
     def close(self) -> None:
         """Close the session, after the run that is under way."""
+        if self._batches is not None:
+            self._batches.close()
         with self._lock:
             self._session.close()
 

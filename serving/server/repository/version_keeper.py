@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ....models.errors import StepFailed, TransloadError
+from ...session import Session
 from ..metrics import Metrics
+from .batching_parameters import BatchingParameters
 from .served_version import OpenedSession, ServedVersion
-from .version_check import check_version
+from .version_check import answers_rows_alike, check_version
 
 MOST_DEATHS = 3
 WITHIN_S = 60.0
@@ -68,6 +70,8 @@ class VersionKeeper:
         metrics: Metrics,
         on_change: Callable[[], None],
         warn: Callable[[str], None],
+        *,
+        batching: BatchingParameters | None = None,
     ) -> None:
         self.source = source
         self.state = ModelState.START
@@ -76,6 +80,7 @@ class VersionKeeper:
         self.is_exhausted = False  # its process died too often
         self.settled = threading.Event()  # it has been available, or it has ended
         self._opener, self._metrics, self._on_change, self._warn = opener, metrics, on_change, warn
+        self._batching = batching
         self._wake = threading.Event()
         self._is_retired = self._is_closed = False
         self._deaths = DeathLimit()
@@ -138,6 +143,7 @@ class VersionKeeper:
         try:
             if self.source.folder is not None:
                 check_version(opened.session, self.source.folder)
+                self._allow_batches(served, opened.session, self.source.folder)
             self._metrics.add_model(self.source.name, opened.runtime)
             self.served = served
             if self._is_retired:
@@ -157,6 +163,15 @@ class VersionKeeper:
         finally:
             served.close()
         return opened.end_reason()
+
+    def _allow_batches(self, served: ServedVersion, session: Session, folder: Path) -> None:
+        """Gather requests into batches, where that is asked for and does not change the answers."""
+        if self._batching is None:
+            return
+        if not answers_rows_alike(session, folder):
+            self._warn(f"{self._title} is served without batches: it answers a row otherwise beside other rows")
+        elif not served.start_batches(self._batching):
+            self._warn(f"{self._title} is served without batches: its tensors do not all begin with one free batch")
 
     def _count_death(self, cause: str) -> None:
         """Raises StepFailed at the third death within a minute."""

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format, wrappers_pb2
+from google.protobuf import text_format
 
 from transload.models.formats import Format
 from transload.serving.bundles.bundle_records import BundleSource
 from transload.serving.bundles.tfserving_bundle import start_tfserving, write_tfserving
+from transload.serving.server.repository.batching_parameters import batching_message
 from transload.serving.wire.tfrecord import crc32c, write_records
 
 READ_WARM_UP = """
@@ -72,27 +73,8 @@ def test_a_large_record_has_the_length_of_its_messages(make_source: Callable[...
     assert (content[13] & 0x7F) | content[14] << 7 == length - 3
 
 
-def batching_parameters() -> Any:
-    """The message BatchingParameters as session_bundle_config.proto publishes it: the API package lacks that file."""
-    file = descriptor_pb2.FileDescriptorProto(name="batching.proto", package="t", syntax="proto3")
-    file.dependency.append("google/protobuf/wrappers.proto")
-    message = file.message_type.add(name="BatchingParameters")
-    kinds = descriptor_pb2.FieldDescriptorProto
-    for number, name in enumerate(("max_batch_size", "batch_timeout_micros", "max_enqueued_batches"), 1):
-        message.field.add(
-            name=name, number=number, type=kinds.TYPE_MESSAGE, label=1, type_name=".google.protobuf.Int64Value"
-        )
-    message.field.add(name="allowed_batch_sizes", number=6, type=kinds.TYPE_INT64, label=3)
-    pool = descriptor_pool.DescriptorPool()
-    wrappers = descriptor_pb2.FileDescriptorProto()
-    wrappers_pb2.DESCRIPTOR.CopyToProto(wrappers)
-    pool.Add(wrappers)
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("t.BatchingParameters"))()
-
-
 def batching(source: BundleSource) -> Any:
-    return text_format.Parse(str(write_tfserving(source)["models/batching.config"]), batching_parameters())
+    return text_format.Parse(str(write_tfserving(source)["models/batching.config"]), batching_message()())
 
 
 def test_batches_are_as_large_as_the_model_takes(

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from transload.models.errors import BadRequest, SessionLost
+from transload.serving.server.repository.batching_parameters import BatchingParameters
 from transload.serving.server.repository.model_config import ModelConfig
 from transload.serving.server.repository.model_repository import Repository
 from transload.serving.server.repository.served_version import OpenedSession
@@ -85,6 +86,33 @@ def test_without_either_one_call_of_zeros_warms_up(one_session: Any, tmp_path: P
     session = one_session()
     check_version(session, tmp_path)
     assert session.runs == 1
+
+
+def test_a_model_whose_rows_change_each_other_is_served_without_batches(
+    one_session: Callable[[], Any], tmp_path: Path
+) -> None:
+    def open_centred(source: VersionSource, lost: threading.Event) -> OpenedSession:
+        session = one_session()
+        if source.name == "centred":
+            session._answer = lambda values: [values[0] - values[0].mean(axis=0)]
+        return OpenedSession(session, "numpy", lost)
+
+    for name, answers in (("m", RIGHT), ("centred", np.array([[-1, -1], [1, 1]]))):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / GOLDEN).write_text(golden(answers))
+        (tmp_path / name / "artifact.json").touch()
+    warnings: list[str] = []
+    repository = Repository(open_centred, warn=warnings.append, batching=BatchingParameters())
+    repository.apply([ModelConfig(name, tmp_path / name) for name in ("m", "centred")])
+    assert warnings == [
+        "version 1 of the model centred is served without batches: it answers a row otherwise beside other rows"
+    ]
+    feeds = {"x": np.array([[1, 2], [3, 4]], np.float32)}
+    assert repository.find("m").predict(feeds)["y"].tolist() == RIGHT.tolist()
+    assert repository.find("centred").predict(feeds)["y"].tolist() == [[-1, -1], [1, 1]]
+    assert not repository.find("m").is_quick  # it waits for others, in a thread
+    assert repository.find("centred").is_quick
+    repository.close()
 
 
 def test_a_version_with_other_answers_is_never_switched_to(
