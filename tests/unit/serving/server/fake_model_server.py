@@ -41,11 +41,11 @@ def main() -> None:
     from transload.serving.server.http_server import HttpServer
     from transload.serving.server.repository.model_repository import hold_session
 
+    stop = threading.Event()  # before it answers: the signal may come as soon as it does
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
     model = hold_session(given.model_name, fixtures.NumpySession(fixtures.TWO))
     rest = HttpServer(model, "127.0.0.1", given.rest_api_port)
     server = tfserving_grpc.GrpcServer(model, "127.0.0.1", given.port)
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
     stop.wait()
     server.stop(1).wait()
     rest.close()
