@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from transload.pipeline.context import cores
 from transload.pipeline.workers.engine import LocalExecutor
 from transload.pipeline.workers.fork_server import ForkServer
 from transload.pipeline.workers.isolation import Limits, start_fork_server
@@ -31,6 +33,14 @@ def _same_numbers() -> None:
         torch.manual_seed(0)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _short_collections() -> None:
+    """Leave what is loaded out of the tests' collections of garbage. TensorFlow's and torch's converters start a full
+    one per conversion, and going through pytest's and the frameworks' own objects took longer than the conversion."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Where pytest clears up: TensorFlow leaves files behind in a process that ends at once, as those of xdist do."""
@@ -45,20 +55,31 @@ def root() -> Path:
     return Path(__file__).parents[1]
 
 
-@pytest.fixture(scope="module")
-def loaded_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Workers are forked from processes that have torch or TensorFlow loaded, for all tests of a module, as those of
-    one command are after its first: for tests in which many commands follow each other in this process."""
-    folder = tmp_path_factory.mktemp("loaded")
-    loaded: dict[str, ForkServer] = {}
+@pytest.fixture(scope="session")
+def fork_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, int], ForkServer]]:
+    """Processes that have torch or TensorFlow loaded, by framework and threads, for all modules with `loaded_once`."""
+    servers: dict[tuple[str, int], ForkServer] = {}
+    yield servers
+    for server in servers.values():
+        server.close()
 
-    def of(executor: LocalExecutor, framework: str) -> ForkServer | None:
-        if framework and framework not in loaded:
-            loaded[framework] = start_fork_server(framework, Limits(), folder / framework)
-        return loaded.get(framework)
+
+@pytest.fixture(scope="module")
+def loaded_once(
+    fork_servers: dict[tuple[str, int], ForkServer], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """Fork workers from processes that stay for all tests, as those of one command are after its first: for tests in
+    which many commands follow each other in this process."""
+
+    def find(executor: LocalExecutor, framework: str) -> ForkServer | None:
+        if not framework:
+            return None
+        limits = Limits(threads=max(1, cores() // executor._slots.count))  # others are not forked from
+        key = framework, limits.threads
+        if key not in fork_servers:
+            fork_servers[key] = start_fork_server(framework, limits, tmp_path_factory.mktemp("loaded"))
+        return fork_servers[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LocalExecutor, "_fork_server", of)
+        patch.setattr(LocalExecutor, "_fork_server", find)
         yield
-    for each in loaded.values():
-        each.close()

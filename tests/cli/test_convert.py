@@ -211,7 +211,7 @@ def test_serve_answers_until_it_is_told_to_end(how: int, server: subprocess.Pope
     with urllib.request.urlopen(address(server), body) as reply:
         assert np.shape(json.load(reply)["predictions"]) == (2, 5)
     server.send_signal(how)
-    assert server.wait(30) == 0
+    assert server.wait(60) == 0
     assert server.stderr
     assert server.stderr.read() == ""
 
@@ -236,7 +236,7 @@ def test_serve_starts_a_worker_that_dies_again_and_gives_up_at_the_third(server:
         with urllib.request.urlopen(url, body) as reply:  # the port that the system chose, again
             assert np.shape(json.load(reply)["predictions"]) == (2, 5)
     kill_worker(server)
-    assert server.wait(30) == 4
+    assert server.wait(60) == 4
     said = server.stderr.read()
     assert said.startswith(
         "version 1 of the model net is not served: the process of version 1 of the model net died 3 times within 60 s: "
@@ -269,7 +269,7 @@ def test_serve_writes_the_access_log_that_it_names(file: str, here: Path) -> Non
         with urllib.request.urlopen(url, body) as reply:
             assert reply.status == 200
         server.terminate()
-        assert server.wait(30) == 0
+        assert server.wait(60) == 0
         log = server.stderr.read() if file == "-" else (here / file).read_text()
     assert [json.loads(entry)["method"] for entry in log.splitlines()] == ["POST /v1/models/net:predict"]
 

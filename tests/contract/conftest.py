@@ -53,7 +53,7 @@ class Host:
         self._stream.close()
         self._link.close()
         try:
-            self.process.wait(20)
+            self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

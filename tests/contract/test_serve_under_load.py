@@ -46,7 +46,7 @@ class Server:
     def next_warning(self) -> str:
         assert self.process.stderr
         line = self.process.stderr.readline()
-        return line or f"ended with {self.process.wait(10)}"
+        return line or f"ended with {self.process.wait(60)}"
 
     def kill_worker(self) -> None:
         (worker,) = psutil.Process(self.process.pid).children()
@@ -102,7 +102,7 @@ class Clients:
 
             def ask() -> str:
                 try:
-                    outputs = decode_all(call(self._message, timeout=30).outputs)
+                    outputs = decode_all(call(self._message, timeout=60).outputs)
                 except grpc.RpcError as error:
                     refused = error.details() == STOPPING
                     return f"{error.code().name}, {STOPPING}" if refused else error.code().name
@@ -111,7 +111,7 @@ class Clients:
             self._repeat(ask)
 
     def _ask_rest(self) -> None:
-        connection = http.client.HTTPConnection(self._server.rest, timeout=30)
+        connection = http.client.HTTPConnection(self._server.rest, timeout=60)
 
         def ask() -> str:
             try:

@@ -89,7 +89,7 @@ def gone(pid: int) -> bool:
 
 
 def wait_for(condition: Callable[[], bool], *, pause_s: float = 0.05) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(pause_s)

@@ -17,7 +17,7 @@ def entered(slots: WorkerSlots, how_many: int, wait_s: float = 0.3) -> int:
     def work() -> None:
         with slots.occupied():
             inside.release()
-            leave.wait(10)
+            leave.wait(60)
 
     threads = [threading.Thread(target=work) for _ in range(how_many)]
     for each in threads:
@@ -54,7 +54,7 @@ def test_one_that_waits_for_memory_starts_when_it_comes_free() -> None:
         threading.Thread(target=work).start()
         assert not started.wait(0.2)
         free[0] = 100
-        assert started.wait(10)
+        assert started.wait(60)
 
 
 def test_stop_ends_the_workers_of_every_model() -> None:

@@ -101,10 +101,10 @@ def in_thread() -> Iterator[Callable[[Callable[[], Any]], threading.Thread]]:
 
     yield run
     for thread in started:
-        thread.join(10)
+        thread.join(60)
 
 
-def wait_for(what: Callable[[], object], seconds: float = 5) -> None:
+def wait_for(what: Callable[[], object], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < end, "it did not happen"

@@ -32,7 +32,7 @@ def rest(one: Any, tmp_path: Path) -> Iterator[HttpServer]:
 
 
 def ask(server: HttpServer, method: str, path: str, body: bytes | None = None) -> int:
-    link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     link.request(method, path, body)
     reply = link.getresponse()
     length = len(reply.read())
@@ -77,7 +77,7 @@ def test_a_request_over_grpc_is_a_line_and_long_names_are_cut(one: Any, tmp_path
     data = message.SerializeToString()
     method = "/tensorflow.serving.PredictionService/Predict"
     with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel, pytest.raises(grpc.RpcError):
-        channel.unary_unary(method)(data, timeout=10)
+        channel.unary_unary(method)(data, timeout=60)
     server.stop(1).wait()
     assert rows(tmp_path) == [
         {

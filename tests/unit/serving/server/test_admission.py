@@ -86,7 +86,7 @@ def test_both_protocols_answer_what_is_under_way_and_refuse_what_comes(one: Any)
 
     def wait_inside() -> None:
         inside.set()
-        go_on.wait(20)
+        go_on.wait(60)
 
     session.act = wait_inside
     url = f"http://{one.addresses['rest']}"
@@ -97,8 +97,8 @@ def test_both_protocols_answer_what_is_under_way_and_refuse_what_comes(one: Any)
     encode(np.ones((1, 2), np.float32), request.inputs["x"])
     with grpc.insecure_channel(one.addresses["grpc"]) as channel:
         predict = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
-        over_grpc = predict.future(request.SerializeToString(), timeout=20)
-        assert inside.wait(20)
+        over_grpc = predict.future(request.SerializeToString(), timeout=60)
+        assert inside.wait(60)
         over_rest = threading.Thread(target=lambda: answers.update(rest=outcome(f"{url}/v1/models/m:predict", body)))
         over_rest.start()
         while admission._under_way.total() < 2:
@@ -114,13 +114,13 @@ def test_both_protocols_answer_what_is_under_way_and_refuse_what_comes(one: Any)
         assert outcome(f"{url}/healthz") == refused
         assert outcome(f"{url}/v1/models/m:predict", body) == refused
         with pytest.raises(grpc.RpcError) as error:
-            predict(request.SerializeToString(), timeout=20)
+            predict(request.SerializeToString(), timeout=60)
         assert (error.value.code(), error.value.details()) == (
             grpc.StatusCode.UNAVAILABLE, "the server is shutting down",
         )  # fmt: skip
         go_on.set()
         assert over_grpc.result(20)
-        over_rest.join(20)
+        over_rest.join(60)
         assert answers["rest"] == (200, {"outputs": [[2, 4]]}, "close")
-        drain.join(20)
+        drain.join(60)
     assert session.released

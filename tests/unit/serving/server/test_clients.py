@@ -90,7 +90,7 @@ def test_a_model_that_never_answers_and_then_does(protocol: str, two: Any) -> No
     """The late answer must not be taken for the next one."""
     session = OPEN[protocol](two.addresses[SERVICE[protocol]], "m", two.session.signature, 0.5)
     go = threading.Event()
-    two.session.act = lambda: go.wait(10)
+    two.session.act = lambda: go.wait(60)
     with pytest.raises(SessionTimeout):
         session.run(FEEDS)
     go.set()
@@ -202,7 +202,7 @@ def test_a_kept_connection_that_the_server_closed_is_opened_again(two: Any) -> N
         for _ in range(2):
             np.testing.assert_array_equal(session.run(FEEDS)["kept"], np.array([3], np.int64))
         session.close()
-        thread.join(5)
+        thread.join(60)
 
 
 INFERENCE_HEAD = b'{"outputs": [{"name": "sum", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}]}'

@@ -60,9 +60,9 @@ def serving(one_session: Any) -> Callable[[EndpointSecurity], Any]:
 
 def ask_http(address: str, context: ssl.SSLContext | None, token: str = "", path: str = "/v1/models/m:predict") -> int:
     link = (
-        http.client.HTTPConnection(address, timeout=10)
+        http.client.HTTPConnection(address, timeout=60)
         if context is None
-        else http.client.HTTPSConnection(address, timeout=10, context=context)
+        else http.client.HTTPSConnection(address, timeout=60, context=context)
     )
     fields = {"Authorization": f"Bearer {token}"} if token else {}
     body = '{"inputs": [[1, 2]]}' if path.endswith(":predict") else None
@@ -84,9 +84,9 @@ def ask_grpc(address: str, credentials: Any, token: str = "", method: str = "") 
     fields = (("authorization", f"Bearer {token}"),) if token else ()
     with channel:
         if method:
-            return channel.unary_unary(method)(b"", timeout=10, metadata=fields)
+            return channel.unary_unary(method)(b"", timeout=60, metadata=fields)
         call = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
-        reply = call(message.SerializeToString(), timeout=10, metadata=fields)
+        reply = call(message.SerializeToString(), timeout=60, metadata=fields)
     return decode_all(stock().PredictResponse.FromString(reply).outputs)["y"].tolist()
 
 

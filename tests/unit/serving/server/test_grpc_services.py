@@ -34,7 +34,7 @@ def channel(one: Any) -> Iterator[grpc.Channel]:
 def reflect(channel: grpc.Channel, **asked: str) -> Any:
     request = reflection_pb2.ServerReflectionRequest(**asked)
     stub = reflection_pb2_grpc.ServerReflectionStub(channel)
-    (reply,) = stub.ServerReflectionInfo(iter([request]), timeout=10)
+    (reply,) = stub.ServerReflectionInfo(iter([request]), timeout=60)
     return reply
 
 
@@ -42,13 +42,13 @@ def reflect(channel: grpc.Channel, **asked: str) -> Any:
 def test_the_server_and_each_service_are_healthy(channel: grpc.Channel, service: str) -> None:
     stub = health_pb2_grpc.HealthStub(channel)
     request = health_pb2.HealthCheckRequest(service=service)
-    assert stub.Check(request, timeout=10).status == SERVING
-    assert next(stub.Watch(request, timeout=10)).status == SERVING
+    assert stub.Check(request, timeout=60).status == SERVING
+    assert next(stub.Watch(request, timeout=60)).status == SERVING
 
 
 def test_a_service_that_is_not_there_is_not_found(channel: grpc.Channel) -> None:
     with pytest.raises(grpc.RpcError) as caught:
-        health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service="other"), timeout=10)
+        health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service="other"), timeout=60)
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND
 
 
@@ -56,20 +56,20 @@ def test_a_drain_says_not_serving_before_the_last_request_is_answered(
     one: Any, channel: grpc.Channel, in_thread: Any, until: Any
 ) -> None:
     go = threading.Event()
-    one.session.act = lambda: go.wait(10)
+    one.session.act = lambda: go.wait(60)
     message = stock().PredictRequest()
     message.model_spec.name = "m"
     encode(np.array([[1, 2]], np.float32), message.inputs["x"])
     replies: list[bytes] = []
     ask = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
-    in_thread(lambda: replies.append(ask(message.SerializeToString(), timeout=10)))
+    in_thread(lambda: replies.append(ask(message.SerializeToString(), timeout=60)))
     until(lambda: one.session.inside == 1)
-    watched = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=10)
+    watched = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=60)
     assert next(watched).status == SERVING
     check = health_pb2_grpc.HealthStub(channel).Check
     in_thread(lambda: one.server.drain(10))
     assert next(watched).status == NOT_SERVING
-    assert check(health_pb2.HealthCheckRequest(), timeout=10).status == NOT_SERVING
+    assert check(health_pb2.HealthCheckRequest(), timeout=60).status == NOT_SERVING
     assert not replies
     go.set()
     until(lambda: replies)

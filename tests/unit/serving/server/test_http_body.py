@@ -21,7 +21,7 @@ GZIP = {"Content-Encoding": "gzip"}
 
 
 def ask(address: str, body: bytes, headers: dict[str, str]) -> tuple[int, Any, bytes]:
-    link = http.client.HTTPConnection(address, timeout=30)
+    link = http.client.HTTPConnection(address, timeout=60)
     link.request("POST", "/v1/models/m:predict", body, headers)
     reply = link.getresponse()
     answer = reply.status, reply.headers, reply.read()

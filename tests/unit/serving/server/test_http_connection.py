@@ -24,7 +24,7 @@ def predict(body: bytes = BODY, fields: bytes = b"") -> bytes:
 
 def connect(served: Any) -> socket.socket:
     host, _, port = served.addresses["rest"].partition(":")
-    return socket.create_connection((host, int(port)), 10)
+    return socket.create_connection((host, int(port)), 60)
 
 
 def read_replies(link: socket.socket, count: int) -> list[tuple[int, bytes]]:
@@ -92,7 +92,7 @@ def test_a_client_that_wants_one_reply_gets_it_and_the_end(one: Any, request_lin
 
 
 def test_head_has_the_length_and_no_body(one: Any) -> None:
-    link = http.client.HTTPConnection(one.addresses["rest"], timeout=10)
+    link = http.client.HTTPConnection(one.addresses["rest"], timeout=60)
     for _ in range(2):
         link.request("HEAD", "/healthz")
         reply = link.getresponse()
@@ -102,7 +102,7 @@ def test_head_has_the_length_and_no_body(one: Any) -> None:
 
 def test_a_target_may_be_quoted_absolute_and_have_a_query(one: Any) -> None:
     for target in ("/v1/models/%6D?x=1", f"http://{one.addresses['rest']}/v1/models/m"):
-        link = http.client.HTTPConnection(one.addresses["rest"], timeout=10)
+        link = http.client.HTTPConnection(one.addresses["rest"], timeout=60)
         link.request("GET", target)
         assert link.getresponse().status == 200
         link.close()
@@ -110,7 +110,7 @@ def test_a_target_may_be_quoted_absolute_and_have_a_query(one: Any) -> None:
 
 def test_a_busy_server_says_when_to_ask_again(one: Any) -> None:
     one.repository.admission._is_accepting = False
-    link = http.client.HTTPConnection(one.addresses["rest"], timeout=10)
+    link = http.client.HTTPConnection(one.addresses["rest"], timeout=60)
     link.request("GET", "/v1/models/m")
     reply = link.getresponse()
     assert (reply.status, reply.headers["retry-after"]) == (503, "1")

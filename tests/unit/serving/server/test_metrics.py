@@ -18,7 +18,7 @@ PREFIX = ":tensorflow:serving:"
 
 
 def get(served: Any, method: str, path: str, body: Any = None) -> tuple[int, str, str]:
-    link = http.client.HTTPConnection(served.addresses["rest"], timeout=10)
+    link = http.client.HTTPConnection(served.addresses["rest"], timeout=60)
     link.request(method, path, json.dumps(body) if body is not None else None)
     reply = link.getresponse()
     answer = reply.status, reply.headers["content-type"], reply.read().decode()
@@ -38,7 +38,7 @@ def predict(served: Any, name: str = "m", rows: Any = ((1, 2),)) -> None:
     encode(np.array(rows, np.float32), message.inputs["x"])
     with grpc.insecure_channel(served.addresses["grpc"]) as channel:
         ask = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
-        ask(message.SerializeToString(), timeout=10)
+        ask(message.SerializeToString(), timeout=60)
 
 
 def test_both_protocols_are_counted_by_model_and_status(one: Any) -> None:

@@ -27,7 +27,7 @@ class Client:
 
     def send(self, method: str, data: bytes) -> Any:
         reply = getattr(messages(), f"{method}Response").FromString
-        return self._channel.unary_unary(f"/inference.GRPCInferenceService/{method}", None, reply)(data, timeout=10)
+        return self._channel.unary_unary(f"/inference.GRPCInferenceService/{method}", None, reply)(data, timeout=60)
 
     def ask(self, method: str, **fields: Any) -> Any:
         return self.send(method, getattr(messages(), f"{method}Request")(**fields).SerializeToString())

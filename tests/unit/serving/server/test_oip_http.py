@@ -25,7 +25,7 @@ _spec.loader.exec_module(recorded)
 def exchange(
     served: Any, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
 ) -> tuple[int, http.client.HTTPMessage, bytes]:
-    link = http.client.HTTPConnection(served.addresses["rest"], timeout=10)
+    link = http.client.HTTPConnection(served.addresses["rest"], timeout=60)
     link.request(method, path, body, dict(headers or {}))
     reply = link.getresponse()
     content = reply.read()

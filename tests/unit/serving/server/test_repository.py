@@ -32,7 +32,7 @@ class Processes:
         self.go_on.set()
 
     def open(self, source: VersionSource, lost: threading.Event) -> OpenedSession:
-        self.go_on.wait(10)
+        self.go_on.wait(60)
         if source.number in self.broken:
             raise BadRequest(f"version {source.number} is broken", fix="mend it")
         session = self.make_session()

@@ -40,7 +40,7 @@ class Echo:
         self.answers: dict[str, Array] = {}
 
     def run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
-        self.go_on.wait(10)
+        self.go_on.wait(60)
         if self.error is not None:
             raise self.error
         return {**feeds, **self.answers}

@@ -32,7 +32,7 @@ def rest(one) -> Iterator[HttpServer]:
 
 def are_closed(links: list[socket.socket]) -> bool:
     for link in links:
-        link.settimeout(10)
+        link.settimeout(60)
         try:
             while link.recv(65536):
                 pass
@@ -50,7 +50,7 @@ def test_300_half_open_connections_are_closed_and_others_are_served(
         links = [stack.enter_context(socket.create_connection(("127.0.0.1", rest.port))) for _ in range(300)]
         for at, link in enumerate(links):
             link.sendall(HALF[at % len(HALF)])
-        kept = http.client.HTTPConnection("127.0.0.1", rest.port, timeout=10)
+        kept = http.client.HTTPConnection("127.0.0.1", rest.port, timeout=60)
         stack.callback(kept.close)
         kept.request("GET", PATH)
         assert kept.getresponse().read()
@@ -74,7 +74,7 @@ def test_a_header_that_comes_in_drips_is_closed_too(rest: HttpServer) -> None:
 
 def test_a_body_may_come_in_pieces(rest: HttpServer) -> None:
     body = b'{"instances": [[1, 2]]}'
-    with socket.create_connection(("127.0.0.1", rest.port), 10) as link:
+    with socket.create_connection(("127.0.0.1", rest.port), 60) as link:
         link.sendall(b"POST /v1/models/m:predict HTTP/1.1\r\nHost: m\r\nContent-Length: %d\r\n\r\n" % len(body))
         for at in range(0, len(body), 4):
             time.sleep(0.15)
@@ -84,7 +84,7 @@ def test_a_body_may_come_in_pieces(rest: HttpServer) -> None:
 
 def test_a_model_slower_than_the_time_out_answers(rest: HttpServer, one) -> None:
     one.session.act = lambda: time.sleep(1.2)
-    link = http.client.HTTPConnection("127.0.0.1", rest.port, timeout=10)
+    link = http.client.HTTPConnection("127.0.0.1", rest.port, timeout=60)
     link.request("POST", f"{PATH}:predict", b'{"instances": [[1, 2]]}')
     assert link.getresponse().status == 200
     link.close()
@@ -94,7 +94,7 @@ def test_a_model_slower_than_the_time_out_answers(rest: HttpServer, one) -> None
 @pytest.mark.parametrize("end", [b"\r\n\r\n", b""], ids=["whole", "half"])
 def test_a_header_above_16_kb_is_431(one, size: int, end: bytes) -> None:
     host, _, port = one.addresses["rest"].partition(":")
-    with socket.create_connection((host, int(port)), 10) as link:
+    with socket.create_connection((host, int(port)), 60) as link:
         link.sendall(b"GET /v1/models/m HTTP/1.1\r\nHost: m\r\nX-Large: " + b"x" * size + end)
         reply = http.client.HTTPResponse(link)
         reply.begin()
@@ -106,7 +106,7 @@ def test_a_header_above_16_kb_is_431(one, size: int, end: bytes) -> None:
 
 
 def test_many_small_fields_count_together_and_the_next_header_anew(one) -> None:
-    link = http.client.HTTPConnection(one.addresses["rest"], timeout=10)
+    link = http.client.HTTPConnection(one.addresses["rest"], timeout=60)
     for _ in range(3):
         link.request("GET", PATH, headers={f"X-{at}": "x" * 900 for at in range(15)})
         reply = link.getresponse()

@@ -30,13 +30,13 @@ class Client:
         self._status = ask(f"/{MODEL}/GetModelStatus", None, messages.GetModelStatusResponse.FromString)
 
     def predict(self, request: Any) -> Any:
-        return self.predict_bytes(request.SerializeToString(), timeout=10)
+        return self.predict_bytes(request.SerializeToString(), timeout=60)
 
     def metadata(self, request: Any) -> Any:
-        return self._metadata(request.SerializeToString(), timeout=10)
+        return self._metadata(request.SerializeToString(), timeout=60)
 
     def status(self, request: Any) -> Any:
-        return self._status.with_call(request.SerializeToString(), timeout=10)
+        return self._status.with_call(request.SerializeToString(), timeout=60)
 
     def close(self) -> None:
         self._channel.close()
@@ -178,7 +178,7 @@ def test_a_refusal_has_tf_servings_code_and_words_and_the_session_never_saw_it(
 
 def test_bytes_that_are_no_request_are_refused(client: Client) -> None:
     with pytest.raises(grpc.RpcError) as caught:
-        client.predict_bytes(b"\xff\xff\xff", timeout=10)
+        client.predict_bytes(b"\xff\xff\xff", timeout=60)
     assert caught.value.code().name == "INVALID_ARGUMENT"
     assert caught.value.details().startswith("the request is no PredictRequest: ")
 
@@ -187,7 +187,7 @@ def test_garbage_to_status_and_metadata_is_refused(two: Any) -> None:
     with grpc.insecure_channel(two.addresses["grpc"]) as channel:
         for service, method in ((MODEL, "GetModelStatus"), (PREDICTION, "GetModelMetadata")):
             with pytest.raises(grpc.RpcError) as caught:
-                channel.unary_unary(f"/{service}/{method}")(b"\xff\xff\xff", timeout=10)
+                channel.unary_unary(f"/{service}/{method}")(b"\xff\xff\xff", timeout=60)
             assert caught.value.code().name == "INVALID_ARGUMENT"
             assert caught.value.details().startswith(f"the request is no {method}Request: ")
 
@@ -243,7 +243,7 @@ def test_too_many_waiting_requests_are_refused_and_status_still_answers(
     address, server = serve_with_limit(two.session, 1 << 20)
     client = Client(address)
     go = threading.Event()
-    two.session.act = lambda: go.wait(10)
+    two.session.act = lambda: go.wait(60)
     replies: list[Any] = []
     refusals: list[str] = []
 
@@ -346,7 +346,7 @@ def test_other_metadata_is_refused(client: Client, fields: list[str], words: str
 
 def test_one_request_at_a_time_is_in_the_session(two: Any, client: Client, in_thread: Any, until: Any) -> None:
     go = threading.Event()
-    two.session.act = lambda: go.wait(5)
+    two.session.act = lambda: go.wait(60)
     replies: list[Any] = []
     for _ in range(3):
         in_thread(lambda: replies.append(client.predict(request())))
@@ -363,7 +363,7 @@ def test_what_does_not_fit_is_refused_while_another_request_is_in_the_model(
     two: Any, client: Client, in_thread: Any, until: Any
 ) -> None:
     go = threading.Event()
-    two.session.act = lambda: go.wait(5)
+    two.session.act = lambda: go.wait(60)
     in_thread(lambda: client.predict(request()))
     until(lambda: two.session.inside == 1)
     with pytest.raises(grpc.RpcError) as caught:
@@ -377,13 +377,13 @@ def test_closing_answers_what_is_under_way_and_lets_go_of_the_session(
     two: Any, client: Client, in_thread: Any, until: Any
 ) -> None:
     go = threading.Event()
-    two.session.act = lambda: go.wait(5)
+    two.session.act = lambda: go.wait(60)
     replies: list[Any] = []
     in_thread(lambda: replies.append(client.predict(request())))
     until(lambda: two.session.inside == 1)
     closing = in_thread(two.server.close)
     go.set()
-    closing.join(10)
+    closing.join(60)
     until(lambda: replies)
     assert len(replies[0].outputs) == 2
     assert two.session.released
@@ -409,4 +409,4 @@ def test_a_request_of_many_megabytes_goes_through(two: Any, client: Client) -> N
     )
     with channel:
         ask = channel.unary_unary(f"/{PREDICTION}/Predict", None, stock().PredictResponse.FromString)
-        assert decode_all(ask(asked.SerializeToString(), timeout=30).outputs)["sum"].shape == (many, 2)
+        assert decode_all(ask(asked.SerializeToString(), timeout=60).outputs)["sum"].shape == (many, 2)

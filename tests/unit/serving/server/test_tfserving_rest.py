@@ -15,7 +15,7 @@ from transload.serving.server.repository.model_repository import hold_session
 
 
 def ask(served: Any, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-    link = http.client.HTTPConnection(served.addresses["rest"], timeout=10)
+    link = http.client.HTTPConnection(served.addresses["rest"], timeout=60)
     link.request(method, path, body if isinstance(body, bytes) else json.dumps(body) if body is not None else None)
     reply = link.getresponse()
     found = reply.status, json.loads(reply.read())
@@ -170,7 +170,7 @@ def test_a_slow_model_does_not_keep_health_waiting(one: Any, in_thread: Any, unt
     one.session.act = lambda: time.sleep(0.02)
     predict(one, {"instances": [[1, 2]]})
     go = threading.Event()
-    one.session.act = lambda: go.wait(5)
+    one.session.act = lambda: go.wait(60)
     replies: list[Any] = []
     in_thread(lambda: replies.append(predict(one, {"instances": [[1, 2]]})))
     until(lambda: one.session.inside == 1)
@@ -190,7 +190,7 @@ def test_a_port_that_is_taken_is_refused(two: Any) -> None:
 
 def test_a_body_beyond_the_limit_is_refused_and_not_read(one: Any) -> None:
     server = HttpServer(hold_session("m", one.session, max_body_bytes=1000), "127.0.0.1", 0)
-    link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     for body, headers in ((b"x" * 2000, {}), (iter([b"x" * 600] * 3), {"Transfer-Encoding": "chunked"})):
         link.request("POST", "/v1/models/m:predict", body, headers, encode_chunked=bool(headers))
         reply = link.getresponse()
@@ -217,7 +217,7 @@ def test_a_version_of_too_many_digits_is_a_malformed_request(one: Any) -> None:
 
 def test_an_address_of_ipv6_is_listened_on(one: Any) -> None:
     server = HttpServer(hold_session("m", one.session), "::1", 0)
-    link = http.client.HTTPConnection("::1", server.port, timeout=10)
+    link = http.client.HTTPConnection("::1", server.port, timeout=60)
     link.request("GET", "/v1/models/m")
     assert link.getresponse().status == 200
     link.close()
