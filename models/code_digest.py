@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.machinery import ModuleSpec, PathFinder
@@ -20,6 +21,7 @@ from typing import TypeAlias
 from .errors import BadRequest
 
 _Import: TypeAlias = tuple[int, tuple[str, ...]]  # the dots before the name (none: absolute), and its parts
+_State: TypeAlias = frozenset[tuple[str, int, int, int]]
 
 _OURS = Path(__file__).absolute().parents[1]
 _PACKAGE = "transload"
@@ -37,7 +39,7 @@ def code_digest(path: Path, root: Path | None = None) -> str:
         raise BadRequest(f"no such file: {path}", fix="check the path")
     roots = dict.fromkeys([*([root.absolute()] if root else []), path.parent])
     own = tuple(folder for folder in roots if folder.name not in _INSTALLED)
-    return _digest(_closure([path], own), own)
+    return _digest(_closure([path], lambda file: _imported(file, own)), own)
 
 
 def module_file(name: str, root: Path | None = None) -> Path:
@@ -84,32 +86,54 @@ def entry_digest(entry: str) -> str:
     if parts[0] != _PACKAGE:
         file = module_file(name)
         return code_digest(file, file.parents[len(parts) - (file.name != "__init__.py")])
+    return _own_digest(parts, _state_of_ours())
+
+
+@lru_cache(maxsize=256)
+def _own_digest(parts: tuple[str, ...], state: _State) -> str:
+    """Digest a module of ours, cached for as long as no file of ours changes: a run asks hundreds of times."""
     files = _resolve(parts, ())
     if not files or files[-1] not in _candidates(_OURS.joinpath(*parts[1:])):
-        raise BadRequest(f"no module of transload is called {name}", fix="name MODULE:FUNCTION")
-    return _digest(_closure(files, (), sub_packages=True), ())
+        raise BadRequest(f"no module of transload is called {'.'.join(parts)}", fix="name MODULE:FUNCTION")
+    return _digest(_closure(files, lambda file: _own_imports(file, state)), ())
 
 
-def _closure(files: Iterable[Path], roots: tuple[Path, ...], *, sub_packages: bool = False) -> set[Path]:
+def _state_of_ours() -> _State:
+    """Return path, time, size and number of each Python file of this package. Its folder may hold other things, too."""
+    state = set()
+    folders = [str(_OURS), *(str(init.parent) for init in _OURS.glob("*/__init__.py"))]
+    for folder in folders:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    stat = entry.stat()
+                    state.add((entry.path, stat.st_mtime_ns, stat.st_size, stat.st_ino))
+                elif folder != folders[0] and entry.is_dir() and entry.name != "__pycache__":
+                    folders.append(entry.path)
+    return frozenset(state)
+
+
+def _closure(files: Iterable[Path], follow: Callable[[Path], Iterable[Path]]) -> set[Path]:
     seen: set[Path] = set()
     waiting = list(files)
     while waiting:
         path = waiting.pop()
-        if path in seen:
-            continue
-        seen.add(path)
-        waiting += _imported(path, roots)
-        if sub_packages:
-            waiting += _sub_package(path)
+        if path not in seen:
+            seen.add(path)
+            waiting += follow(path)
     return seen
 
 
-def _sub_package(path: Path) -> list[Path]:
-    """List every file of the sub-package of ours that `path` lies in; none where it lies in a layer itself."""
-    if not path.is_relative_to(_OURS) or len(path.relative_to(_OURS).parts) < 3:
-        return []
-    room, inner = path.relative_to(_OURS).parts[:2]
-    return sorted((_OURS / room / inner).rglob("*.py"))
+@lru_cache(maxsize=4096)
+def _own_imports(path: Path, state: _State) -> tuple[Path, ...]:
+    """List what a file of ours imports, and every file of the sub-package that it lies in: none in a layer itself."""
+    room, *inner = path.relative_to(_OURS).parts
+    return *_imported(path, ()), *(_sub_package(_OURS / room / inner[0], state) if len(inner) > 1 else ())
+
+
+@lru_cache(maxsize=256)
+def _sub_package(folder: Path, _state: _State) -> tuple[Path, ...]:
+    return tuple(sorted(folder.rglob("*.py")))
 
 
 def _imported(path: Path, roots: tuple[Path, ...]) -> Iterator[Path]:
@@ -179,20 +203,23 @@ def _read(path: Path, *_state: int) -> _Parsed:
     A file that does not parse imports nothing: whoever runs it reports that better."""
     text = path.read_bytes()
     try:
-        nodes = list(ast.walk(ast.parse(text)))
+        imports = dict.fromkeys(_imports(ast.parse(text)))
     except (SyntaxError, ValueError):
-        nodes = []
-    return _Parsed(
-        hashlib.sha256(text).hexdigest(),
-        tuple(dict.fromkeys(imported for node in nodes for imported in _imports(node))),
-    )
+        imports = {}
+    return _Parsed(hashlib.sha256(text).hexdigest(), tuple(imports))
 
 
-def _imports(node: ast.AST) -> Iterator[_Import]:
-    if isinstance(node, ast.Import):
-        for alias in node.names:
-            yield 0, tuple(alias.name.split("."))
-    elif isinstance(node, ast.ImportFrom):
-        module = tuple(node.module.split(".")) if node.module else ()
-        for alias in node.names:
-            yield node.level, (*module, alias.name)
+def _imports(tree: ast.Module) -> Iterator[_Import]:
+    """Yield the imports among a file's statements and those inside them: an expression holds none."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        for name in ("body", "orelse", "handlers", "cases", "finalbody"):
+            waiting += getattr(node, name, ())
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield 0, tuple(alias.name.split("."))
+        elif isinstance(node, ast.ImportFrom):
+            module = tuple(node.module.split(".")) if node.module else ()
+            for alias in node.names:
+                yield node.level, (*module, alias.name)

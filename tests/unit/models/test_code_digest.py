@@ -63,8 +63,8 @@ def test_a_missing_file_is_refused_and_one_that_does_not_parse_is_not(project: P
 
 
 def reached(entry: str) -> set[str]:
-    found = code._resolve(tuple(entry.split(".")), ())
-    return {code._label(path, ()) for path in code._closure(found, (), sub_packages=True)}
+    found, state = code._resolve(tuple(entry.split(".")), ()), code._state_of_ours()
+    return {code._label(path, ()) for path in code._closure(found, lambda path: code._own_imports(path, state))}
 
 
 def test_an_entry_counts_what_it_imports_of_ours_and_no_other_room() -> None:
@@ -76,6 +76,52 @@ def test_an_entry_counts_what_it_imports_of_ours_and_no_other_room() -> None:
 def test_entering_a_sub_package_counts_all_of_it() -> None:
     lowering = reached("transload.converters.to_saved_model.saved_model_from_onnx")
     assert "transload/converters/onnx_to_tf/operators/math/einsum.py" in lowering  # imported by name at run time
+
+
+@pytest.fixture
+def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package in place of ours: models.step imports room.first, and later models.late; room has another module."""
+    (tmp_path / "models" / "room").mkdir(parents=True)
+    for name in ("__init__", "models/__init__", "models/room/__init__", "models/room/first", "models/room/second"):
+        (tmp_path / f"{name}.py").touch()
+    (tmp_path / "models" / "step.py").write_text("from .room import first\nfrom . import late\n")
+    monkeypatch.setattr(code, "_OURS", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "file", ["__init__", "models/step", "models/room/first", "models/room/second", "models/room/new", "models/late"]
+)
+def test_a_change_of_our_files_changes_the_digest_of_an_entry_in_the_same_process(ours: Path, file: str) -> None:
+    before = entry_digest("transload.models.step:run")
+    assert entry_digest("transload.models.step:run") == before
+    (ours / f"{file}.py").write_text("CHANGED = 1\n")
+    assert entry_digest("transload.models.step:run") != before
+
+
+def test_our_files_are_followed_once_for_all_keys_of_a_run(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry_digest("transload.models.step:run")
+    monkeypatch.delattr(code, "_closure")
+    entry_digest("transload.models.step:other")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "if A:\n  pass\nelif B:\n  pass\nelse:\n  import helper",
+        "try:\n  pass\nexcept E:\n  import helper",
+        "try:\n  pass\nexcept E:\n  pass\nelse:\n  import helper",
+        "try:\n  pass\nfinally:\n  import helper",
+        "match A:\n  case 1:\n    import helper",
+        "class A:\n  async def f():\n    with B:\n      for c in D:\n        import helper",
+        "while A:\n  pass\nelse:\n  from helper import A",
+    ],
+)
+def test_an_import_counts_in_any_statement(project: Path, statement: str) -> None:
+    (project / "net.py").write_text(statement)
+    before = code_digest(project / "net.py", project)
+    (project / "helper.py").write_text("A = 2\n")
+    assert code_digest(project / "net.py", project) != before
 
 
 def test_the_digest_of_an_entry_does_not_name_its_function() -> None:
