@@ -1,5 +1,6 @@
-"""The gRPC listener, and TF Serving's API on it over a repository of models: PredictionService/Predict and
-GetModelMetadata, ModelService/GetModelStatus and HandleReloadConfigRequest, in the official messages."""
+"""The gRPC listener, and TF Serving's API on it over a repository of models: PredictionService (Predict, Classify,
+Regress, MultiInference, GetModelMetadata) and ModelService (GetModelStatus, HandleReloadConfigRequest), in the official
+messages."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from ..wire import oip_messages
 from ..wire.tensor_proto import BY_DTYPE, decode_all, encode, parse
 from ..wire.tfserving_messages import DEVICE_KEY, Message, stock
 from . import oip_grpc
+from .examples import tfserving_examples
 from .grpc_services import add_health, add_reflection, parse_message, patience_of, token_check
 from .metrics import RequestRecord
 from .repository.model_config import configs_of
@@ -98,7 +100,7 @@ _Act: TypeAlias = Callable[[Repository, bytes, Any, RequestRecord], Message]
 def _methods() -> dict[str, dict[str, _Act]]:
     """Return what answers each method of each service."""
     return {
-        "tensorflow.serving.PredictionService": {"Predict": predict, "GetModelMetadata": metadata},
+        "tensorflow.serving.PredictionService": {"Predict": predict, "GetModelMetadata": metadata, **_EXAMPLES},
         "tensorflow.serving.ModelService": {"GetModelStatus": status, "HandleReloadConfigRequest": reload},
         oip_messages.SERVICE: oip_grpc.methods(),
     }
@@ -107,7 +109,11 @@ def _methods() -> dict[str, dict[str, _Act]]:
 def _handler(grpc: Any, repository: Repository, method: str, act: _Act) -> Any:
     """Return a handler of the bytes of requests: grpc answers INTERNAL where a parser of its own fails."""
     codes = {code: getattr(grpc.StatusCode, code.name) for code in Code}
-    apis: dict[_Act, str] = {predict: "Predict", oip_grpc.infer: "ModelInfer"}
+    apis: dict[_Act, str] = {
+        predict: "Predict",
+        oip_grpc.infer: "ModelInfer",
+        **{_EXAMPLES[api]: api for api in _EXAMPLES},
+    }
 
     def handle(data: bytes, context: Any) -> bytes:
         record = RequestRecord("GRPC", method, apis.get(act), bytes_in=len(data))
@@ -174,6 +180,24 @@ def _spec_of(name: str, number: int) -> bytes:
     reply.model_spec.version.value = number
     data: bytes = reply.SerializeToString()
     return data
+
+
+def _with_examples(api: str) -> _Act:
+    """Return what answers Classify, Regress or MultiInference."""
+    name = tfserving_examples.REQUESTS[api]
+
+    def act(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> Message:
+        tfserving_examples.check_length(data)
+        request = parse_message(getattr(stock(), name).FromString, data, name)
+        tasks = [request] if api != "MultiInference" else request.tasks or [stock().InferenceTask()]
+        model = _find(repository, _spec(tasks[0], record))
+        patience, most_bytes = patience_of(context), repository.max_body_bytes
+        return tfserving_examples.answer_message(model, api, request, patience, most_bytes)
+
+    return act
+
+
+_EXAMPLES = {api: _with_examples(api) for api in tfserving_examples.REQUESTS}
 
 
 def metadata(repository: Repository, data: bytes, _context: Any, record: RequestRecord) -> Message:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...models.signature import Array
 from ..wire.tfserving_json import dumps, is_base64, loads, to_array
+from .examples import tfserving_examples
 from .http_messages import HttpProtocol, HttpReply, HttpRequest
 from .metrics import RequestRecord
 from .repository.model_repository import Repository
@@ -17,7 +18,10 @@ from .repository.served_version import SIGNATURE, ServedVersion
 from .serving_error import Code, ServingError, invalid
 from .tfserving_grpc import signature_map
 
-_PATH = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d{1,18})|/labels/([^/:]+))?(:predict|/metadata|)", re.IGNORECASE)
+_PATH = re.compile(
+    r"/v1/models/([^/:]+)(?:/versions/(\d{1,18})|/labels/([^/:]+))?(:predict|:classify|:regress|/metadata|)",
+    re.IGNORECASE,
+)
 _match = lru_cache(maxsize=256)(_PATH.fullmatch)
 
 
@@ -87,7 +91,19 @@ def _predict(repository: Repository, match: re.Match[str], body: bytes, record: 
     return dumps({"outputs": arrays[0] if len(arrays) == 1 else dict(answers)}, arrays)
 
 
-_ACTIONS = {("GET", ""): _status, ("GET", "/metadata"): _metadata, ("POST", ":predict"): _predict}
+def _with_examples(repository: Repository, match: re.Match[str], body: bytes, record: RequestRecord) -> bytes:
+    model = _find(repository, match)
+    record.device = model.device
+    return tfserving_examples.answer_json(model, match[4][1:].capitalize(), body, repository.max_body_bytes)
+
+
+_ACTIONS = {
+    ("GET", ""): _status,
+    ("GET", "/metadata"): _metadata,
+    ("POST", ":predict"): _predict,
+    ("POST", ":classify"): _with_examples,
+    ("POST", ":regress"): _with_examples,
+}
 
 
 def _handle(repository: Repository, request: HttpRequest, body: bytes) -> HttpReply:

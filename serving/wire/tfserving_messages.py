@@ -39,6 +39,9 @@ _MESSAGES = (
     *(f"tensorflow.serving.{call}{side}" for call in ("Predict", "GetModelMetadata", "GetModelStatus")
       for side in ("Request", "Response")),
     "tensorflow.serving.SignatureDefMap",
+    *(f"tensorflow.serving.{call}{side}" for call in ("Classification", "Regression", "MultiInference")
+      for side in ("Request", "Response")),
+    "tensorflow.serving.InferenceTask",
     "tensorflow.serving.ReloadConfigRequest", "tensorflow.serving.ReloadConfigResponse",
     "tensorflow.serving.ModelServerConfig", "tensorflow.serving.PredictionLog",
 )  # fmt: skip

@@ -1,0 +1,1 @@
+"""tf.Examples: what TF Serving's Classify, Regress and MultiInference take instead of tensors."""
