@@ -125,7 +125,7 @@ def test_an_input_of_the_name_b64_can_be_named(one: Any) -> None:
         ("GET", "/v1/models/other/metadata", 404, "Servable not found for request: Latest(other)"),
         ("GET", "/v1/models/m:predict", 400, "Malformed request: GET /v1/models/m:predict"),
         ("POST", "/v1/models/m", 400, "Malformed request: POST /v1/models/m"),
-        ("POST", "/v1/models/m:regress", 400, "Malformed request: POST /v1/models/m:regress"),
+        ("POST", "/v1/models/m:explain", 400, "Malformed request: POST /v1/models/m:explain"),
         ("GET", "/", 400, "Malformed request: GET /"),
         ("DELETE", "/v1/models/m", 400, "Malformed request: DELETE /v1/models/m"),
     ],
