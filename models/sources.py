@@ -46,6 +46,19 @@ class CodeRef:
         return kind if colon and kind in LIBRARIES else None
 
     @property
+    def reads(self) -> tuple[str, ...]:
+        """The folders that the object is made from: `root`, that of the file or its package, that of an `hf:FOLDER`."""
+        if self.library == "hf":
+            return (self.text.partition(":")[2],)
+        folders = [Path(self.root)] if self.root else []
+        if self.file:
+            folder = self.file.parent
+            while (folder / "__init__.py").is_file():
+                folder = folder.parent
+            folders.append(folder)
+        return tuple(map(str, folders))
+
+    @property
     def recipe(self) -> str | None:
         """The name of a recipe in the zoo, or None."""
         return self.text.removeprefix("zoo:") if self.text.startswith("zoo:") else None

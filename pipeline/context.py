@@ -29,6 +29,7 @@ class Context:
             threads=max(1, cores() // self.jobs),
             device=device,
             loopback=loopback,
+            walled=not self.request.model.trust,
             host=self.request.tfserving_url.partition(":")[0] if self.request.tfserving_url else None,
         )
 

@@ -4,7 +4,7 @@ take longer than the steps. A step that makes a copy and the check that opens it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,8 @@ class WarmExecutor(LocalExecutor):
             log = self._folder / f"{kind}.log"
             log.touch()
             root = (action.root,) if action.root else ()
-            spawn = Spawn(log, self._folder / "cwd" / kind, action.limits, root, self._private)
+            limits = replace(action.limits, walled=False)  # it serves actions of many folders
+            spawn = Spawn(log, self._folder / "cwd" / kind, limits, root, not_recorded=self._private)
             held = self._warm[kind] = _Warm(Worker(spawn), log, {action.entry: code})
         return held
 

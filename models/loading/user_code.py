@@ -108,6 +108,9 @@ def _refused(
             f"{activity} called exit({'' if error.code is None else repr(error.code)[:100]}) at {place}",
             fix='keep what ends the program, or reads its arguments, under `if __name__ == "__main__":`',
         )
+    if isinstance(error, PermissionError) and error.filename and not fix:
+        folder = "the folder of the model's code, which it may read and not write"
+        fix = f"put {error.filename} into {folder}, or give --trust"
     message = first_line(error.msg if isinstance(error, SyntaxError) else _told(error), 300, nothing="no message")
     return failure(
         f"{activity} raised {type(error).__name__} at {place}: {message}",

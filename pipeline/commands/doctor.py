@@ -27,6 +27,7 @@ from ...serving.runtimes.runtime_table import RUNTIMES
 from ..request import ALL_TARGETS
 from ..workers.devices import list_gpus
 from ..workers.interpreters import lacking
+from ..workers.sandbox import landlock_version
 
 PYTHONS = ((3, 11), (3, 12), (3, 13))
 TESTED_PYTHON = (3, 11)
@@ -49,7 +50,7 @@ class State(StrEnum):
 class Diagnosis:
     """The state of one part of the machine, with the fix where there is one."""
 
-    part: str  # "python", "libraries", "devices", "steps", "runtimes", "store", "serving"
+    part: str  # "python", "libraries", "devices", "sandbox", "steps", "runtimes", "store", "serving"
     name: str
     state: State
     text: str
@@ -85,6 +86,7 @@ class Machine:
     onnxruntime_folder: Callable[[], Path | None] = _onnxruntime_folder
     which: Callable[[str], str | None] = shutil.which
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    landlock: Callable[[], int] = landlock_version
     free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free
 
 
@@ -96,6 +98,7 @@ def examine(store: Path, machine: Machine | None = None) -> tuple[Diagnosis, ...
         *_libraries(here),
         *_onnxruntime_builds(here),
         *_devices(here),
+        *_sandbox(here),
         *_steps(here),
         *_runtimes(here),
         *_store(here, store),
@@ -172,6 +175,18 @@ def _devices(here: Machine) -> Iterable[Diagnosis]:
         yield Diagnosis("devices", f"cuda:{at}", State.OK, name)
     if not here.gpus():
         yield Diagnosis("devices", "cuda", State.NOTE, "no NVIDIA GPU is here (asked nvidia-smi)")
+
+
+def _sandbox(here: Machine) -> Iterable[Diagnosis]:
+    if version := here.landlock():
+        text = f"models and their files are held by the kernel (Landlock {version}, seccomp; docs/security.md)"
+        yield Diagnosis("sandbox", "landlock", State.OK, text)
+    else:
+        yield Diagnosis(
+            "sandbox", "landlock", State.WARN,
+            "not sandboxed: this kernel has no Landlock, so that a file which gets past the checks can read and write "
+            "what you can", "use Linux 5.13 or later with Landlock enabled, or take no files of strangers",
+        )  # fmt: skip
 
 
 def _steps(here: Machine) -> Iterable[Diagnosis]:

@@ -57,7 +57,14 @@ def describe_recipe(context: Context) -> ModelDescription:
     code = ref_digest(ref)
     options = CodeOptions.of(ref).to_json()
     stored = context.executor.perform(
-        Action("describe", f"{_MODELS}.loading.code_refs:describe", options=options, code=code, root=ref.root)
+        Action(
+            "describe",
+            f"{_MODELS}.loading.code_refs:describe",
+            options=options,
+            code=code,
+            root=ref.root,
+            reads=ref.reads,
+        )
     )
     return _describe(context, ref, code, RecipeFacts.from_json(stored.facts))
 
@@ -87,6 +94,7 @@ def _train(context: Context, recipe: ModelDescription) -> Stored:
         requires=("torch", "lightning_fabric", *recipe.requires),
         code=recipe.code,
         root=recipe.root,
+        reads=recipe.reads,
         limits=context.training_limits(loopback=section.devices > 1),  # several devices meet on 127.0.0.1
         checkpoints=True,
     )
@@ -112,6 +120,7 @@ def _recipe_facts(context: Context, ref: CodeRef, code: str) -> RecipeFacts | No
         framework="torch",
         code=code,
         root=ref.root,
+        reads=ref.reads,
         limits=context.model_limits(),
     )
     return CodeFacts.from_json(context.executor.perform(action).facts).recipe
@@ -149,6 +158,7 @@ def _with_weights(context: Context, options: SourceOptions, code: str, *, requir
         framework="torch",
         code=code,
         root=options.root,
+        reads=(*CodeRef(options.ref, options.root).reads, *((options.weights,) if options.weights else ())),
         limits=context.model_limits(),
     )
     return context.executor.perform(action)

@@ -45,7 +45,9 @@ def samples_action(context: Context, argument: DataArgument, signature: Signatur
         limits=context.data_limits(),
     )
     if argument.kind is not DataKind.CODE:
-        return action
+        return replace(action, reads=(argument.place,))
     ref = code_ref(argument.place, context.request.root)
     options = replace(options, place=ref.text, root=ref.root)
-    return replace(action, options=options.to_json(), framework="torch", code=ref_digest(ref), root=ref.root)
+    return replace(
+        action, options=options.to_json(), framework="torch", code=ref_digest(ref), root=ref.root, reads=ref.reads
+    )

@@ -38,6 +38,11 @@ class ModelDescription:
         """The folder that the model's code imports from."""
         return self.ref.root if self.ref else None
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The folders that the model is made from."""
+        return self.ref.reads if self.ref else ()
+
 
 @dataclass(frozen=True)
 class LoadedModel:

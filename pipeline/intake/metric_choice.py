@@ -101,7 +101,9 @@ def _function_choice(context: Context, text: str, allowed_loss: float | None) ->
     code = ref_digest(ref)
     options = CodeOptions.of(ref).to_json()
     entry = f"{_FUNCTIONS}:describe_function"
-    action = Action("metric", entry, options=options, code=code, root=ref.root, limits=context.model_limits())
+    action = Action(
+        "metric", entry, options=options, code=code, root=ref.root, reads=ref.reads, limits=context.model_limits()
+    )
     facts = FunctionFacts.from_json(context.executor.perform(action).facts)
     choice = MetricChoice(
         name=facts.name, unit=facts.unit, higher_is_better=facts.higher_is_better, ref=ref.text, root=ref.root
@@ -119,6 +121,7 @@ def _check_of(context: Context, metric: MetricChoice, code: str, inputs: Mapping
         options=CodeOptions(ref=metric.ref or "", root=metric.root).to_json(),
         code=code,
         root=metric.root,
+        reads=metric.reads,
         limits=context.model_limits(),
     )
 

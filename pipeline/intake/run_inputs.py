@@ -133,6 +133,7 @@ def _recipe_data(context: Context, recipe: ModelDescription) -> Stored:
         requires=recipe.requires,
         code=recipe.code,
         root=recipe.root,
+        reads=recipe.reads,
         limits=context.limits(),
     )
     return context.executor.perform(action)
@@ -220,6 +221,7 @@ def _reference_action(
         tools=interpreter.tools,
         code=model.code,
         root=model.root,
+        reads=model.reads,
         limits=context.limits(),
     )
     return action, random and bool(free_integers(specs))

@@ -217,6 +217,7 @@ def _action(context: Context, prepared: RunInputs, name: str, failure: FailedSte
         code="".join(entry_digest(chain_step.entry) for chain_step in chain)
         + (prepared.model.code if is_source else ""),
         root=prepared.model.root if is_source else None,
+        reads=prepared.model.reads if is_source else (),
         folders=tuple(folder for chain_step in chain for folder in third_party.import_folders(chain_step)),
         limits=replace(context.convert_limits(), seconds=context.request.convert.search_seconds + _GRACE_S),
         remembers_refusal=True,

@@ -30,6 +30,7 @@ class ConversionInputs:
     data: Stored
     code: str = ""
     root: str | None = None
+    reads: tuple[str, ...] = ()  # the folders that the model is made from
     limits: Limits = field(default_factory=Limits)
 
 
@@ -63,6 +64,7 @@ def conversion(inputs: ConversionInputs, route: Route, source: Stored) -> Action
         folders=third_party.import_folders(step),
         code=inputs.code if step.source is None else "",
         root=inputs.root,
+        reads=inputs.reads,
         limits=inputs.limits,
         remembers_refusal=True,
     )
@@ -88,6 +90,7 @@ def verification(inputs: VerificationInputs, route: Route, artifact: Stored) -> 
         tools=interpreter.tools,
         code=inputs.code,
         root=inputs.root,
+        reads=inputs.reads,
         limits=inputs.limits,
         remembers_refusal=True,
     )

@@ -135,8 +135,9 @@ class Bench:
         limits = replace(context.limits(device=device, loopback=runtime.served), threads=threads, spin=True)
         services = self.servers.addresses(stored, device, runtime) if runtime.served else {}
         worker = context.executor.open_worker(
-            name, limits, context.folder / "tmp" / name, self.model.root, python=interpreter_of(runtime).path
-        )
+            name, limits, context.folder / "tmp" / name, (stored.folder, self.data.folder), self.model.root,
+            python=interpreter_of(runtime).path,
+        )  # fmt: skip
         options = SubjectOptions(
             runtime=runtime.name,
             folder=str(stored.folder),

@@ -68,5 +68,6 @@ def _conversion_inputs(context: Context, model: ModelWithData) -> ConversionInpu
         data=model.data,
         code=model.model.code,
         root=model.model.root,
+        reads=model.model.reads,
         limits=context.convert_limits(),
     )

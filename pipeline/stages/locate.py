@@ -90,7 +90,8 @@ def follow_call(
     action = Action(
         name=copy.step("follow"), entry="transload.pipeline.locate.follow:follow",
         inputs={"model": inputs.source, "capture": captured}, options=options.to_json(),
-        requires=("torch", *model.requires), framework="torch", code=model.code, root=model.root, limits=limits,
+        requires=("torch", *model.requires), framework="torch", code=model.code, root=model.root, reads=model.reads,
+        limits=limits,
     )  # fmt: skip
     try:
         stored = context.executor.perform(action)

@@ -65,10 +65,17 @@ class ModelProcesses:
         the worker dies."""
         if source.folder is None:
             raise ValueError(source)
-        spawn = Spawn(self.log(source), self.scratch / f"process-{next(self._numbers)}", self.limits)
+        number = next(self._numbers)
+        place, taken_in = source.folder.resolve(), self.scratch / f"taken-in-{number}"
+        beside = place.parent if place.suffix == ".onnx" else place  # with its data files
+        reads = (str(beside), str(self._taken_in.get(place, place)))
+        spawn = Spawn(
+            self.log(source), self.scratch / f"process-{number}", self.limits, reads=reads, writes=(str(taken_in),)
+        )
+        taken_in.mkdir()  # before the worker starts: it is held to what is there
         worker = Worker(spawn, lost.set)
         try:
-            folder = self._check(worker, source.folder.resolve(), spawn.cwd)
+            folder = self._check(worker, place, spawn.cwd, taken_in)
             runtime = default_runtime(folder)
             channel = spawn.cwd / _CHANNEL
             options = {"device": self.limits.device, "threads": self.limits.threads, "channel": str(channel)}
@@ -86,8 +93,8 @@ class ModelProcesses:
         """Return the file that takes what the processes of a version print."""
         return self.scratch / f"{source.name}-{source.number}.log"
 
-    def _check(self, worker: Worker, folder: Path, work: Path) -> Path:
-        """Return the folder of the artifact, checked once. A model that is none becomes one in `scratch`."""
+    def _check(self, worker: Worker, folder: Path, work: Path, out: Path) -> Path:
+        """Return the folder of the artifact, checked once. A model that is none becomes one in `out`."""
         if folder not in self._taken_in:
             if (folder / RECORD).is_file():
                 check_runtime(folder)
@@ -95,11 +102,11 @@ class ModelProcesses:
                 worker.work(f"{_INTAKE}:check_artifact", job)
                 self._taken_in[folder] = folder
             else:
-                self._taken_in[folder] = self._take_in(worker, folder)
+                self._taken_in[folder] = self._take_in(worker, folder, out)
         return self._taken_in[folder]
 
-    def _take_in(self, worker: Worker, path: Path) -> Path:
-        """Make an artifact of a SavedModel or a file, in `scratch`; return its folder."""
+    def _take_in(self, worker: Worker, path: Path, out: Path) -> Path:
+        """Make an artifact of a SavedModel or a file, in `out`; return it."""
         kind = kind_of(str(path))
         if not isinstance(kind, Format):
             raise BadRequest(f"{path} is code, and is not served", fix="convert it first: transload convert")
@@ -108,8 +115,6 @@ class ModelProcesses:
                 f"{path} does not say what inputs it takes",
                 fix=f"transload convert {path} --input NAME=DTYPE[dims] --to onnx --out DIR, and serve DIR/onnx",
             )
-        out = self.scratch / f"taken-in-{next(self._numbers)}"
-        out.mkdir()
         options = FileOptions(path=str(path), sha256=digest_of(path)).to_json()
         job = {"inputs": {}, "out": str(out), "options": options}
         worker.work(f"{_INTAKE}:take_in_{kind.replace('-', '_')}", job)

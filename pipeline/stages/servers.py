@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -61,8 +62,8 @@ class Servers:
             return addresses
 
     def start_of(self, folder: Path, device: str, runtime: Runtime) -> dict[str, Any]:
-        """Return how the server of the artifact in `folder` is started for a runtime: {entry, options} of a worker that
-        holds it. Of one that runs already, return its {addresses}."""
+        """Return how the server of the artifact in `folder` is started for a runtime: {entry, options, walled} of a
+        worker that holds it. Of one that runs already, return its {addresses}."""
         place = self._place(runtime)
         if isinstance(place, Remote):
             return {"addresses": {"grpc": place.grpc, **({} if place.rest is None else {"rest": place.rest})}}
@@ -70,9 +71,10 @@ class Servers:
         model: dict[str, Any] = {"folder": str(folder), "name": self.model, "threads": threads}
         if isinstance(place, Binary):
             binary = BinaryOptions(**model, program=place.program, container=place.container)
-            return {"entry": BINARY, "options": binary.to_json()}
+            return {"entry": BINARY, "options": binary.to_json(), "walled": False}  # the user has installed it
         return {
             "entry": EMBEDDED,
+            "walled": True,
             "options": EmbeddedOptions(**model, device=device, max_body_bytes=_BODY_BYTES).to_json(),
         }
 
@@ -80,7 +82,8 @@ class Servers:
         context = self._context
         name = f"server.{folder.name[:8]}"
         limits = context.limits(device=device, loopback=True)
-        worker = context.executor.open_worker(name, limits, context.folder / "tmp" / name)
+        limits = replace(limits, walled=limits.walled and start["walled"])
+        worker = context.executor.open_worker(name, limits, context.folder / "tmp" / name, (folder,))
         try:
             worker.open(start["entry"], start["options"])
         except BaseException:

@@ -168,6 +168,7 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
         tools=interpreter.tools,
         code=inputs.model.code + inputs.metric.code + entry_digest(runtime.entry),
         root=inputs.model.root,
+        reads=(*inputs.model.reads, *(inputs.metric.metric.reads if inputs.metric.metric else ())),
         limits=context.limits(device=device, loopback=runtime.served),
     )
     if not runtime.served:

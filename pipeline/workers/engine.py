@@ -37,6 +37,7 @@ class Action:
     requires: tuple[str, ...] = ()
     code: str = ""  # the digest of a user's code that the entry will call
     root: str | None = None  # the user's folder: last on sys.path
+    reads: tuple[str, ...] = ()  # files and folders of the user that it reads beside them
     folders: tuple[str, ...] = ()  # where a third party's step is imported from, where that is not installed as we are
     limits: Limits = field(default_factory=Limits)
     services: Services = field(default=lambda: nullcontext({}))  # opened only if the action really runs
@@ -156,10 +157,20 @@ class LocalExecutor:
             with self._slots.occupied():
                 return self._do(key, action)
 
-    def open_worker(self, name: str, limits: Limits, cwd: Path, root: str | None = None, *, python: str = "") -> Worker:
+    def open_worker(
+        self,
+        name: str,
+        limits: Limits,
+        cwd: Path,
+        reads: Iterable[Path] = (),
+        root: str | None = None,
+        *,
+        python: str = "",
+    ) -> Worker:
         """Open a worker that will hold an object: a session that is timed, or a server. The caller closes it.
-        `python` is its interpreter, where that is not ours."""
-        worker = Worker(Spawn(self.log(name), cwd, limits, (root,) if root else (), python=python))
+        `reads` are the folders that it reads; `python` is its interpreter, where that is not ours."""
+        folders = tuple(map(str, reads))
+        worker = Worker(Spawn(self.log(name), cwd, limits, (root,) if root else (), folders, python=python))
         with self._lock:
             self._workers.add(worker)
         return worker
@@ -240,7 +251,11 @@ class LocalExecutor:
         """Do a job in a worker; return its facts, and the files of the user that it read."""
         private = (str(self.store.root), str(self._logs.parent.absolute()))
         again, loaded = self._repeat_call(action), self._fork_server(action.framework)
-        spawn = Spawn(log, cwd, action.limits, action.sys_path, private, again, action.python, loaded)
+        reads = (*action.reads, *(str(stored.folder) for stored in action.inputs.values()))
+        writes = tuple(str(job[place]) for place in ("out", "checkpoints") if job[place])
+        spawn = Spawn(
+            log, cwd, action.limits, action.sys_path, reads, writes, private, again, action.python, loaded
+        )  # fmt: skip
         with Worker(spawn) as worker:
             with self._lock:
                 if self._stopped:
@@ -272,6 +287,7 @@ class LocalExecutor:
         record = {
             "entry": action.entry,
             "sys_path": list(action.sys_path),
+            "reads": [*action.reads, *(str(stored.folder) for stored in action.inputs.values())],
             "limits": asdict(action.limits),
             "server": action.server,
             "python": action.python,

@@ -42,6 +42,7 @@ class Limits:
     device: str = "cpu"
     loopback: bool = False  # may talk to 127.0.0.1
     host: str | None = None  # and to this one: a server that the user named
+    walled: bool = True  # the kernel holds it to its files and starts no program for it (sandbox.py)
     spin: bool = False  # idle OpenMP threads spin, as where a model is served; else they sleep, and leave the cores
 
 
@@ -53,6 +54,8 @@ class Spawn:
     cwd: Path
     limits: Limits = field(default_factory=Limits)
     sys_path: tuple[str, ...] = ()  # the user's root; goes last
+    reads: tuple[str, ...] = ()  # what it may read beside `sys_path`, the libraries and its own folder
+    writes: tuple[str, ...] = ()  # what it may write beside its own folder
     not_recorded: tuple[str, ...] = ()  # folders whose files are no input of a step that runs the user's code
     repeat: str | None = None  # the command that repeats the step, for the sentence
     python: str = ""  # another interpreter than ours, to which transload is lent
@@ -293,6 +296,7 @@ def _environment(spawn: Spawn) -> dict[str, str]:
         "sys_path": list(spawn.sys_path),
         "not_recorded": list(spawn.not_recorded),
         "alarm_s": int(limits.seconds + _GRACE_S),
+        "walls": _walls(spawn) if limits.walled else None,
     }
     return {
         # No framework strays to a GPU from a worker for the CPU.
@@ -314,6 +318,17 @@ def _environment(spawn: Spawn) -> dict[str, str]:
         **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(limits.threads)),
         "OPENBLAS_NUM_THREADS": "1",  # numpy's; they would start with the import, and no step waits for a product of it
         "TRANSLOAD_WORKER": json.dumps(setup),
+    }
+
+
+def _walls(spawn: Spawn) -> dict[str, Any]:
+    """Return the arguments of sandbox.raise_walls."""
+    limits = spawn.limits
+    return {
+        "reads": [*spawn.sys_path, *spawn.reads],
+        "writes": list(spawn.writes),
+        "tcp": limits.loopback,
+        "gpu": limits.device.startswith("cuda"),
     }
 
 

@@ -43,7 +43,8 @@ def repeat(record: Mapping[str, Any], folder: Path, log: Path) -> dict[str, Any]
     with ExitStack() as stack:
         services = _services(record["server"], limits, folder, stack) if record["server"] else {}
         job = {**record["job"], "out": str(folder / "out"), "services": services}
-        spawn = Spawn(log, folder / "cwd", limits, tuple(record["sys_path"]), python=record["python"])
+        places = tuple(record["sys_path"]), tuple(record["reads"]), (str(folder / "out"),)
+        spawn = Spawn(log, folder / "cwd", limits, *places, python=record["python"])
         worker = stack.enter_context(Worker(spawn))
         return worker.work(record["entry"], job)
 
@@ -51,7 +52,8 @@ def repeat(record: Mapping[str, Any], folder: Path, log: Path) -> dict[str, Any]
 def _services(server: Mapping[str, Any], limits: Limits, folder: Path, stack: ExitStack) -> dict[str, str]:
     if "addresses" in server:
         return dict(server["addresses"])
-    spawn = Spawn(folder / "server.log", folder / "server", replace(limits, loopback=True))
+    limits = replace(limits, loopback=True, walled=server["walled"])
+    spawn = Spawn(folder / "server.log", folder / "server", limits, reads=(server["options"]["folder"],))
     worker = stack.enter_context(Worker(spawn))
     worker.open(server["entry"], server["options"])
     addresses: dict[str, str] = worker.ask("addresses")

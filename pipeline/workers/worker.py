@@ -29,6 +29,7 @@ from ...models.errors import ERRORS, TransloadError
 from ...models.foreign_errors import first_line, told_by
 from ...models.job import Job
 from ...models.store import disk_full, is_disk_full
+from .sandbox import raise_walls
 
 _CLONE_NEWNET = 0x40000000
 _LOOPBACK = ("127.", "::1", "localhost")
@@ -37,14 +38,25 @@ _LOOPBACK = ("127.", "::1", "localhost")
 def serve(connection: int, lifeline: int) -> NoReturn:
     """Serve one parent until it closes the socket `connection`, or the pipe `lifeline`."""
     setup = json.loads(os.environ.pop("TRANSLOAD_WORKER"))
-    _die_with_parent(lifeline)
     _close_network(loopback=setup["loopback"], named=setup["host"])
+    if setup["walls"] is not None:
+        _raise_walls(setup["walls"])
+    _die_with_parent(lifeline)
     sys.path.extend(path for path in setup["sys_path"] if path not in sys.path)
     read = _record_reads(setup["not_recorded"]) if setup["sys_path"] else set()
     _answer_all(socket.socket(fileno=connection), setup["alarm_s"], read)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # the frameworks' own teardown takes seconds and has crashed; nothing is left to save
+
+
+def _raise_walls(walls: Mapping[str, Any]) -> None:
+    """Let the kernel hold this process, before there is another thread: it would stay outside."""
+    lacking = raise_walls(**walls)
+    if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208
+        lacking = ("landlock", "seccomp")
+    if lacking:
+        print(f"not sandboxed: this kernel has no {' and no '.join(lacking)}", file=sys.stderr)
 
 
 def _answer_all(connection: socket.socket, alarm_s: int, read: set[str]) -> None:

@@ -30,6 +30,7 @@ def machine(
         onnxruntime_folder=lambda: None,
         which=lambda name: None,
         environ={},
+        landlock=lambda: 7,
         free_bytes=lambda path: 10**12,
     )
 
@@ -52,6 +53,15 @@ def other(**changes: object) -> Callable[[Machine], Machine]:
 GPU_AGAIN = "pip uninstall -y onnxruntime onnxruntime-gpu, then make setup EXTRAS=gpu,dev"
 BOTH = {**WHOLE, "onnxruntime-gpu": "1.31.1"}
 ILL: dict[str, tuple[Machine, tuple[str, str, str | None]]] = {
+    "no landlock": (
+        replace(machine(), landlock=lambda: 0),
+        (
+            "landlock",
+            "not sandboxed: this kernel has no Landlock, so that a file which gets past the checks can read and write "
+            "what you can",
+            "use Linux 5.13 or later with Landlock enabled, or take no files of strangers",
+        ),
+    ),
     "old python": (
         replace(machine(), python=(3, 10, 4)),
         ("3.10.4", "3.11, 3.12 or 3.13 is needed", "make setup PYTHON=python3.11"),

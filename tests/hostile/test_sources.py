@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from onnx import AttributeProto, TensorProto, helper
 
+from transload.pipeline.workers.sandbox import landlock_version
+
 from .conftest import NET, Ran, onnx_model, put
 
 Make = Callable[[Path, Path], object]  # (the folder that the command runs in, the folder of good programs)
@@ -373,3 +375,31 @@ def test_weights_that_are_none_are_refused_and_never_run(
     assert err.startswith(begin)
     assert err.endswith(end)
     assert not (here.parent / "executed").exists()
+
+
+@pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
+@pytest.mark.parametrize("act", ["open({!r}).read()", "open({!r}, 'w').write('x')"])
+def test_code_reads_its_own_folder_and_writes_none(act: str, here: Path, transload: Callable[..., Ran]) -> None:
+    beside = here.parent / "beside.txt"
+    beside.write_text("kept")
+    (here / "net.py").write_text(f"import torch\n{act.format(str(beside))}\ndef make(): return torch.nn.ReLU()\n")
+    words = (
+        "convert",
+        "net.py:make",
+        "--input",
+        "x=float32[batch,2]",
+        "--to",
+        "torchscript",
+        "--out",
+        "out",
+        "--quiet",
+    )
+    status, out, err = transload(*words)
+    assert (status, out) == (2, "")
+    assert err == (
+        f"error: importing net.py raised PermissionError at {here / 'net.py'}:2: [Errno 13] Permission denied: "
+        f"{str(beside)!r}\n  fix: put {beside} into the folder of the model's code, which it may read and not "
+        "write, or give --trust; the log has the traceback\n"
+    )
+    assert beside.read_text() == "kept"
+    assert transload(*words, "--trust")[0] == 0

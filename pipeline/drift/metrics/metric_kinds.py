@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from ....models.errors import BadRequest
 from ....models.job import JsonRecord
+from ....models.sources import CodeRef
 
 SHARE = "share"  # a part of 1: read in per cent, differences in percentage points
 _RECALL = re.compile(r"recall@([1-9]\d{0,5})")
@@ -59,6 +60,11 @@ class MetricChoice(JsonRecord):
     def kind(self) -> MetricKind:
         """The metric's name, unit and direction."""
         return MetricKind(self.name, self.unit, self.higher_is_better)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The folders that a user's function is made from."""
+        return CodeRef(self.ref, self.root).reads if self.ref else ()
 
 
 def is_function(text: str) -> bool:

@@ -66,7 +66,9 @@ def executor(tmp_path: Path, root: Path) -> LocalExecutor:
 
 def action(root: Path, name: str, **changes: object) -> Action:
     options = {"tally": str(root / "tally"), "text": "hello"}
-    made = Action(f"step.{name}", f"jobs:{name}", options=options, root=str(root), limits=Limits(seconds=60))
+    made = Action(
+        f"step.{name}", f"jobs:{name}", options=options, root=str(root), limits=Limits(seconds=60, walled=False)
+    )
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -242,7 +244,9 @@ engine.entry_digest = lambda entry: entry
 from transload.models.store import Store
 executor = engine.LocalExecutor(Store(Path({str(tmp_path / "store")!r})), Path({str(tmp_path / "run")!r}))
 options = {{"tally": {str(root / "tally")!r}, "text": "hello"}}
-def step(name): return executor.perform(engine.Action(name, f"jobs:{{name}}", options=options, root={str(root)!r}))
+limits = engine.Limits(walled=False)
+def step(name):
+    return executor.perform(engine.Action(name, f"jobs:{{name}}", options=options, root={str(root)!r}, limits=limits))
 step("write")
 if "kill" in sys.argv: threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGKILL)).start()
 print(step("slow").cached)

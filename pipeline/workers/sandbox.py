@@ -1,0 +1,196 @@
+"""What the kernel holds of a worker: which files it reads and writes, that it starts no program, and talks to nobody.
+
+Landlock (https://docs.kernel.org/userspace-api/landlock.html) and a seccomp filter
+(https://docs.kernel.org/userspace-api/seccomp_filter.html), both without privilege. They hold for all that the worker
+starts later and can never be taken off. A wall that this kernel lacks is left out and named.
+
+This module uses the standard library alone: other interpreters than ours run it, too. It has to be called before the
+process has a second thread, which would stay outside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import resource
+import struct
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+_NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2  # of prctl
+
+# landlock(7). The numbers of the system calls are the same on all machines.
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 1 << 1, 1 << 2, 1 << 3
+_REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
+_FIRST_13 = (1 << 13) - 1  # what version 1 knows
+_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
+_READ = _READ_FILE | _READ_DIR
+_TCP = 0b11  # bind, connect
+_ABSTRACT_SOCKETS, _SIGNALS = 1, 2  # of others
+_BENEATH = 1
+
+# What interpreters and libraries read wherever they run.
+_SYSTEM = (
+    "/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/sys", "/opt",
+    "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/timezone", "/etc/mime.types",
+    "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts", "/etc/host.conf", "/etc/resolv.conf",
+    "/etc/gai.conf", "/etc/os-release", "/etc/alternatives", "/etc/fonts", "/etc/OpenCL", "/etc/debian_version",
+    "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/proc/loadavg", "/proc/filesystems", "/proc/sys",
+    "/proc/modules", "/proc/devices", "/proc/driver", "/proc/uptime", "/proc/cmdline", "/proc/vmstat",
+)  # fmt: skip
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/shm", "/dev/tty")  # noqa: S108
+_GPU_DEVICES = ("/dev/dri", "/dev/kfd", "/dev/nvidia-caps")
+
+# System calls by machine: (audit's number of the machine, numbers by name).
+_NAMES = (
+    "ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "mount", "umount2", "pivot_root", "chroot", "unshare",
+    "setns", "bpf", "perf_event_open", "userfaultfd", "add_key", "request_key", "keyctl", "init_module",
+    "finit_module", "delete_module", "kexec_load", "reboot", "swapon", "swapoff", "acct", "io_uring_setup",
+    "open_by_handle_at", "move_mount", "open_tree", "fsopen", "fsmount", "mount_setattr", "pidfd_getfd",
+)  # fmt: skip
+_X86_64 = (
+    101, 310, 311, 312, 165, 166, 155, 161, 272,
+    308, 321, 298, 323, 248, 249, 250, 175,
+    313, 176, 246, 169, 167, 168, 163, 425,
+    304, 429, 428, 430, 432, 442, 438,
+)  # fmt: skip
+_AARCH64 = (
+    117, 270, 271, 272, 40, 39, 41, 51, 97,
+    268, 280, 241, 282, 217, 218, 219, 105,
+    273, 106, 104, 142, 224, 225, 89, 425,
+    265, 429, 428, 430, 432, 442, 438,
+)  # fmt: skip
+_MACHINES = {
+    "x86_64": (0xC000003E, dict(zip(_NAMES, _X86_64, strict=True)), {"execve": 59, "execveat": 322}, 41, 56, 435),
+    "aarch64": (0xC00000B7, dict(zip(_NAMES, _AARCH64, strict=True)), {"execve": 221, "execveat": 281}, 198, 220, 435),
+}
+_X32 = 0x40000000  # a second set of calls on x86_64
+_NEW_NAMESPACES = 0x7E020000  # the flags CLONE_NEW* of clone
+_UNIX, _INET, _INET6 = 1, 2, 10
+_ALLOW, _DENY, _ABSENT, _NO_FAMILY = 0x7FFF0000, 0x00050001, 0x00050026, 0x00050061  # ALLOW; errors 1, 38, 97
+_LOAD, _EQUAL, _AT_LEAST, _BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # of the filter's instructions
+
+_C = ctypes.CDLL(None, use_errno=True)
+
+
+def raise_walls(
+    reads: Iterable[str], writes: Iterable[str], *, tcp: bool = False, gpu: bool = False
+) -> tuple[str, ...]:
+    """Hold this process and all that it starts to these files and folders from now on.
+    It may read beside them what every interpreter reads, and read and write its current folder. `tcp`: it may open
+    TCP connections. Return the walls that this kernel lacks: "landlock", "seccomp"."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if _C.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
+        return ("landlock", "seccomp")
+    readable = [*_SYSTEM, *_interpreter_folders(), f"/proc/{os.getpid()}", *reads]
+    writable = [os.getcwd(), *_DEVICES, *writes]  # noqa: PTH109
+    if gpu:
+        writable += [*_GPU_DEVICES, *_nvidia_devices()]
+    stands = {"landlock": _hold_files(readable, writable, tcp=tcp), "seccomp": _hold_calls(tcp=tcp)}
+    return tuple(name for name, is_there in stands.items() if not is_there)
+
+
+def landlock_version() -> int:
+    """Return the version of Landlock that the kernel has; 0 where it has none."""
+    return max(0, int(_C.syscall(_CREATE_RULESET, None, 0, 1)))
+
+
+def _interpreter_folders() -> Iterator[str]:
+    """Yield the folders that modules come from."""
+    yield from (sys.prefix, sys.base_prefix, sys.exec_prefix)
+    yield from (path for path in sys.path if path)
+    yield os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
+    for name, module in list(sys.modules.items()):
+        if name.startswith("__editable___"):  # setuptools' finder of packages that are installed from their checkout
+            yield from getattr(module, "MAPPING", {}).values()
+
+
+def _nvidia_devices() -> list[str]:
+    with contextlib.suppress(OSError):
+        return [f"/dev/{name}" for name in os.listdir("/dev") if name.startswith("nvidia")]  # noqa: PTH208
+    return []
+
+
+def _hold_files(readable: Sequence[str], writable: Sequence[str], *, tcp: bool) -> bool:
+    """Let the process reach these files and no others. Return False where the kernel lacks the wall."""
+    version = landlock_version()
+    if not version:
+        return False
+    known = _FIRST_13
+    for since, right in ((2, _REFER), (3, _TRUNCATE), (5, _IOCTL_DEV)):
+        known |= right if version >= since else 0
+    network = 0 if tcp or version < 4 else _TCP
+    scope = (_ABSTRACT_SOCKETS | _SIGNALS) if version >= 6 else 0
+    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    attributes = struct.pack("=QQQ", known, network, scope)[:size]
+    ruleset = _C.syscall(_CREATE_RULESET, attributes, size, 0)
+    if ruleset < 0:
+        return False
+    try:
+        for paths, rights in ((readable, _READ), (writable, known & ~_EXECUTE)):
+            for path in dict.fromkeys(paths):
+                _allow(ruleset, path, rights)
+        return not _C.syscall(_RESTRICT_SELF, ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+def _allow(ruleset: int, path: str, rights: int) -> None:
+    """Allow a file, or a folder and all below it, where it exists."""
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        if not os.path.isdir(path):  # noqa: PTH112
+            rights &= _OF_FILES
+        rule = struct.pack("=Qi", rights, place)
+        _C.syscall(_ADD_RULE, ruleset, _BENEATH, rule, 0)
+    finally:
+        os.close(place)
+
+
+def _hold_calls(*, tcp: bool) -> bool:
+    """Refuse system calls that no model needs. Return False where the kernel or the machine lacks the wall."""
+    if platform.machine() not in _MACHINES:
+        return False
+    program = b"".join(_program(platform.machine(), tcp=tcp))
+    buffer = ctypes.create_string_buffer(program)
+    head = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(buffer))
+    return not _C.prctl(_SET_SECCOMP, _FILTER, head, 0, 0)
+
+
+def _program(machine: str, *, tcp: bool) -> Iterator[bytes]:
+    """Yield the instructions of the filter (linux/filter.h): code, jumps if true and if false, operand.
+    The data that they read is {int number; u32 machine; u64 instruction; u64 arguments[6]}."""
+    audit, denied, starts, socket_call, clone, clone3 = _MACHINES[machine]
+    yield _instruction(_LOAD, 4)
+    yield _instruction(_EQUAL, audit, 1, 0)
+    yield _instruction(_RETURN, _DENY)
+    yield _instruction(_LOAD, 0)
+    yield _instruction(_AT_LEAST, _X32, 0, 1)
+    yield _instruction(_RETURN, _DENY)
+    for number in (*denied.values(), *starts.values()):
+        yield _instruction(_EQUAL, number, 0, 1)
+        yield _instruction(_RETURN, _DENY)
+    yield _instruction(_EQUAL, clone3, 0, 1)  # its flags lie in memory, out of reach; libraries then call clone
+    yield _instruction(_RETURN, _ABSENT)
+    yield _instruction(_EQUAL, clone, 0, 4)
+    yield _instruction(_LOAD, 16)
+    yield _instruction(_BITS, _NEW_NAMESPACES, 0, 1)
+    yield _instruction(_RETURN, _DENY)
+    yield _instruction(_RETURN, _ALLOW)
+    families = (_UNIX, _INET, _INET6) if tcp else (_UNIX,)
+    yield _instruction(_EQUAL, socket_call, 0, len(families) + 2)
+    yield _instruction(_LOAD, 16)
+    for at, family in enumerate(families):
+        yield _instruction(_EQUAL, family, len(families) - at, 0)
+    yield _instruction(_RETURN, _NO_FAMILY)
+    yield _instruction(_RETURN, _ALLOW)
+
+
+def _instruction(code: int, operand: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    return struct.pack("HBBI", code, if_true, if_false, operand)

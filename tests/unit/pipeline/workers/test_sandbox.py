@@ -1,0 +1,145 @@
+"""What the kernel refuses to a worker, tried from inside of one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from transload.pipeline.workers import sandbox
+from transload.pipeline.workers.isolation import Limits, Spawn, run_alone
+
+JOBS = """
+import ctypes, os, signal, socket, subprocess, sys
+from pathlib import Path
+
+def tried(act):
+    try:
+        act()
+    except (OSError, subprocess.SubprocessError) as error:
+        return os.strerror(error.errno)
+    return "done"
+
+def clone_namespace():
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(0x10000000):  # a user's namespace, in which it would be root
+        raise OSError(ctypes.get_errno(), "")
+
+def trace():  # PTRACE_SEIZE stops nobody
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.ptrace(0x4206, os.getppid(), 0, 0):
+        raise OSError(ctypes.get_errno(), "")
+
+def attempts(job):
+    place = {name: Path(text) for name, text in job.options.items()}
+    acts = {
+        "read beside": lambda: place["secret"].read_text(),
+        "list beside": lambda: list(place["secret"].parent.iterdir()),
+        "read through a link": lambda: (place["input"] / "link").read_text(),
+        "write beside": lambda: place["outside"].write_text("x"),
+        "write the input": lambda: (place["input"] / "file").write_text("x"),
+        "read the input": lambda: (place["input"] / "file").read_text(),
+        "remove the input": lambda: (place["input"] / "file").unlink(),
+        "write the result": lambda: (Path(job.out) / "file").write_text("x"),
+        "write its own": lambda: Path("own").write_text("x"),
+        "parent's environment": lambda: Path(f"/proc/{os.getppid()}/environ").read_bytes(),
+        "start a program": lambda: subprocess.run([sys.executable, "-c", ""]),
+        "fork": lambda: os.waitpid(os.fork() or os._exit(0), 0),
+        "signal the parent": lambda: os.kill(os.getppid(), 0),
+        "open UDP": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
+        "open netlink": lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW),
+        "a namespace": clone_namespace,
+        "trace the parent": trace,
+    }
+    return {name: tried(act) for name, act in acts.items()}
+"""
+FILES = {
+    "read beside": "Permission denied",
+    "list beside": "Permission denied",
+    "read through a link": "Permission denied",
+    "write beside": "Permission denied",
+    "write the input": "Permission denied",
+    "remove the input": "Permission denied",
+    "parent's environment": "Permission denied",
+    "signal the parent": "Operation not permitted",
+}
+CALLS = {
+    "open UDP": "Address family not supported by protocol",
+    "open netlink": "Address family not supported by protocol",
+    "a namespace": "Operation not permitted",
+    "trace the parent": "Operation not permitted",
+}
+ALLOWED = dict.fromkeys(("read the input", "write the result", "write its own", "fork"), "done")
+
+needs_landlock = pytest.mark.skipif(not sandbox.landlock_version(), reason="this kernel has no Landlock")
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> dict[str, str]:
+    for name in ("secrets", "input", "out", "user"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "secrets" / "token").write_text("canary")
+    (tmp_path / "input" / "file").write_text("input")
+    (tmp_path / "input" / "link").symlink_to(tmp_path / "secrets" / "token")
+    (tmp_path / "user" / "jobs.py").write_text(JOBS)
+    return {
+        "secret": str(tmp_path / "secrets" / "token"),
+        "input": str(tmp_path / "input"),
+        "outside": str(tmp_path / "outside"),
+    }
+
+
+def attempts(tmp_path: Path, places: dict[str, str], limits: Limits) -> dict[str, str]:
+    out = str(tmp_path / "out")
+    spawn = Spawn(
+        tmp_path / "log", tmp_path / "cwd", limits, (str(tmp_path / "user"),), (places["input"],), (out,)
+    )  # fmt: skip
+    return run_alone("jobs:attempts", {"inputs": {}, "out": out, "options": places}, spawn)
+
+
+@needs_landlock
+def test_a_worker_reaches_its_files_and_nothing_else(tmp_path: Path, places: dict[str, str]) -> None:
+    seen = attempts(tmp_path, places, Limits(seconds=60))
+    assert seen == {**FILES, **CALLS, **ALLOWED, "start a program": "Operation not permitted"}
+    assert not Path(places["outside"]).exists()
+
+
+def test_without_walls_all_of_it_is_possible(tmp_path: Path, places: dict[str, str]) -> None:
+    """The attempts are real: they are refused by the walls, and by nothing else."""
+    seen = attempts(tmp_path, places, Limits(seconds=60, walled=False))
+    unprivileged = {"a namespace", "trace the parent"}  # some kernels refuse these to everybody
+    assert {name for name, how in seen.items() if how != "done"} <= unprivileged
+
+
+@needs_landlock
+@pytest.mark.parametrize(
+    ("absent", "refused"),
+    [
+        ("landlock", {**CALLS, "start a program": "Operation not permitted"}),
+        ("seccomp", {**FILES, "start a program": "Permission denied"}),
+    ],
+)
+def test_each_wall_holds_alone(absent: str, refused: dict[str, str], tmp_path: Path, places: dict[str, str]) -> None:
+    lacking = {"landlock": "_hold_files", "seccomp": "_hold_calls"}[absent]
+    script = tmp_path / "alone.py"
+    script.write_text(f"""
+import json, os, sys
+from types import SimpleNamespace
+from transload.pipeline.workers import sandbox
+sys.path.append({str(tmp_path / "user")!r})
+import jobs
+sandbox.{lacking} = lambda *_arguments, **_options: False
+os.chdir({str(tmp_path / "out")!r})
+lacking = sandbox.raise_walls([{places["input"]!r}], [])
+print(json.dumps([lacking, jobs.attempts(SimpleNamespace(options={places!r}, out={str(tmp_path / "out")!r}))]))
+""")
+    done = subprocess.run(
+        [sys.executable, "-P", str(script)], capture_output=True, text=True, check=True, env=os.environ
+    )
+    lacks, seen = json.loads(done.stdout)
+    assert lacks == [absent]
+    assert {name: seen[name] for name in refused} == refused
