@@ -20,6 +20,8 @@ from .server_records import IDLE_TIMEOUT_S
 
 _MOST_HEADER_BYTES = 16 << 10
 _DROPPED = 8  # times the limit, that is read of a body that is too long: clients look for a reply when all is sent
+_SLOW_BODY = 6  # times the limit of a pause, that a body may take, and longer by its bytes at this rate:
+_LEAST_BYTES_PER_S = 16 << 10
 _LINGER_S = 1.0  # for which a refused client may still send, so that it reads its reply
 _LINES = {code: b"HTTP/1.1 %d \r\n" % code for code in range(200, 600)}
 _LINES |= {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
@@ -65,6 +67,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._timer: asyncio.TimerHandle
         self._due: float | None = 0.0  # the end of the wait for the client; None while it need not send
+        self._body_start = 0.0
         self._unsent_bytes: int | None = None  # at the last look at a client that does not read
         self._in_header = True
         self._raw_bytes = 0  # since the header began, as they came
@@ -160,7 +163,8 @@ class HttpConnection(asyncio.Protocol):
         if self._is_header_large():
             raise HeaderTooLarge
         self._in_header = False
-        self._due = self._loop.time() + self._limit_s
+        self._body_start = self._loop.time()
+        self._due = self._body_start + self._limit_s
         parser, headers = self._parser, self._headers
         keeps = parser.should_keep_alive() and not parser.should_upgrade() and parser.get_http_version() != "1.0"
         request = HttpRequest(parser.get_method().decode("latin-1"), _path(self._url), headers, is_last=not keeps)
@@ -174,9 +178,10 @@ class HttpConnection(asyncio.Protocol):
         request = self._request
         if request is None:
             return
-        self._due = self._loop.time() + self._limit_s
         most = self._application.max_body_bytes
         request.record.bytes_in += len(body)
+        longest_s = _SLOW_BODY * self._limit_s + request.record.bytes_in / _LEAST_BYTES_PER_S
+        self._due = min(self._loop.time() + self._limit_s, self._body_start + longest_s)
         if request.record.bytes_in <= most:
             request.parts.append(body)
             return

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -70,6 +71,17 @@ def test_a_header_that_comes_in_drips_is_closed_too(rest: HttpServer) -> None:
         for _ in range(100):
             time.sleep(0.1)
             link.sendall(b"X: y\r\n")
+
+
+def test_a_body_that_comes_in_drips_is_closed_too(one: Any) -> None:
+    """Each drip is within the time-out of a pause, the whole body takes more than six of it."""
+    server = HttpServer(hold_session("m", one.session), "127.0.0.1", 0, read_timeout_s=0.2)
+    with socket.create_connection(("127.0.0.1", server.port)) as link, pytest.raises(OSError):  # noqa: PT011
+        link.sendall(b"POST /v1/models/m:predict HTTP/1.1\r\nContent-Length: 999\r\n\r\n")
+        for _ in range(200):
+            time.sleep(0.1)
+            link.sendall(b" ")
+    server.close()
 
 
 def test_a_body_may_come_in_pieces(rest: HttpServer) -> None:
