@@ -60,6 +60,7 @@ def command(
     *,
     name: Name = None,
     model_config_file: ConfigFile = None,
+    input_: options.Input = None,
     batching_parameters_file: BatchingFile = None,
     host: Host = "127.0.0.1",
     grpc_port: GrpcPort = 8500,
@@ -98,7 +99,7 @@ def command(
         ServeOptions(
             name=name, config_file=model_config_file, host=host, grpc_port=grpc_port, rest_port=rest_port,
             device=device or "auto", threads=threads or 1, max_body_bytes=max_body << 20, access_log=access_log,
-            batching_file=batching_parameters_file,
+            inputs=options.parse_inputs(input_), batching_file=batching_parameters_file,
             tls_cert=tls_cert, tls_key=tls_key, tls_client_ca=tls_client_ca, token_file=token_file, insecure=insecure,
         ),
         ready,

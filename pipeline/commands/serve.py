@@ -21,6 +21,7 @@ import psutil
 
 from ...models.artifact import RECORD
 from ...models.errors import BadRequest, StepFailed, TransloadError
+from ...models.signature import TensorSpec
 from ...serving.endpoint_security import check_host, read_security
 from ...serving.server.access_log import AccessLog
 from ...serving.server.embedded import listen
@@ -51,6 +52,7 @@ class ServeOptions:
 
     name: str | None = None  # of the only model
     config_file: Path | None = None  # TF Serving's model_config_list
+    inputs: tuple[TensorSpec, ...] = ()  # of the only model, a file that does not say them
     batching_file: Path | None = None  # TF Serving's BatchingParameters
     host: str = "127.0.0.1"
     grpc_port: int = 8500
@@ -117,7 +119,7 @@ def serve(
             seconds=_REQUEST_S, memory_bytes=psutil.virtual_memory().total, threads=options.threads, device=device,
             spin=True,
         )  # fmt: skip
-        processes = ModelProcesses(Path(scratch), limits)
+        processes = ModelProcesses(Path(scratch), limits, options.inputs)
         warnings = _Warnings(warn)
         repository = Repository(
             processes.open,
@@ -175,6 +177,8 @@ def find_models(models: Sequence[str], options: ServeOptions) -> list[ModelConfi
         configs = [ModelConfig(_ONE_NAME, configs[0].base_path)]
     if options.config_file is not None:
         configs += read_config_file(options.config_file)
+    if options.inputs:
+        _check_takes_inputs(configs)
     if not configs:
         raise BadRequest("there is no model to serve", fix="name an artifact's folder, or --model-config-file")
     names = [config.name for config in configs]
@@ -184,6 +188,15 @@ def find_models(models: Sequence[str], options: ServeOptions) -> list[ModelConfi
         if names.count(name) > 1:
             raise BadRequest(f"two models are called {name}", fix="write NAME=PATH for each")
     return configs
+
+
+def _check_takes_inputs(configs: Sequence[ModelConfig]) -> None:
+    """Raise BadRequest where --input names the inputs of several models, or of one that says them itself."""
+    if len(configs) != 1:
+        raise BadRequest(f"--input is of one model, and there are {len(configs)}", fix="serve the file alone")
+    for model in configs[0].versions().values():
+        if (model / RECORD).is_file():
+            raise BadRequest(f"{model} is an artifact, and says what it takes", fix="leave --input out")
 
 
 def _configs_of(text: str) -> list[ModelConfig]:

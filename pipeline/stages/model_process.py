@@ -12,7 +12,7 @@ from ...converters.intake.intake_records import FileOptions
 from ...models.artifact import RECORD, read_artifact
 from ...models.errors import BadRequest
 from ...models.formats import Format
-from ...models.signature import Array, Signature
+from ...models.signature import Array, Signature, TensorSpec
 from ...models.store import digest_of
 from ...serving.server.repository.served_version import OpenedSession
 from ...serving.server.repository.session_channel import ChannelSession
@@ -56,6 +56,7 @@ class ModelProcesses:
 
     scratch: Path
     limits: Limits  # of each worker; `seconds` is what a model has for one request, and to be loaded
+    inputs: tuple[TensorSpec, ...] = ()  # of models that do not say them
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
     _taken_in: dict[Path, Path] = field(default_factory=dict)  # the artifact of each version folder
 
@@ -110,12 +111,12 @@ class ModelProcesses:
         kind = kind_of(str(path))
         if not isinstance(kind, Format):
             raise BadRequest(f"{path} is code, and is not served", fix="convert it first: transload convert")
-        if kind is Format.TORCHSCRIPT:
+        if kind is Format.TORCHSCRIPT and not self.inputs:
             raise BadRequest(
                 f"{path} does not say what inputs it takes",
-                fix=f"transload convert {path} --input NAME=DTYPE[dims] --to onnx --out DIR, and serve DIR/onnx",
+                fix="name them with --input NAME=DTYPE[dims]",
             )
-        options = FileOptions(path=str(path), sha256=digest_of(path)).to_json()
+        options = FileOptions(path=str(path), sha256=digest_of(path), inputs=self.inputs).to_json()
         job = {"inputs": {}, "out": str(out), "options": options}
         worker.work(f"{_INTAKE}:take_in_{kind.replace('-', '_')}", job)
         check_runtime(out)

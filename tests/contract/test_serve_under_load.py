@@ -33,9 +33,9 @@ STOPPING = "the server is shutting down"
 class Server:
     """The command as a process, and where it listens."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         argv = [sys.executable, "-P", "-m", "transload", "serve", str(folder), "--name", "m"]
-        argv += ["--grpc-port", "0", "--rest-port", "0"]
+        argv += ["--grpc-port", "0", "--rest-port", "0", *options]
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert self.process.stdout
         line = self.process.stdout.readline()
@@ -54,8 +54,8 @@ class Server:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[Server]:
-    server = Server(folder)
+def serving(folder: Path, *options: str) -> Iterator[Server]:
+    server = Server(folder, *options)
     try:
         yield server
     finally:
@@ -206,3 +206,23 @@ def test_a_model_without_a_record_is_served(artifact: Callable[[str], Path], con
         session = tfserving_grpc_client.open_session(server.grpc, "m", read_artifact(artifact("onnx")).signature, 20)
         contract.same(session.run(feeds), contract.answers_to(feeds))
         session.close()
+
+
+def test_torchscript_is_served_with_the_inputs_that_are_named(
+    artifact: Callable[[str], Path], contract: Any, tmp_path: Path
+) -> None:
+    record = read_artifact(artifact("torchscript"))
+    shutil.copyfile(record.path, tmp_path / "model.pt")
+    named = [word for spec in record.signature.inputs for word in ("--input", str(spec))]
+    feeds = contract.feeds_of(2)
+    message = stock().PredictRequest()
+    message.model_spec.name = "m"
+    for name, value in feeds.items():
+        encode(value, message.inputs[name])
+    with serving(tmp_path / "model.pt", *named) as server, grpc.insecure_channel(server.grpc) as channel:
+        predict = channel.unary_unary(
+            "/tensorflow.serving.PredictionService/Predict", None, stock().PredictResponse.FromString
+        )
+        answers = decode_all(predict(message.SerializeToString(), timeout=60).outputs)
+    for wanted in contract.answers_to(feeds).values():  # TorchScript does not keep the names of outputs
+        assert any(value.shape == wanted.shape and np.allclose(value, wanted, atol=1e-6) for value in answers.values())
