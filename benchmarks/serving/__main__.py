@@ -1,14 +1,16 @@
-"""How fast the server is beside bare echoes of its libraries, and when it first answers.
+"""How fast the server is, beside bare echoes of its libraries and beside other servers of the same ONNX file.
 
-    python benchmarks/serving [latency | cold | decode ...] [--rounds N] [--out FILE.json]
+    python benchmarks/serving [latency | rate | cold | decode ...] [--rivals FOLDER] [--rounds N] [--out FILE.json]
 
 latency  p50 of one client: in process, embedded and behind `transload serve`, beside an echo of the same library
+rate     requests per second of 8 clients (h2load), beside MLServer, KServe, LitServe and Triton's Python backend
 cold     seconds from the command `transload serve` to the first answer, for each format
 decode   a 224x224x3 image sent as float_val
 
 The model is an MLP of 20 inputs and 10 outputs, batch 1, one thread. Everything of a part alternates in rounds; ratios
-and differences are those of the same round. Writes JSON with the machine in it; a part that is not named keeps its
-last figures.
+and differences are those of the same round. Each rival has an environment of its own in the folder of --rivals, named
+as in rival_servers.RIVALS; one that is not there is a row with a reason. Writes JSON with the machine in it; a part
+that is not named keeps its last figures.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -24,11 +27,14 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import latency
+import load
 import numpy as np
 import servers
+from rival_servers import RIVALS, rival
 from wire_requests import WireRequest, make_requests, read_reply
 
 from transload.models.signature import Array
@@ -45,17 +51,23 @@ def mlp():
     return nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 10)).eval()
 """
 RUNTIMES = {"onnx": "onnxruntime", "saved-model": "tensorflow", "tflite": "tflite"}
+OURS = {"embedded": servers.embedded, "serve": servers.serve}
 SAMPLE = np.random.default_rng(0).normal(size=(1, 20)).astype(np.float32)
-COLD_ROUNDS = 3
+RATE_S, RATE_ROUNDS, COLD_ROUNDS = 1.0, 7, 3
+FORM_S = 10.0  # after it listens, in which a server has to answer a form
+# What is compared with what, by the forms of a request.
+OIP = ("oip-json", "oip-binary", "oip-grpc")
+ROWS = "tfserving-rest"
 
 
 def main() -> int:
     """Measure the parts that are named, print, write."""
     parts: dict[str, Callable[[Path, argparse.Namespace], Any]] = {
-        "latency": measure_latency, "cold": measure_cold_starts, "decode": measure_decode,
+        "latency": measure_latency, "rate": measure_rates, "cold": measure_cold_starts, "decode": measure_decode,
     }  # fmt: skip
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("parts", nargs="*", choices=[*parts, []])
+    parser.add_argument("--rivals", type=Path, default=Path("rivals"), help="a folder of environments")
     parser.add_argument("--rounds", type=int, default=40, help="of latency")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
@@ -121,6 +133,61 @@ def measure_latency(work: Path, options: argparse.Namespace) -> list[dict[str, A
                     references[f"{name} {form} {shape}"] = echoes[request.protocol]
         series = latency.measure(calls, options.rounds)
     return [{"name": name, **latency.describe(series[name], series[references.get(name, name)])} for name in calls]
+
+
+def measure_rates(work: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return requests per second of 8 clients, with the paired ratio of ours to each rival's."""
+    if not load.is_installed():
+        return [{"name": "all", "absent": load.NO_CLIENT}]
+    onnx, answer = work / "copies" / "onnx", expected(work)
+    commands: dict[str, servers.Command | str] = {name: OURS[name](onnx) for name in OURS}
+    for name in RIVALS:
+        commands[name] = rival(name, options.rivals.absolute(), onnx / "model.onnx", work / f"rival-{name}")
+    absent = [{"name": name, "absent": command} for name, command in commands.items() if isinstance(command, str)]
+    rates: dict[tuple[str, str], list[float]] = {}
+    turns: list[tuple[str, WireRequest, int, int]] = []
+    with ExitStack() as stack:
+        for name, command in commands.items():
+            if isinstance(command, str):
+                continue
+            ports = stack.enter_context(servers.running(command, work / f"run-{name}"))
+            servers.wait_for(lambda port=ports.http: socket.create_connection(("127.0.0.1", port)).close())
+            for form in (*OIP, ROWS) if name in OURS else (ROWS,) if name == "litserve" else OIP:
+                request = make_requests(SAMPLE)[form]
+                port = getattr(ports, request.protocol)
+                try:
+                    size = first_reply_bytes(request, port, answer)
+                except Exception as error:  # noqa: BLE001  (a rival that does not answer is a row)
+                    absent.append({"name": name, "form": form, "absent": f"{type(error).__name__}: {error}"[:200]})
+                    continue
+                turns.append((name, request, port, size))
+        for at in range(RATE_ROUNDS):
+            for name, request, port, size in Random(at).sample(turns, len(turns)):  # noqa: S311
+                rate = load.measure_rate(request, port, RATE_S, size, work)
+                rates.setdefault((name, request.shape), []).append(rate)
+    return [describe_rate(name, form, rates) for name, form in rates] + absent
+
+
+def first_reply_bytes(request: WireRequest, port: int, answer: Array) -> int:
+    """Return the length of a reply, with gRPC's frame, when it holds the answer. Raises the last error otherwise."""
+    servers.wait_for(lambda: latency.make_call(request, port)(), FORM_S)  # noqa: PLW0108  (it connects anew)
+    reply = latency.make_call(request, port)()
+    check(request, reply, answer)
+    return len(reply) + 5 * (request.protocol == "grpc")
+
+
+def describe_rate(name: str, form: str, rates: dict[tuple[str, str], list[float]]) -> dict[str, Any]:
+    """Return the row of a server's form, with how many times as many requests ours answer in the same rounds."""
+    values = rates[name, form]
+    row: dict[str, Any] = {
+        "name": name, "form": form, "requests_per_s": float(np.median(values)),
+        "quartiles": [float(value) for value in np.percentile(values, [25, 75])],
+    }  # fmt: skip
+    if name not in OURS:
+        for ours in OURS:
+            ratios = np.divide(rates[ours, form], values)
+            row[f"ratio of {ours}"] = [float(value) for value in np.percentile(ratios, [25, 50, 75])]
+    return row
 
 
 def measure_cold_starts(work: Path, options: argparse.Namespace) -> list[dict[str, Any]]:  # noqa: ARG001
