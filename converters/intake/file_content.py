@@ -72,3 +72,11 @@ def opened_archive(path: Path, kind: str, fix: str) -> Iterator[zipfile.ZipFile]
             yield archive
     except _BROKEN as error:
         raise BadRequest(f"{path} is not a whole {kind}: {first_line(error)}", fix=fix) from error
+
+
+def refuse_links(folder: Path, noun: str) -> None:
+    """Raise BadRequest where a folder holds a link. It is to be asked before a file is read: the worker may not reach
+    what a link leads to."""
+    for path in folder.rglob("*"):
+        if path.is_symlink():
+            raise BadRequest(f"{path} is a link, and may lead anywhere", fix=f"copy the {noun} with its files")

@@ -18,6 +18,7 @@ from ...models.errors import BadRequest
 from ...models.signature import BATCH, Signature, TensorSpec, served_dtype
 from ...models.tensorflow_names import DEFAULT
 from .allowed_operators import ALLOWED, RESTORING, SAVING, TRUST, effect_of
+from .file_content import refuse_links
 from .saved_model_proto import called_names, message_class
 
 if TYPE_CHECKING:  # the messages of saved_model_proto have the same fields, with text as bytes
@@ -44,10 +45,9 @@ def read_saved_model(folder: Path, *, trust: bool = False) -> MetaGraphDef:
     """
     from google.protobuf.message import DecodeError
 
-    for path in folder.rglob("*"):
-        if path.is_symlink():
-            raise BadRequest(f"{path} is a link, and may lead anywhere", fix="copy the SavedModel with its files")
-        if path.parent == folder and path.name.startswith("saved_model.") and path.name != _FILE:
+    refuse_links(folder, "SavedModel")
+    for path in folder.iterdir():
+        if path.name.startswith("saved_model.") and path.name != _FILE:
             raise BadRequest(f"{path} would be read in place of {_FILE}", fix="leave one of the two away")
     file = folder / _FILE
     if not file.is_file() or not file.stat().st_size:

@@ -25,7 +25,7 @@ from ...models.recipe import Recipe
 from ...models.signature import Axis, Signature, TensorSpec, bounds_of
 from ...models.store import digest_of
 from ..to_pytorch.pt2_signature import check_axes, describe_program, write_flat
-from .file_content import check_content
+from .file_content import check_content, refuse_links
 from .intake_records import ArtifactFacts, FileFacts, FileOptions
 from .keras_file import check_keras, load_checked_keras
 from .onnx_file import OnnxFile, check_external, parse_onnx
@@ -112,7 +112,7 @@ def take_in_saved_model(job: Job) -> Mapping[str, Any]:
     Raises BadRequest if it is incomplete, or holds operators that may do more than compute.
     """
     options = FileOptions.from_json(job.options)
-    folder, requested = _checked_folder(options), options.inputs
+    folder, requested = _checked_folder(options, "SavedModel"), options.inputs
     graph = read_saved_model(folder, trust=options.trust)
     declared = signature_of_saved_model(graph, folder, requested)
     signature = apply_request(declared, requested, guessed_batches(declared))
@@ -179,7 +179,7 @@ def take_in_artifact(job: Job) -> Mapping[str, Any]:
     options = FileOptions.from_json(job.options)
     folder = Path(options.path)
     artifact = read_checked(folder, trust=options.trust)
-    _checked_folder(options)
+    _checked_folder(options, "artifact")
     shutil.copytree(folder, job.out, dirs_exist_ok=True)
     return ArtifactFacts(target=str(artifact.target), signature=artifact.signature, flex=artifact.flex).to_json()
 
@@ -194,10 +194,8 @@ def read_checked(folder: Path, *, trust: bool = False) -> Artifact:
 
     Raises BadRequest.
     """
+    refuse_links(folder, "artifact")
     artifact = read_artifact(folder)
-    for path in folder.rglob("*"):
-        if path.is_symlink():
-            raise BadRequest(f"{path} is a link, and may lead anywhere", fix="copy the artifact with its files")
     if not artifact.path.exists():
         raise BadRequest(f"{folder} lacks its {artifact.path.name}", fix=_MAKE_AGAIN)
     payload = artifact.path
@@ -295,8 +293,9 @@ def _checked_file(job: Job, expected: Format) -> tuple[FileOptions, Path]:
     return options, path
 
 
-def _checked_folder(options: FileOptions) -> Path:
+def _checked_folder(options: FileOptions, noun: str) -> Path:
     folder = Path(options.path)
+    refuse_links(folder, noun)
     if digest_of(folder) != options.sha256:
         raise BadRequest(f"{folder} has changed since this command began", fix="run again when it is finished")
     return folder

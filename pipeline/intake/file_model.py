@@ -71,7 +71,7 @@ def _take_in(
         options=options.to_json(),
         requires=requires,
         framework=framework_of(requires),
-        reads=(str(path.parent if model_format is Format.ONNX else path),),  # ONNX: with its data files
+        reads=(str(path), *((str(path.parent),) if model_format is Format.ONNX else ())),  # with its data files
         limits=context.limits(),
     )
     return context.executor.perform(action)
