@@ -40,8 +40,8 @@ _DTYPES = {
 def read_saved_model(folder: Path, *, trust: bool = False) -> MetaGraphDef:
     """Check a SavedModel and return the graph that is served; `trust` leaves the operators unchecked.
 
-    Raises BadRequest if it is no complete SavedModel, links out of its folder, or holds an operator that may do more
-    than compute.
+    Raises BadRequest if it is no complete SavedModel, links out of its folder, takes or gives what the formats do not
+    carry, or holds an operator that may do more than compute.
     """
     from google.protobuf.message import DecodeError
 
@@ -61,6 +61,8 @@ def read_saved_model(folder: Path, *, trust: bool = False) -> MetaGraphDef:
     graphs = [graph for graph in model.meta_graphs if b"serve" in graph.meta_info_def.tags]
     if not graphs:
         raise BadRequest(f"{folder} holds no graph that is tagged serve", fix="save it with tf.saved_model.save")
+    # Before the operators: what parses text is refused for its text, which no --trust mends.
+    _check_dtypes(graphs[0], folder)
     if not trust:
         for graph in model.meta_graphs:
             _check_operators(graph, folder)
@@ -100,12 +102,7 @@ def signature_of_saved_model(graph: MetaGraphDef, folder: Path, requested: Seque
 def _spec(
     folder: Path, name: str, tensor: TensorInfo, requested: TensorSpec | None, batch_axis: str | None = None
 ) -> TensorSpec:
-    dtype = _DTYPES.get(tensor.dtype, f"TensorFlow's dtype {tensor.dtype}")
-    try:
-        served_dtype(dtype)
-    except ValueError as error:
-        raise BadRequest(f"{folder}: {name} is {dtype}, which the formats do not carry",
-                         fix="save a signature that takes and gives numbers or booleans") from error  # fmt: skip
+    dtype = _dtype(folder, name, tensor)
     if not tensor.HasField("tensor_shape") or tensor.tensor_shape.unknown_rank:
         if requested is None:
             raise BadRequest(
@@ -120,6 +117,25 @@ def _spec(
         for at, dim in enumerate(tensor.tensor_shape.dim)
     )
     return TensorSpec(name, dtype, tuple(axes))
+
+
+def _check_dtypes(graph: MetaGraphDef, folder: Path) -> None:
+    if DEFAULT in graph.signature_def:
+        entry = graph.signature_def[DEFAULT]
+        for tensors in (entry.outputs, entry.inputs):
+            for name in sorted(tensors, key=_natural_key):
+                _dtype(folder, name, tensors[name])
+
+
+def _dtype(folder: Path, name: str, tensor: TensorInfo) -> str:
+    """Return the dtype of an input or output. Raises BadRequest where the formats do not carry it."""
+    dtype = _DTYPES.get(tensor.dtype, f"TensorFlow's dtype {tensor.dtype}")
+    try:
+        served_dtype(dtype)
+    except ValueError as error:
+        raise BadRequest(f"{folder}: {name} is {dtype}, which the formats do not carry",
+                         fix="save a signature that takes and gives numbers or booleans") from error  # fmt: skip
+    return dtype
 
 
 def _natural_key(name: str) -> tuple[tuple[int, str], ...]:

@@ -40,6 +40,9 @@ def make_tensorflow(out: Path) -> None:
     save("restores", lambda m, x: x + tf.raw_ops.RestoreV2(**restore)[0][0], rows)
     save("measures", lambda m, x: x + tf.cast(tf.strings.length("ab"), tf.float32), rows)
     save("text", lambda m, x: x, tf.TensorSpec([None], tf.string, name="x"))
+    features = {"x": tf.io.FixedLenFeature([4], tf.float32)}
+    examples = tf.TensorSpec([None], tf.string, name="examples")
+    save("parses", lambda m, examples: tf.io.parse_example(examples, features)["x"], examples)
     save("shapeless", lambda m, x: tf.reduce_sum(x), tf.TensorSpec(None, name="x"))
     save("flex", lambda m, x: tf.math.erf(x), rows)
     (out / "good.tflite").write_bytes(tf.lite.TFLiteConverter.from_saved_model(str(out / "good")).convert())

@@ -291,6 +291,11 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
         "{here}/m: y is text, which the formats do not carry"
         "\n  fix: save a signature that takes and gives numbers or booleans",
     ),
+    "a SavedModel that takes serialized examples": (
+        copied("parses", "m"), "m",
+        "{here}/m: examples is text, which the formats do not carry"
+        "\n  fix: save a signature that takes and gives numbers or booleans",
+    ),
     "a SavedModel of any rank": (
         copied("shapeless", "m"), "m",
         "{here}/m says no shape of x\n  fix: name it, as in --input x=float32[batch,224,224,3]",

@@ -36,8 +36,7 @@ def feeds_of(signature: Signature, batch: ExampleList, most_bytes: int) -> dict[
     examples = batch.examples
     if not examples:
         raise invalid("Input is empty.")
-    if len(examples) > _MOST_EXAMPLES:
-        raise _too_large(f"a request has at most {_MOST_EXAMPLES} examples, got {len(examples)}")
+    check_count(len(examples))
     shapes = {spec.name: (len(examples), *_inner_shape(spec)) for spec in signature.inputs}
     if sum(math.prod(shapes[spec.name]) * np.dtype(spec.dtype).itemsize for spec in signature.inputs) > most_bytes:
         raise _too_large(f"the inputs of {len(examples)} examples are more than {most_bytes} bytes")
@@ -52,6 +51,12 @@ def feeds_of(signature: Signature, batch: ExampleList, most_bytes: int) -> dict[
             row = feeds[spec.name][at : at + 1]
             row[...] = _values(features[spec.name], spec, at, row.size).reshape(row.shape)
     return feeds
+
+
+def check_count(count: int) -> None:
+    """Refuse more examples than a request may have. Raises ServingError RESOURCE_EXHAUSTED."""
+    if count > _MOST_EXAMPLES:
+        raise _too_large(f"a request has at most {_MOST_EXAMPLES} examples, got {count}")
 
 
 def _inner_shape(spec: TensorSpec) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ json_tensor.cc.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,16 @@ from ...wire.tfserving_json import dumps, is_base64, loads
 from ...wire.tfserving_messages import Message, stock
 from ..repository.served_version import PATIENT, SIGNATURE, Patience, ServedVersion
 from ..serving_error import Code, ServingError, invalid
-from .example_batch import Example, ExampleList, feeds_of, scores_of, scores_output, values_of, values_output
+from .example_batch import (
+    Example,
+    ExampleList,
+    check_count,
+    feeds_of,
+    scores_of,
+    scores_output,
+    values_of,
+    values_output,
+)
 
 REQUESTS = {"Classify": "ClassificationRequest", "Regress": "RegressionRequest",
             "MultiInference": "MultiInferenceRequest"}  # fmt: skip
@@ -66,7 +75,7 @@ def answer_message(model: ServedVersion, api: str, request: Message, patience: P
 
 def answer_json(model: ServedVersion, api: str, body: bytes, most_bytes: int) -> bytes:
     """Return the JSON document that answers a request of Classify or Regress. Raises ServingError, TransloadError."""
-    batch = _read_document(loads(body))
+    batch = _read_document(loads(body), {spec.name for spec in model.signature.inputs})
     name = _output_name(model, api, len(batch.examples))
     answers = model.predict(feeds_of(model.signature, batch, most_bytes), PATIENT)
     scores = _read_output(answers[name], api, len(batch.examples))
@@ -129,15 +138,16 @@ def _example(message: Message) -> Example:
     return example
 
 
-def _read_document(document: Any) -> ExampleList:
-    """Return the examples of a JSON document, and their context. Raises ServingError INVALID_ARGUMENT."""
+def _read_document(document: Any, inputs: Container[str]) -> ExampleList:
+    """Return the examples of a JSON document, and their context: of the features those that are inputs.
+    Raises ServingError INVALID_ARGUMENT, and RESOURCE_EXHAUSTED where there are too many examples."""
     if not isinstance(document, dict):
         raise invalid("JSON Value: the document Is not object")
     name = document.get("signature_name", "")
     if not isinstance(name, str):
         raise invalid("JSON Value: the document not formatted correctly. 'signature_name' key must be a string value.")
     _check_signature(name)
-    context = _read_example(document["context"]) if "context" in document else {}
+    context = _read_example(document["context"], inputs) if "context" in document else {}
     if "examples" not in document:
         raise invalid("JSON Value: the document When method is classify, key 'examples' is expected and was not found")
     rows = document["examples"]
@@ -145,17 +155,20 @@ def _read_document(document: Any) -> ExampleList:
         raise invalid("JSON Value: the document Expecting 'examples' value to be an list/array")
     if not rows:
         raise invalid("JSON Value: the document 'examples' value is an empty array")
-    return ExampleList([_read_example(row) for row in rows], context)
+    check_count(len(rows))
+    return ExampleList([_read_example(row, inputs) for row in rows], context)
 
 
-def _read_example(value: Any) -> Example:
+def _read_example(value: Any, inputs: Container[str]) -> Example:
+    """Return the features of a JSON object. Others than `inputs` are checked, and not kept: there may be millions."""
     if not isinstance(value, dict):
         raise invalid(f"Example must be JSON object but got JSON {_json_type(value)}")
     example: dict[str, Array | None] = {}
     for name, content in value.items():
         values = content if isinstance(content, list) else [content]
-        if values:
-            example[name] = _read_feature(name, values)
+        feature = _read_feature(name, values) if values else None
+        if values and name in inputs:
+            example[name] = feature
     return example
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from transload.models.signature import Signature, TensorSpec
+from transload.serving.server.examples import tfserving_examples
 from transload.serving.wire.tfserving_messages import stock
 
 from .conftest import Served, serve
@@ -201,8 +202,21 @@ def test_a_message_that_would_take_much_more_memory_than_it_brings_is_refused(on
     message = request("Classification")
     message.input.example_list.examples.add().features.feature["y"].bytes_list.value.append(bytes(5 << 20))
     assert refusal(one, "Classify", message)[0] == "RESOURCE_EXHAUSTED"
-    body = {"examples": [{}] * ((1 << 16) + 1), "context": {"x": [1, 2]}}
+    body = {"examples": [1] * ((1 << 16) + 1)}  # counted before the first is read, which would be a 400
     assert post(one, "classify", body)[0] == 429
+
+
+def test_features_that_are_no_inputs_are_checked_and_not_kept(one: Served) -> None:
+    batch = tfserving_examples._read_document({"examples": [{"x": [1, 2], "f": 1}], "context": {"g": 1}}, {"x"})
+    assert [list(batch.examples[0]), list(batch.context)] == [["x"], []]
+    assert post(one, "classify", {"examples": [{"x": [1, 2], "f": None}]})[0] == 400
+
+
+def test_a_boolean_is_the_integer_0_or_1_as_in_tf_serving(serving: Callable[[Signature], Served]) -> None:
+    assert post(serving(VALUE), "regress", {"examples": [{"x": [True]}, {"x": False}]}) == (
+        200,
+        {"results": [2.0, 0.0]},
+    )
 
 
 def test_they_are_counted_as_tf_serving_counts_them(one: Served) -> None:
