@@ -1,8 +1,9 @@
 """Requests to one version, gathered into batches: one call of the model answers several requests.
 
-Who asks waits; one thread takes requests from the queue, oldest first, and joins those of equal sizes. While the model
-runs the queue fills, so that batches form under load without a wait (`timeout_s` 0), and a lone request is not delayed.
-The words of the errors are TF Serving's (batching/batching_session.cc, batching/shared_batch_scheduler.h).
+Each caller waits for its answer. One thread takes requests from the queue, oldest first, and joins those of equal
+sizes. While the model runs the queue fills, so that batches form under load without a wait (`timeout_s` 0), and a lone
+request is not delayed. The words of the errors are TF Serving's (batching/batching_session.cc,
+batching/shared_batch_scheduler.h).
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ class QueuedRequest:
         return is_done
 
     def end(self, answers: Mapping[str, Array]) -> None:
-        """Hand the answers to whoever waits."""
+        """Give the answers to the thread that waits for them."""
         self.answers = answers
         self.done.set()
 
     def fail(self, error: BaseException) -> None:
-        """Hand an error to whoever waits."""
+        """Raise an error in the thread that waits for the answers."""
         self.error = error
         self.done.set()
 
@@ -124,22 +125,25 @@ class BatchQueue:
     def _answer(self) -> None:
         while batch := self._take():
             requests = [request for request in batch if _is_wanted(request)]
+            for request in requests:
+                request.started()
             if requests:
                 self._answer_together(requests)
 
     def _take(self) -> list[QueuedRequest]:
         """Wait for requests; return the oldest and those that go with it. Empty: the queue is closed."""
         with self._changed:
-            while not self._waiting:
-                if self._is_closed:
-                    return []
-                self._changed.wait()
-            while not self._is_closed and self._waiting and self._rows < self._max_rows:
-                remaining = self._waiting[0].arrival + self._parameters.timeout_s - time.monotonic()
-                if remaining <= 0:
-                    break
-                self._changed.wait(remaining)
+            while (seconds := self._seconds_to_wait()) is None or seconds > 0:
+                self._changed.wait(seconds)
             return self._take_alike()
+
+    def _seconds_to_wait(self) -> float | None:
+        """Return how long the next batch still waits for requests; None: until one comes."""
+        if self._is_closed or self._rows >= self._max_rows:
+            return 0.0
+        if not self._waiting:  # those that waited may have been withdrawn
+            return None
+        return self._waiting[0].arrival + self._parameters.timeout_s - time.monotonic()
 
     def _take_alike(self) -> list[QueuedRequest]:
         """Take the oldest request, and those after it that have its sizes, as many as fit."""
@@ -159,8 +163,6 @@ class BatchQueue:
     def _answer_together(self, requests: list[QueuedRequest]) -> None:
         """Answer requests by one call. Where the call fails each is asked alone: another's values may be at fault."""
         try:
-            for request in requests:
-                request.started()
             answers = self._run_batch(requests)
         except Exception as error:  # noqa: BLE001  (whoever waits gets it)
             if len(requests) > 1:

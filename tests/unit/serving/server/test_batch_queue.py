@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +208,33 @@ def test_requests_that_nobody_waits_for_are_not_run(asked: Ask) -> None:
     assert version.session.runs == 1
     assert y(version.served.predict(x(4))) == [8]  # the queue has forgotten their rows
     assert version.served._batches._rows == 0  # type: ignore[union-attr]
+
+
+def test_a_queue_that_everybody_has_left_goes_on(asked: Ask) -> None:
+    version = asked(BatchingParameters(max_rows=2, timeout_s=0.1), is_held=False)
+    with pytest.raises(ServingError, match="before the deadline"):
+        version.served.predict(x(1), Patience(end=time.monotonic() + 0.02))
+    time.sleep(0.3)  # beyond the time-out of the batch that nobody waits for
+    assert y(version.served.predict(x(2, 3), Patience(end=time.monotonic() + 60))) == [4, 6]
+
+
+def test_each_request_starts_once_though_its_batch_is_asked_again(asked: Ask) -> None:
+    version = asked(BatchingParameters(max_rows=2, timeout_s=3600))
+    starts: list[str] = []
+
+    def refuse_batches(values: Any) -> list[Any]:
+        if len(values[0]) > 1:
+            raise IndexError("one at a time")
+        return [values[0] * np.float32(2)]
+
+    def ask(key: str) -> None:
+        version.answers[key] = version.served.predict(x(1), Patience(), partial(starts.append, key))
+
+    version.session._answer = refuse_batches  # type: ignore[method-assign]
+    for key in "ab":
+        version.in_thread(partial(ask, key))
+    version.until(lambda: len(version.answers) == 2)
+    assert sorted(starts) == ["a", "b"]
 
 
 def test_what_waits_is_answered_when_the_version_is_closed(asked: Ask) -> None:
