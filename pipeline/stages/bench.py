@@ -134,10 +134,10 @@ class Bench:
         name = _worker_name(pair)
         limits = replace(context.limits(device=device, loopback=runtime.served), threads=threads, spin=True)
         services = self.servers.addresses(stored, device, runtime) if runtime.served else {}
+        reads = (*self.model.reads, str(stored.folder), str(self.data.folder))
         worker = context.executor.open_worker(
-            name, limits, context.folder / "tmp" / name, (stored.folder, self.data.folder), self.model.root,
-            python=interpreter_of(runtime).path,
-        )  # fmt: skip
+            name, limits, context.folder / "tmp" / name, reads, self.model.root, python=interpreter_of(runtime).path
+        )
         options = SubjectOptions(
             runtime=runtime.name,
             folder=str(stored.folder),

@@ -71,7 +71,8 @@ class Servers:
         model: dict[str, Any] = {"folder": str(folder), "name": self.model, "threads": threads}
         if isinstance(place, Binary):
             binary = BinaryOptions(**model, program=place.program, container=place.container)
-            return {"entry": BINARY, "options": binary.to_json(), "walled": False}  # the user has installed it
+            # The walls let no program start, and this one was installed by the user.
+            return {"entry": BINARY, "options": binary.to_json(), "walled": False}
         return {
             "entry": EMBEDDED,
             "walled": True,
@@ -83,7 +84,7 @@ class Servers:
         name = f"server.{folder.name[:8]}"
         limits = context.limits(device=device, loopback=True)
         limits = replace(limits, walled=limits.walled and start["walled"])
-        worker = context.executor.open_worker(name, limits, context.folder / "tmp" / name, (folder,))
+        worker = context.executor.open_worker(name, limits, context.folder / "tmp" / name, (str(folder),))
         try:
             worker.open(start["entry"], start["options"])
         except BaseException:

@@ -37,7 +37,7 @@ class Action:
     requires: tuple[str, ...] = ()
     code: str = ""  # the digest of a user's code that the entry will call
     root: str | None = None  # the user's folder: last on sys.path
-    reads: tuple[str, ...] = ()  # files and folders of the user that it reads beside them
+    reads: tuple[str, ...] = ()  # files and folders of the user that it reads beside `inputs`
     folders: tuple[str, ...] = ()  # where a third party's step is imported from, where that is not installed as we are
     limits: Limits = field(default_factory=Limits)
     services: Services = field(default=lambda: nullcontext({}))  # opened only if the action really runs
@@ -53,6 +53,11 @@ class Action:
     def sys_path(self) -> tuple[str, ...]:
         """The worker's path beside what is installed, the user's own folder last."""
         return (*self.folders, *((self.root,) if self.root else ()))
+
+    @property
+    def readable(self) -> tuple[str, ...]:
+        """What its worker may read beside `sys_path`: `reads`, and the folders of its inputs."""
+        return (*self.reads, *(str(stored.folder) for stored in self.inputs.values()))
 
     @property
     def key(self) -> str:
@@ -162,15 +167,14 @@ class LocalExecutor:
         name: str,
         limits: Limits,
         cwd: Path,
-        reads: Iterable[Path] = (),
+        reads: tuple[str, ...] = (),
         root: str | None = None,
         *,
         python: str = "",
     ) -> Worker:
         """Open a worker that will hold an object: a session that is timed, or a server. The caller closes it.
         `reads` are the folders that it reads; `python` is its interpreter, where that is not ours."""
-        folders = tuple(map(str, reads))
-        worker = Worker(Spawn(self.log(name), cwd, limits, (root,) if root else (), folders, python=python))
+        worker = Worker(Spawn(self.log(name), cwd, limits, (root,) if root else (), reads, python=python))
         with self._lock:
             self._workers.add(worker)
         return worker
@@ -251,10 +255,9 @@ class LocalExecutor:
         """Do a job in a worker; return its facts, and the files of the user that it read."""
         private = (str(self.store.root), str(self._logs.parent.absolute()))
         again, loaded = self._repeat_call(action), self._fork_server(action.framework)
-        reads = (*action.reads, *(str(stored.folder) for stored in action.inputs.values()))
         writes = tuple(str(job[place]) for place in ("out", "checkpoints") if job[place])
         spawn = Spawn(
-            log, cwd, action.limits, action.sys_path, reads, writes, private, again, action.python, loaded
+            log, cwd, action.limits, action.sys_path, action.readable, writes, private, again, action.python, loaded
         )  # fmt: skip
         with Worker(spawn) as worker:
             with self._lock:
@@ -287,7 +290,7 @@ class LocalExecutor:
         record = {
             "entry": action.entry,
             "sys_path": list(action.sys_path),
-            "reads": [*action.reads, *(str(stored.folder) for stored in action.inputs.values())],
+            "reads": list(action.readable),
             "limits": asdict(action.limits),
             "server": action.server,
             "python": action.python,
