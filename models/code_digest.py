@@ -99,7 +99,9 @@ def _own_digest(parts: tuple[str, ...], state: _State) -> str:
 
 
 def _state_of_ours() -> _State:
-    """Return path, time, size and number of each Python file of this package. Its folder may hold other things, too."""
+    """Return path, time of change, size and inode of each Python file of this package.
+    A checkout also holds what is no part of the package, such as .venv: only folders with an __init__.py are entered.
+    """
     state = set()
     folders = [str(_OURS), *(str(init.parent) for init in _OURS.glob("*/__init__.py"))]
     for folder in folders:

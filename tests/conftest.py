@@ -74,7 +74,8 @@ def loaded_once(
     def find(executor: LocalExecutor, framework: str) -> ForkServer | None:
         if not framework:
             return None
-        limits = Limits(threads=max(1, cores() // executor._slots.count))  # others are not forked from
+        # As Context.limits has them: a worker with another number of threads is not forked.
+        limits = Limits(threads=max(1, cores() // executor._slots.count))
         key = framework, limits.threads
         if key not in fork_servers:
             fork_servers[key] = start_fork_server(framework, limits, tmp_path_factory.mktemp("loaded"))

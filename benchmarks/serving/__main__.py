@@ -139,7 +139,7 @@ def measure_rates(work: Path, options: argparse.Namespace) -> list[dict[str, Any
     """Return requests per second of 8 clients, with the paired ratio of ours to each rival's."""
     if not load.is_installed():
         return [{"name": "all", "absent": load.NO_CLIENT}]
-    onnx, answer = work / "copies" / "onnx", expected(work)
+    requests, answer, onnx = make_requests(SAMPLE), expected(work), work / "copies" / "onnx"
     commands: dict[str, servers.Command | str] = {name: OURS[name](onnx) for name in OURS}
     for name in RIVALS:
         commands[name] = rival(name, options.rivals.absolute(), onnx / "model.onnx", work / f"rival-{name}")
@@ -153,7 +153,7 @@ def measure_rates(work: Path, options: argparse.Namespace) -> list[dict[str, Any
             ports = stack.enter_context(servers.running(command, work / f"run-{name}"))
             servers.wait_for(lambda port=ports.http: socket.create_connection(("127.0.0.1", port)).close())
             for form in (*OIP, ROWS) if name in OURS else (ROWS,) if name == "litserve" else OIP:
-                request = make_requests(SAMPLE)[form]
+                request = requests[form]
                 port = getattr(ports, request.protocol)
                 try:
                     size = first_reply_bytes(request, port, answer)

@@ -18,7 +18,6 @@ from ...models.errors import BadRequest
 from ...models.signature import BATCH, Signature, TensorSpec, served_dtype
 from ...models.tensorflow_names import DEFAULT
 from .allowed_operators import ALLOWED, RESTORING, SAVING, TRUST, effect_of
-from .file_content import refuse_links
 from .saved_model_proto import called_names, message_class
 
 if TYPE_CHECKING:  # the messages of saved_model_proto have the same fields, with text as bytes
@@ -38,14 +37,13 @@ _DTYPES = {
 
 
 def read_saved_model(folder: Path, *, trust: bool = False) -> MetaGraphDef:
-    """Check a SavedModel and return the graph that is served; `trust` leaves the operators unchecked.
+    """Check a SavedModel without links and return the graph that is served; `trust` leaves the operators unchecked.
 
-    Raises BadRequest if it is no complete SavedModel, links out of its folder, takes or gives what the formats do not
-    carry, or holds an operator that may do more than compute.
+    Raises BadRequest if it is no complete SavedModel, takes or gives what the formats do not carry, or holds an
+    operator that may do more than compute.
     """
     from google.protobuf.message import DecodeError
 
-    refuse_links(folder, "SavedModel")
     for path in folder.iterdir():
         if path.name.startswith("saved_model.") and path.name != _FILE:
             raise BadRequest(f"{path} would be read in place of {_FILE}", fix="leave one of the two away")

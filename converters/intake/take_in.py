@@ -112,7 +112,8 @@ def take_in_saved_model(job: Job) -> Mapping[str, Any]:
     Raises BadRequest if it is incomplete, or holds operators that may do more than compute.
     """
     options = FileOptions.from_json(job.options)
-    folder, requested = _checked_folder(options, "SavedModel"), options.inputs
+    refuse_links(Path(options.path), "SavedModel")
+    folder, requested = _checked_folder(options), options.inputs
     graph = read_saved_model(folder, trust=options.trust)
     declared = signature_of_saved_model(graph, folder, requested)
     signature = apply_request(declared, requested, guessed_batches(declared))
@@ -179,7 +180,7 @@ def take_in_artifact(job: Job) -> Mapping[str, Any]:
     options = FileOptions.from_json(job.options)
     folder = Path(options.path)
     artifact = read_checked(folder, trust=options.trust)
-    _checked_folder(options, "artifact")
+    _checked_folder(options)
     shutil.copytree(folder, job.out, dirs_exist_ok=True)
     return ArtifactFacts(target=str(artifact.target), signature=artifact.signature, flex=artifact.flex).to_json()
 
@@ -293,9 +294,8 @@ def _checked_file(job: Job, expected: Format) -> tuple[FileOptions, Path]:
     return options, path
 
 
-def _checked_folder(options: FileOptions, noun: str) -> Path:
+def _checked_folder(options: FileOptions) -> Path:
     folder = Path(options.path)
-    refuse_links(folder, noun)
     if digest_of(folder) != options.sha256:
         raise BadRequest(f"{folder} has changed since this command began", fix="run again when it is finished")
     return folder

@@ -25,6 +25,7 @@ from ..workers.isolation import Limits, Spawn, Worker
 _INTAKE = "transload.converters.intake.take_in"
 _HOST = "transload.serving.server.embedded:open_host"
 _CHANNEL = "channel"
+_TAKEN_IN = "taken-in"
 
 
 class ProcessSession:
@@ -66,17 +67,13 @@ class ModelProcesses:
         the worker dies."""
         if source.folder is None:
             raise ValueError(source)
-        number = next(self._numbers)
-        place, taken_in = source.folder.resolve(), self.scratch / f"taken-in-{number}"
+        place = source.folder.resolve()
         beside = place.parent if place.suffix == ".onnx" else place  # with its data files
         reads = (str(beside), str(self._taken_in.get(place, place)))
-        spawn = Spawn(
-            self.log(source), self.scratch / f"process-{number}", self.limits, reads=reads, writes=(str(taken_in),)
-        )
-        taken_in.mkdir()  # before the worker starts: it is held to what is there
+        spawn = Spawn(self.log(source), self.scratch / f"process-{next(self._numbers)}", self.limits, reads=reads)
         worker = Worker(spawn, lost.set)
         try:
-            folder = self._check(worker, place, spawn.cwd, taken_in)
+            folder = self._check(worker, place, spawn.cwd)
             runtime = default_runtime(folder)
             channel = spawn.cwd / _CHANNEL
             options = {"device": self.limits.device, "threads": self.limits.threads, "channel": str(channel)}
@@ -94,8 +91,8 @@ class ModelProcesses:
         """Return the file that takes what the processes of a version print."""
         return self.scratch / f"{source.name}-{source.number}.log"
 
-    def _check(self, worker: Worker, folder: Path, work: Path, out: Path) -> Path:
-        """Return the folder of the artifact, checked once. A model that is none becomes one in `out`."""
+    def _check(self, worker: Worker, folder: Path, work: Path) -> Path:
+        """Return the folder of the artifact, checked once. A model that is none becomes one in `work`."""
         if folder not in self._taken_in:
             if (folder / RECORD).is_file():
                 check_runtime(folder)
@@ -103,7 +100,7 @@ class ModelProcesses:
                 worker.work(f"{_INTAKE}:check_artifact", job)
                 self._taken_in[folder] = folder
             else:
-                self._taken_in[folder] = self._take_in(worker, folder, out)
+                self._taken_in[folder] = self._take_in(worker, folder, work / _TAKEN_IN)
         return self._taken_in[folder]
 
     def _take_in(self, worker: Worker, path: Path, out: Path) -> Path:
@@ -116,6 +113,7 @@ class ModelProcesses:
                 f"{path} does not say what inputs it takes",
                 fix="name them with --input NAME=DTYPE[dims]",
             )
+        out.mkdir()
         options = FileOptions(path=str(path), sha256=digest_of(path), inputs=self.inputs).to_json()
         job = {"inputs": {}, "out": str(out), "options": options}
         worker.work(f"{_INTAKE}:take_in_{kind.replace('-', '_')}", job)

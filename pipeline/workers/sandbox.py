@@ -44,29 +44,21 @@ _SYSTEM = (
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/shm", "/dev/tty")  # noqa: S108
 _GPU_DEVICES = ("/dev/dri", "/dev/kfd", "/dev/nvidia-caps")
 
-# System calls by machine: (audit's number of the machine, numbers by name).
-_NAMES = (
-    "ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "mount", "umount2", "pivot_root", "chroot", "unshare",
-    "setns", "bpf", "perf_event_open", "userfaultfd", "add_key", "request_key", "keyctl", "init_module",
-    "finit_module", "delete_module", "kexec_load", "reboot", "swapon", "swapoff", "acct", "io_uring_setup",
-    "open_by_handle_at", "move_mount", "open_tree", "fsopen", "fsmount", "mount_setattr", "pidfd_getfd",
-)  # fmt: skip
-_X86_64 = (
-    101, 310, 311, 312, 165, 166, 155, 161, 272,
-    308, 321, 298, 323, 248, 249, 250, 175,
-    313, 176, 246, 169, 167, 168, 163, 425,
-    304, 429, 428, 430, 432, 442, 438,
-)  # fmt: skip
-_AARCH64 = (
-    117, 270, 271, 272, 40, 39, 41, 51, 97,
-    268, 280, 241, 282, 217, 218, 219, 105,
-    273, 106, 104, 142, 224, 225, 89, 425,
-    265, 429, 428, 430, 432, 442, 438,
-)  # fmt: skip
-_MACHINES = {
-    "x86_64": (0xC000003E, dict(zip(_NAMES, _X86_64, strict=True)), {"execve": 59, "execveat": 322}, 41, 56, 435),
-    "aarch64": (0xC00000B7, dict(zip(_NAMES, _AARCH64, strict=True)), {"execve": 221, "execveat": 281}, 198, 220, 435),
-}
+# The machines' own numbers (linux/audit.h), and in their order those of system calls (asm/unistd_64.h,
+# asm-generic/unistd.h).
+_MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+_REFUSED = {
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
+    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51), "unshare": (272, 97),
+    "setns": (308, 268), "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282),
+    "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219), "init_module": (175, 105),
+    "finit_module": (313, 273), "delete_module": (176, 106), "kexec_load": (246, 104), "reboot": (169, 142),
+    "swapon": (167, 224), "swapoff": (168, 225), "acct": (163, 89), "io_uring_setup": (425, 425),
+    "open_by_handle_at": (304, 265), "move_mount": (429, 429), "open_tree": (428, 428), "fsopen": (430, 430),
+    "fsmount": (432, 432), "mount_setattr": (442, 442), "pidfd_getfd": (438, 438), "execve": (59, 221),
+    "execveat": (322, 281),
+}  # fmt: skip
+_SOCKET, _CLONE, _CLONE3 = (41, 198), (56, 220), (435, 435)
 _X32 = 0x40000000  # a second set of calls on x86_64
 _NEW_NAMESPACES = 0x7E020000  # the flags CLONE_NEW* of clone
 _UNIX, _INET, _INET6 = 1, 2, 10
@@ -166,28 +158,28 @@ def _hold_calls(*, tcp: bool) -> bool:
 def _program(machine: str, *, tcp: bool) -> Iterator[bytes]:
     """Yield the instructions of the filter (linux/filter.h): code, jumps if true and if false, operand.
     The data that they read is {int number; u32 machine; u64 instruction; u64 arguments[6]}."""
-    audit, denied, starts, socket_call, clone, clone3 = _MACHINES[machine]
+    at = [*_MACHINES].index(machine)
     yield _instruction(_LOAD, 4)
-    yield _instruction(_EQUAL, audit, 1, 0)
+    yield _instruction(_EQUAL, _MACHINES[machine], 1, 0)
     yield _instruction(_RETURN, _DENY)
     yield _instruction(_LOAD, 0)
     yield _instruction(_AT_LEAST, _X32, 0, 1)
     yield _instruction(_RETURN, _DENY)
-    for number in (*denied.values(), *starts.values()):
-        yield _instruction(_EQUAL, number, 0, 1)
+    for numbers in _REFUSED.values():
+        yield _instruction(_EQUAL, numbers[at], 0, 1)
         yield _instruction(_RETURN, _DENY)
-    yield _instruction(_EQUAL, clone3, 0, 1)  # its flags lie in memory, out of reach; libraries then call clone
+    yield _instruction(_EQUAL, _CLONE3[at], 0, 1)  # its flags lie in memory, out of reach; libraries then call clone
     yield _instruction(_RETURN, _ABSENT)
-    yield _instruction(_EQUAL, clone, 0, 4)
+    yield _instruction(_EQUAL, _CLONE[at], 0, 4)
     yield _instruction(_LOAD, 16)
     yield _instruction(_BITS, _NEW_NAMESPACES, 0, 1)
     yield _instruction(_RETURN, _DENY)
     yield _instruction(_RETURN, _ALLOW)
     families = (_UNIX, _INET, _INET6) if tcp else (_UNIX,)
-    yield _instruction(_EQUAL, socket_call, 0, len(families) + 2)
+    yield _instruction(_EQUAL, _SOCKET[at], 0, len(families) + 2)
     yield _instruction(_LOAD, 16)
-    for at, family in enumerate(families):
-        yield _instruction(_EQUAL, family, len(families) - at, 0)
+    for left, family in zip(range(len(families), 0, -1), families, strict=True):
+        yield _instruction(_EQUAL, family, left, 0)
     yield _instruction(_RETURN, _NO_FAMILY)
     yield _instruction(_RETURN, _ALLOW)
 

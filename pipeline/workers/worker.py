@@ -53,10 +53,10 @@ def serve(connection: int, lifeline: int) -> NoReturn:
 def _raise_walls(walls: Mapping[str, Any]) -> None:
     """Let the kernel hold this process, before there is another thread: it would stay outside."""
     lacking = raise_walls(**walls)
-    if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208
+    if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208  (a library has started one)
         lacking = ("landlock", "seccomp")
     if lacking:
-        print(f"not sandboxed: this kernel has no {' and no '.join(lacking)}", file=sys.stderr)
+        print(f"not sandboxed: {' and '.join(lacking)} cannot hold this process", file=sys.stderr)
 
 
 def _answer_all(connection: socket.socket, alarm_s: int, read: set[str]) -> None:

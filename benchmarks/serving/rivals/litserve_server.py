@@ -17,7 +17,7 @@ class OnnxApi(litserve.LitAPI):
         self.session = onnxruntime.InferenceSession(sys.argv[1], options)
 
     def decode_request(self, request: dict) -> np.ndarray:
-        """Read the rows."""
+        """Return the rows of a request as an array."""
         return np.array(request["instances"], np.float32)
 
     def predict(self, x: np.ndarray) -> np.ndarray:
@@ -25,7 +25,7 @@ class OnnxApi(litserve.LitAPI):
         return self.session.run(None, {"x": x})[0]
 
     def encode_response(self, output: np.ndarray) -> dict:
-        """Write the rows."""
+        """Return the model's output as JSON values."""
         return {"predictions": output.tolist()}
 
 

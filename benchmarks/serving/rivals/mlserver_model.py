@@ -8,7 +8,7 @@ from mlserver.types import InferenceRequest, InferenceResponse
 
 
 class OnnxModel(MLModel):
-    """The file that model-settings.json names."""
+    """The ONNX file that is named in model-settings.json."""
 
     async def load(self) -> bool:
         """Open the file."""

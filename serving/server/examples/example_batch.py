@@ -31,8 +31,8 @@ _MOST_EXAMPLES = 1 << 16
 
 
 def feeds_of(signature: Signature, batch: ExampleList, most_bytes: int) -> dict[str, Array]:
-    """Return the batch of all examples, by input, at most `most_bytes` long. Features that are no input are left out,
-    as TensorFlow does. Raises ServingError."""
+    """Return an array for each input, with one row per example; together they have at most `most_bytes`. Features that
+    are no input are left out, as TensorFlow does. Raises ServingError."""
     examples = batch.examples
     if not examples:
         raise invalid("Input is empty.")
@@ -69,7 +69,7 @@ def _inner_shape(spec: TensorSpec) -> tuple[int, ...]:
 
 
 def _values(values: Array | None, spec: TensorSpec, at: int, count: int) -> Array:
-    """Return the values of a feature in the dtype of its input. Integers do for floats: JSON writes 1 for 1.0.
+    """Return the values of a feature in the dtype of its input. Integers are taken for floats, as JSON writes 1.0 as 1.
     Raises ServingError INVALID_ARGUMENT."""
     where = f"Name: <unknown>, Key: {spec.name}, Index: {at}."
     dtype = np.dtype(spec.dtype)

@@ -18,7 +18,7 @@ _FIX = "write it as TF Serving's documentation of model_config_list says"
 _LAYOUT = "name the folder of an artifact, or one with a folder per version (1, 2, ...)"
 _MOST_DIGITS = 18  # of a version, which is an int64
 SAVED_MODEL = "saved_model.pb"
-_SUFFIXES = {".pth", *(Path(name).suffix for name in PAYLOAD.values() if "." in name)}  # of model files
+_MODEL_SUFFIXES = {".pth", *(Path(name).suffix for name in PAYLOAD.values() if "." in name)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,12 @@ class ModelConfig:
     def versions(self, loaded: Collection[int] = (), still_s: float = 0.0) -> dict[int, Path]:
         """Return the models of the versions to serve, of those that are loaded and those that stand still."""
         models = versions_in(self.base_path)
-        ready = {number for number, model in models.items() if number in loaded or is_still(model, still_s)}
-        return {number: models[number] for number in self.policy.choose(ready)}
+        while True:  # each time without those that are still being written: mostly once
+            chosen = {number: models[number] for number in self.policy.choose(models)}
+            moving = {number for number in {*chosen} - {*loaded} if not is_still(chosen[number], still_s)}
+            if not moving:
+                return chosen
+            models = {number: model for number, model in models.items() if number not in moving}
 
     def check_versions(self) -> None:
         """Raises BadRequest where the folder lacks a version that is to be served."""
@@ -95,7 +99,7 @@ def _model_in(folder: Path) -> Path | None:
     """Return the model of a version: the folder itself, or its only model file."""
     if _holds_model(folder):
         return folder
-    files = [entry for entry in folder.iterdir() if entry.suffix in _SUFFIXES] if folder.is_dir() else []
+    files = [entry for entry in folder.iterdir() if entry.suffix in _MODEL_SUFFIXES] if folder.is_dir() else []
     return files[0] if len(files) == 1 else None
 
 

@@ -36,7 +36,7 @@ def check_version(session: Session, folder: Path) -> None:
     for feeds in requests:
         session.run(feeds)
     if (folder / GOLDEN).is_file():
-        _check_golden(session, folder / GOLDEN)
+        _check_calls(session, _read_golden(folder / GOLDEN))
     elif not requests:
         with suppress(TransloadError):  # zeros may be no sensible input
             session.run(_zeros(session.signature))
@@ -57,10 +57,6 @@ def answers_rows_alike(session: Session, folder: Path) -> bool:
     except TransloadError:
         return False
     return True
-
-
-def _check_golden(session: Session, path: Path) -> None:
-    _check_calls(session, _read_golden(path))
 
 
 def _check_calls(session: Session, document: Mapping[str, Any]) -> None:

@@ -130,7 +130,8 @@ def test_multi_inference_answers_one_task(
 
 
 def test_rest_takes_examples_as_tf_serving_documents_them(one: Served) -> None:
-    """https://www.tensorflow.org/tfx/serving/api_rest: a context, integers for floats, a value for a list of one."""
+    """The request forms of https://www.tensorflow.org/tfx/serving/api_rest: a context, and a value in place of a list
+    of one; and integers in place of floats, which only we take."""
     body = {"signature_name": "serving_default", "context": {"x": [1, 2]}, "examples": [{}, {"x": [0, 0.5]}]}
     rows = [[["0", 2.0], ["1", 4.0]], [["0", 0.0], ["1", 1.0]]]
     assert post(one, "classify", body) == (200, {"results": rows})
