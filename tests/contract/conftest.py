@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -102,3 +102,17 @@ def contract() -> Any:
 def host() -> Callable[[], Any]:
     """`with host() as process:`, a process that holds what a test asks it to."""
     return hosting
+
+
+@pytest.fixture(scope="module")
+def shared_host() -> Iterator[Callable[[str], Host]]:
+    """`shared_host(name)`, a process for all tests of a module that name it: it loads its framework once."""
+    hosts: dict[str, Host] = {}
+    with ExitStack() as stack:
+
+        def find(name: str) -> Host:
+            if name not in hosts:
+                hosts[name] = stack.enter_context(hosting())
+            return hosts[name]
+
+        yield find

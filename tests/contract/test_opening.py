@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,8 @@ SAVED_MODEL_FILES = ("saved_model.pb", "variables/variables.index", "variables/v
 
 
 @pytest.fixture(scope="module", params=[name for name, runtime in RUNTIMES.items() if not runtime.served])
-def opened(request: pytest.FixtureRequest, host: Callable[[], Any]) -> Iterator[tuple[str, Any]]:
-    with host() as process:
-        yield request.param, process
+def opened(request: pytest.FixtureRequest, shared_host: Callable[[str], Any]) -> tuple[str, Any]:
+    return request.param, shared_host(RUNTIMES[request.param].requires[0])
 
 
 @pytest.mark.parametrize("harm", HARM)

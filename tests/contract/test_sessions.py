@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,23 +20,39 @@ _spec.loader.exec_module(contract)
 CASES = [(name, str(form)) for name, runtime in RUNTIMES.items() for form in runtime.takes] + [("torch", "source")]
 
 
+@pytest.fixture(scope="module")
+def address(artifact: Callable[[str], Path], shared_host: Callable[[str], Any]) -> Callable[[str, str], str]:
+    """`address(form, service)`, the listener of a server of the contract's model, which all protocols of a form ask."""
+    open_forms: set[str] = set()
+
+    def find(form: str, service: str) -> str:
+        server = shared_host(f"server of {form}")
+        if form not in open_forms:
+            options = {"folder": str(artifact(form)), "name": "contract", "device": "cpu", "threads": 1}
+            server.hold("transload.serving.server.embedded:open_server", options)
+            open_forms.add(form)
+        return str(server.call("addresses", ())[service])
+
+    return find
+
+
 @pytest.fixture(scope="module", params=CASES, ids="-".join)
-def held(request: pytest.FixtureRequest, artifact: Callable[[str], Path], host: Callable[[], Any]) -> Iterator[Any]:
+def held(
+    request: pytest.FixtureRequest,
+    artifact: Callable[[str], Path],
+    shared_host: Callable[[str], Any],
+    address: Callable[[str, str], str],
+) -> Any:
     """A process that holds a session of one runtime over the contract's model."""
     name, form = request.param
     runtime, folder = RUNTIMES[name], artifact(form)
-    with host() as process:
-        if not runtime.served:
-            process.hold(runtime.entry, (folder, "cpu", 1))
-            yield process
-            return
-        signature = contract.signature_of(folder)
-        with host() as server:
-            options = {"folder": str(folder), "name": "contract", "device": "cpu", "threads": 1}
-            server.hold("transload.serving.server.embedded:open_server", options)
-            address = server.call("addresses", ())[runtime.service]
-            process.hold(runtime.entry, (address, "contract", signature))
-            yield process
+    if not runtime.served:
+        process = shared_host(runtime.requires[0])
+        process.hold(runtime.entry, (folder, "cpu", 1))
+        return process
+    process = shared_host("client")
+    process.hold(runtime.entry, (address(form, runtime.service), "contract", contract.signature_of(folder)))
+    return process
 
 
 @pytest.mark.parametrize("promise", contract.PROMISES)
