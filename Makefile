@@ -29,13 +29,13 @@ setup: # .ci/setup keeps a stamp: a second call is instant, a changed list of li
 demo: setup
 	$(RUN) -m transload run
 
-test: setup # two files at a time; the processes that pytest starts take -P from the environment
-	PYTHONSAFEPATH=1 $(RUN) -P -m pytest -m "not slow" -n 2 --dist loadfile $(PYTEST)
+test: setup # two files at a time, whole commands first; the processes that pytest starts take -P from the environment
+	PYTHONSAFEPATH=1 $(RUN) -P -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 QUICK := tests/architecture tests/unit/models/test_*.py tests/unit/models/probes tests/unit/models/zoo tests/unit/serving/wire \
 	$(addprefix tests/unit/pipeline/,bench cli plan report result intake test_request.py) tests/integration/test_smoke.py
 quick: setup
-	PYTHONSAFEPATH=1 $(RUN) -P -m pytest $(QUICK) -m "not slow" -n 2 --dist loadfile $(PYTEST)
+	PYTHONSAFEPATH=1 $(RUN) -P -m pytest $(QUICK) -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 slow: setup
 	$(RUN) -P -m pytest -m slow $(PYTEST)
