@@ -185,7 +185,8 @@ def validate(
     jobs: int | None = None,
     quiet: bool = True,
 ) -> ValidateResult:
-    """Compare the outputs of artifacts (folders, or files of models) with those of the model they were made from.
+    """Compare the outputs of artifacts (folders, files of models, or URLs of served models) with those of the model
+    they were made from.
 
     There is a row for each artifact, runtime and batch size, the full test set first. `metric`: a name of
     docs/metrics.md, or FILE.py:FUNCTION; the data then holds labels. `allowed_loss`: how much of it a reduced
@@ -256,7 +257,7 @@ def bench(
     jobs: int | None = None,
     quiet: bool = True,
 ) -> BenchResult:
-    """Measure the latency of artifacts, all in the same rounds.
+    """Measure the latency of artifacts and of served models (URLs), all in the same rounds.
 
     Ratios are relative to the model `against`, else to the first candidate in its first runtime. There is a row for
     each artifact, runtime and batch size, the reference first.

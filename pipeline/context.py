@@ -23,14 +23,15 @@ class Context:
     device: str  # resolved: "cpu", "cuda" or "cuda:N"
     jobs: int  # workers side by side
 
-    def limits(self, *, device: str = "cpu", loopback: bool = False) -> Limits:
-        """Return the limits of a step. One that talks to a server may reach the server that the request names."""
+    def limits(self, *, device: str = "cpu", loopback: bool = False, host: str | None = None) -> Limits:
+        """Return the limits of a step. One that talks to a server may reach `host`, else the server that the request
+        names."""
         return Limits(
             threads=max(1, cores() // self.jobs),
             device=device,
             loopback=loopback,
             walled=not self.request.model.trust,
-            host=self.request.tfserving_url.partition(":")[0] if self.request.tfserving_url else None,
+            host=host or (self.request.tfserving_url.partition(":")[0] if self.request.tfserving_url else None),
         )
 
     def convert_limits(self) -> Limits:

@@ -32,6 +32,7 @@ class About:
     threads: int = 1
     server: Server | None = None
     peak_rss_bytes: int | None = None
+    note: str | None = None  # a doubt that every row of the subject has
 
 
 def latency_rows(
@@ -57,7 +58,7 @@ def _row(series: Series, reference: Series | None, about: About, load: Load | No
         **asdict(summary(series.samples_s, series.batch)),
         ratio_to_reference=None if ratio_to_reference is None else ratio_to_reference[0],
         ratio_ci95=interval,
-        doubts=(*_doubt_device(device, about), *doubts(series, interval, load=load)),
+        doubts=(*_doubt_device(device, about), *filter(None, [about.note]), *doubts(series, interval, load=load)),
     )
 
 

@@ -119,6 +119,7 @@ class SubjectOptions(JsonRecord):
     threads: int = 1
     services: Mapping[str, str] = field(default_factory=dict)
     model: str | None = None  # its name on a server
+    served: Signature | None = None  # of a model that is served elsewhere, and has no artifact here
     signature: Signature | None = None  # see MeasuredSession
 
 
@@ -132,6 +133,7 @@ def open_subject(**document: Any) -> MeasuredSession:
         threads=options.threads,
         services=options.services,
         model=options.model,
+        signature=options.served,
     )
     signature = options.signature or session.signature
     data = read_dataset(Path(options.feeds) / "test.npz", signature.inputs)

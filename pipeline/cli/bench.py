@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 def command(
     candidates: Annotated[
-        list[str], typer.Argument(metavar="CANDIDATE...", help="Artifacts: folders, or models in files.")
+        list[str],
+        typer.Argument(metavar="CANDIDATE...", help="Artifacts: folders, models in files, or URLs of served models."),
     ],
     *,
     against: Annotated[

@@ -24,7 +24,8 @@ Against = Annotated[
 
 def command(
     candidates: Annotated[
-        list[str], typer.Argument(metavar="CANDIDATE...", help="Artifacts' folders, or models in files.")
+        list[str],
+        typer.Argument(metavar="CANDIDATE...", help="Artifacts' folders, models in files, or URLs of served models."),
     ],
     *,
     against: Against,

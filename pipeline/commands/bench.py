@@ -13,15 +13,23 @@ from ...serving.runtimes.runtime_table import RUNTIMES
 from ..bench.latency_rows import write_samples
 from ..context import LocalSettings
 from ..intake.loaded_model import LoadedModel
-from ..intake.model_argument import ModelRequest, candidate_request
+from ..intake.model_argument import ModelRequest
 from ..intake.run_inputs import data_argument, load_model, resolve_data
+from ..intake.served_model import fit_served
 from ..progress import Progress
 from ..request import RunRequest
 from ..result.gate import answered
 from ..result.schema import LatencyRow, Verdict
 from ..stages.bench import Bench, BenchSubject
 from ..stages.servers import Servers
-from .candidates import check_candidate, check_operators, check_same_inputs, fitting_runtimes, labels_of
+from .candidates import (
+    check_candidate,
+    check_operators,
+    check_same_inputs,
+    fitting_runtimes,
+    labels_of,
+    load_candidate,
+)
 from .workspace import close_workers, document_of, new_run_context, report_disk_full, write_document
 
 
@@ -65,9 +73,10 @@ def bench(
     with report_disk_full(context.folder), close_workers(context):
         argument = data_argument(context, data)
         with progress.stage("model"):
-            loaded = [load_model(context, candidate_request(text, inputs)) for text in candidates]
+            loaded = [load_candidate(context, text, inputs) for text in candidates]
             reference = load_model(context, against) if against else None
-        first = reference or loaded[0]
+        first = reference or next((model for model in loaded if not model.served), loaded[0])
+        loaded = [fit_served(model, first.model.signature) for model in loaded]
         for text, candidate in zip(candidates, loaded, strict=True):
             check_operators(text, candidate, request.bench.runtimes)
             check_same_inputs(text, candidate.model.signature, first.model.name, first.model.signature)
@@ -91,8 +100,8 @@ def _wanted(
     """Return what is measured: the reference first, then every candidate in its runtimes."""
     wanted: list[BenchSubject] = []
     if reference:
-        wanted.append((("source", reference.runtime), reference.stored, RUNTIMES[reference.runtime]))
+        wanted.append(BenchSubject(("source", reference.runtime), reference.stored, RUNTIMES[reference.runtime]))
     for label, model in candidates.items():
-        fitting = [runtime for runtime in fitting_runtimes(model) if runtime.name in runtimes]
-        wanted += [((label, runtime.name), model.stored, runtime) for runtime in fitting]
+        fitting = [runtime for runtime in fitting_runtimes(model) if model.served or runtime.name in runtimes]
+        wanted += [BenchSubject((label, runtime.name), model.stored, runtime, model.served) for runtime in fitting]
     return wanted

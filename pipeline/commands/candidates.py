@@ -1,4 +1,4 @@
-"""Checks of the artifacts that `validate` and `bench` are given: the runtimes that take them, and equal inputs."""
+"""Candidates of `validate` and `bench`, artifacts or URLs of served models: loaded, with runtimes, and equal inputs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,24 @@ from collections.abc import Sequence
 from ...models.errors import BadRequest
 from ...models.formats import Format
 from ...models.signature import Signature, TensorSpec
+from ...serving.clients.model_url import is_model_url, parse_model_url
 from ...serving.runtimes.runtime_table import DEFAULT_RUNTIMES, RUNTIMES, Runtime, runtimes_for
+from ..context import Context
 from ..intake.loaded_model import LoadedModel, require_runtime
-from ..intake.model_argument import start_of
+from ..intake.model_argument import candidate_request, start_of
+from ..intake.run_inputs import load_model
+from ..intake.served_model import load_served
 from ..locate.value_recorder import LOCATABLE
 
 
 def check_candidate(text: str, runtimes: Sequence[str]) -> None:
     """Check a candidate before it is loaded: it is an artifact, and the runtimes that were named take its format.
+    The URL of a served model says its runtime itself.
     Raises BadRequest where it is a model that is still code, or no named runtime takes it, ToolMissing where a named
     runtime is not installed."""
+    if is_model_url(text):
+        require_runtime(parse_model_url(text).runtime)
+        return
     target = start_of(text)
     if target is None:
         raise BadRequest(
@@ -34,9 +42,17 @@ def check_candidate(text: str, runtimes: Sequence[str]) -> None:
         require_runtime(name)
 
 
+def load_candidate(context: Context, text: str, inputs: Sequence[TensorSpec]) -> LoadedModel:
+    """Load a candidate: into the store, or by asking its server. `inputs` are those of a TorchScript file.
+    Raises TransloadError where it cannot be taken."""
+    return load_served(context, text) if is_model_url(text) else load_model(context, candidate_request(text, inputs))
+
+
 def check_operators(text: str, candidate: LoadedModel, runtimes: Sequence[str]) -> None:
     """Refuse runtimes that lack the operators of a TFLite file, which are known once it is loaded.
     Raises BadRequest, or ToolMissing where the runtime that has them is not installed."""
+    if candidate.served:
+        return
     takers = [runtime.name for runtime in fitting_runtimes(candidate)]
     flex = ", ".join(candidate.flex)
     if not set(runtimes).intersection(takers):
@@ -48,6 +64,8 @@ def check_operators(text: str, candidate: LoadedModel, runtimes: Sequence[str]) 
 
 def fitting_runtimes(candidate: LoadedModel) -> tuple[Runtime, ...]:
     """Return the runtimes that take a candidate."""
+    if candidate.served:
+        return (RUNTIMES[candidate.served.url.runtime],)
     return runtimes_for(candidate.start.format, candidate.flex) if candidate.start else ()
 
 
@@ -85,13 +103,15 @@ def _is_same_input(ours: TensorSpec, theirs: TensorSpec, batch: str | None) -> b
 
 def can_locate(candidate: str, model: str) -> bool:
     """Return whether `locate` takes the two: the values inside both can be followed, and the model's in PyTorch."""
+    if is_model_url(candidate):
+        return False
     target, start = start_of(candidate), start_of(model)
     return target is not None and target.format in LOCATABLE and (start is None or start.format is Format.PT2)
 
 
 def labels_of(candidates: Sequence[str], loaded: Sequence[LoadedModel]) -> list[str]:
-    """Return a unique label for each candidate: the target, else the path, else the path with a number."""
-    targets = [str(model.start) for model in loaded]
+    """Return a unique label for each candidate: the target, or the URL, else the path, else that with a number."""
+    targets = [model.served.url.text if model.served else str(model.start) for model in loaded]
     labels: list[str] = []
     for text, target in zip(candidates, targets, strict=True):
         label = target if targets.count(target) == 1 else text

@@ -11,19 +11,29 @@ from ...models.errors import Exit
 from ...models.formats import Format, Precision
 from ..context import LocalSettings
 from ..intake.loaded_model import LoadedModel
-from ..intake.model_argument import ModelRequest, candidate_request, kind_of, reference_request
-from ..intake.run_inputs import load_model, resolve_inputs
+from ..intake.model_argument import ModelRequest, kind_of, reference_request
+from ..intake.run_inputs import resolve_inputs
+from ..intake.served_model import fit_served
 from ..plan.router import TargetResult
 from ..plan.run_plan import Route
 from ..progress import Progress
 from ..request import RunRequest
 from ..result.check_rows import CheckRows
 from ..result.gate import GateRules, gate, verdict_of
-from ..result.run_folder import artifact_row
+from ..result.run_folder import artifact_row, served_row
 from ..result.schema import DriftRow, GateRow, Verdict
 from ..stages.servers import Servers
-from ..stages.validate import validate_all
-from .candidates import can_locate, check_candidate, check_operators, check_same_inputs, has_same_inputs, labels_of
+from ..stages.validate import CheckedArtifact, validate_all
+from .candidates import (
+    can_locate,
+    check_candidate,
+    check_operators,
+    check_same_inputs,
+    fitting_runtimes,
+    has_same_inputs,
+    labels_of,
+    load_candidate,
+)
 from .workspace import close_workers, document_of, new_run_context, report_disk_full, write_document
 
 
@@ -57,28 +67,31 @@ def validate(
     kind_of(against.text)
     context = new_run_context(request, f"validate-{Path(candidates[0]).stem}", local, progress)
     with report_disk_full(context.folder), close_workers(context):
-        loaded = [load_model(context, candidate_request(text, against.inputs)) for text in candidates]
+        loaded = [load_candidate(context, text, against.inputs) for text in candidates]
         for text, candidate in zip(candidates, loaded, strict=True):
             check_operators(text, candidate, runtimes)
         reference = reference_request(candidates[0], against, loaded[0].model.signature.inputs)
         inputs = resolve_inputs(context, reference)
+        loaded = [fit_served(candidate, inputs.model.signature) for candidate in loaded]
         for text, candidate in zip(candidates, loaded, strict=True):
             ours, theirs = candidate.model.signature, inputs.model.signature
             check_same_inputs(text, ours, against.text, theirs, may_fix_batch=True)
-        labels = labels_of(candidates, loaded)
+        named = list(zip(candidates, labels_of(candidates, loaded), loaded, strict=True))
         has_loss = request.validate_.allowed_loss is not None
-        targets = [_target_result(*named, has_loss=has_loss) for named in zip(candidates, labels, loaded, strict=True)]
+        targets = [_target_result(*row, has_loss=has_loss) for row in named if not row[2].served]
+        served = [_served_check(*row[1:], has_loss=has_loss) for row in named if row[2].served]
         with Servers(context) as servers, progress.stage("validate"):
-            validated = validate_all(context, inputs, targets, servers)
+            validated = validate_all(context, inputs, targets, servers, served)
         artifacts = [artifact_row(target, validated.rows) for target in targets]
+        artifacts += [served_row(check.name, validated.rows) for check in served]
         rules = GateRules(device=context.device, runtimes=tuple(sorted(set(runtimes))))
         rows = gate(rules, artifacts, validated.rows, (), failures=validated.failures, reasons=validated.reasons)
         decided = verdict_of(rows, artifacts)
         note = inputs.metric.note
         wrong = {row.artifact for row in validated.rows if row.verdict is Verdict.FAIL and row.max_abs is not None}
         departing = tuple(
-            text for text, target, candidate in zip(candidates, targets, loaded, strict=True)
-            if target.name in wrong and can_locate(text, against.text)
+            text for text, label, candidate in named
+            if label in wrong and can_locate(text, against.text)
             and has_same_inputs(candidate.model.signature, inputs.model.signature)
         )  # fmt: skip
         result = ValidateResult(validated.rows, rows, decided, context.folder, note, validated.evidence, departing)
@@ -93,3 +106,10 @@ def _target_result(text: str, label: str, loaded: LoadedModel, *, has_loss: bool
         raise ValueError(f"{loaded.model.name} is a source")
     judged_as = Precision.INT8 if has_loss and isinstance(kind_of(text), Format) else None
     return TargetResult(loaded.start, loaded.stored, Route(()), label=label, judged_as=judged_as)
+
+
+def _served_check(label: str, loaded: LoadedModel, *, has_loss: bool) -> CheckedArtifact:
+    """Return the check of a served model, which is judged as a file without a record is."""
+    (runtime,) = fitting_runtimes(loaded)
+    judged_as = Precision.INT8 if has_loss else Precision.FP32
+    return CheckedArtifact(label, None, loaded.stored, runtime, judged_as, loaded.served)

@@ -51,11 +51,11 @@ class Check:
         self.options = options = CheckOptions.from_json(job.options)
         self.runtime = options.runtime or default_runtime(job.inputs["artifact"])
         self.record = read_record(job.inputs["reference"])
-        artifact = read_artifact(job.inputs["artifact"])
+        copy = options.signature or read_artifact(job.inputs["artifact"]).signature
         self._signature = self.record.signature
-        self._bounds = artifact.signature.bounds  # a copy may be good for fewer sizes than the model
+        self._bounds = copy.bounds  # a copy may be good for fewer sizes than the model
         if may_fix_batch:
-            self._bounds |= _fixed_batch(artifact.signature, self._signature)
+            self._bounds |= _fixed_batch(copy, self._signature)
         self._batched = self._signature.batch is not None
         self._data = read_test_set(job, self._signature.inputs)
         self._sizes = sizes_in(self._data, self._signature)
@@ -64,7 +64,7 @@ class Check:
         self._batches = [batch for batch in batches if batch in self._copy_bounds(self._signature.batch)]
         if not (self._batches or may_fix_batch):
             self._batches = [*batches]
-        self._precision = options.precision or str(artifact.target.precision)
+        self._precision = options.precision or str(read_artifact(job.inputs["artifact"]).target.precision)
         self._floor_db = options.tolerance_sqnr_db
         self._allowed_loss = options.allowed_loss
         self._metric = metric_of(options) if self._data.labels is not None else None

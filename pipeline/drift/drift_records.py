@@ -8,6 +8,7 @@ from typing import Any
 
 from ...converters.conversion_records import StoredPrecision
 from ...models.job import Facts, JsonRecord
+from ...models.signature import Signature
 from .metrics.metric_kinds import MetricChoice
 
 
@@ -20,6 +21,7 @@ class SessionOptions(JsonRecord):
     threads: int = 1
     batches: tuple[int, ...] = (1, 2, 5)
     model: str | None = None  # the name of the model on a server
+    signature: Signature | None = None  # of a model that is served elsewhere, and has no artifact here
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from ...models.dataset import TEST, Dataset, read_dataset
 from ...models.errors import BadRequest
 from ...models.formats import Format
 from ...models.job import Job
-from ...models.signature import TensorSpec
+from ...models.signature import Signature, TensorSpec
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.session import Session
 from .drift_records import SessionOptions
@@ -53,11 +53,13 @@ def open_session(
     threads: int = 1,
     services: Mapping[str, str] | None = None,
     model: str | None = None,
+    signature: Signature | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Session:
     """Open a session of `runtime` over the artifact or source in `folder`; `settings` are the runtime's own.
 
-    A served runtime talks to the address in `services` of its service, and asks for `model` there.
+    A served runtime talks to the address in `services` of its service, and asks for `model` there. `signature` is that
+    of a model without an artifact here.
 
     Raises BadRequest where there is no such runtime or address, and what the runtime itself raises.
     """
@@ -73,7 +75,8 @@ def open_session(
             f"{runtime} needs the address of a {row.service} server and the name of a model on it",
             fix="start one with `transload serve`, or name a running one with --tfserving-url",
         )
-    return entry((services or {})[row.service], model, read_artifact(folder).signature, ANSWER_S)
+    signature = signature or read_artifact(folder).signature
+    return entry((services or {})[row.service], model, signature, ANSWER_S)
 
 
 def open_for(job: Job, which: str, runtime: str, options: SessionOptions) -> Session:
@@ -85,6 +88,7 @@ def open_for(job: Job, which: str, runtime: str, options: SessionOptions) -> Ses
         threads=options.threads,
         services=job.services,
         model=options.model,
+        signature=options.signature,
     )
 
 

@@ -11,6 +11,8 @@ from ...models.formats import Target
 from ...models.signature import Signature
 from ...models.sources import CodeRef
 from ...models.store import Stored
+from ...serving.clients.model_metadata import DeclaredModel
+from ...serving.clients.model_url import ModelUrl
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..drift.sessions import runtime_for
 from ..workers.interpreters import lacking
@@ -45,14 +47,30 @@ class ModelDescription:
 
 
 @dataclass(frozen=True)
+class ServedModel:
+    """A model that a server elsewhere holds: its URL, what the server declares of it, and the signature."""
+
+    url: ModelUrl
+    declared: DeclaredModel
+    signature: Signature
+
+    @property
+    def services(self) -> dict[str, str]:
+        """The address that the client of its protocol asks for."""
+        return {self.url.service: self.url.address}
+
+
+@dataclass(frozen=True)
 class LoadedModel:
-    """A model in the store. `start` is the format that it is kept in; None for a source in PyTorch."""
+    """A model in the store. `start` is the format that it is kept in; None for a source in PyTorch.
+    Of a served model nothing is in the store but what its server declares."""
 
     model: ModelDescription
     stored: Stored
     start: Target | None = None
     flex: tuple[str, ...] = ()  # the operators of a TFLite file that need TensorFlow's Flex delegate
     notes: tuple[str, ...] = ()  # sentences for the user
+    served: ServedModel | None = None  # then there is no format
 
     @property
     def runtime(self) -> str:

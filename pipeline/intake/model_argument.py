@@ -18,6 +18,7 @@ from ...models.errors import BadRequest
 from ...models.formats import Format, Target
 from ...models.signature import TensorSpec
 from ...models.sources import LIBRARIES
+from ...serving.clients.model_url import is_model_url
 
 ACCEPTED = (
     "FILE.py[:NAME], package.module:NAME, zoo:NAME, torchvision:NAME, timm:NAME, hf:FOLDER, FILE.onnx, FILE.pt2, "
@@ -61,8 +62,13 @@ class ModelRequest:
 def kind_of(text: str) -> ModelKind | Format:
     """Return which kind of model a MODEL argument names, by its form and by the files at its path.
     For a file, or a folder that transload did not write, that is its format.
-    Raises BadRequest where there is no such file, or none of a known kind."""
+    Raises BadRequest where there is no such file, or none of a known kind, and for the URL of a served model."""
     path = Path(text)
+    if is_model_url(text):
+        raise BadRequest(
+            f"{text} is served elsewhere, and only validate and bench take it, as a candidate",
+            fix="name the model itself, or an artifact of it",
+        )
     if text.partition(":")[0] in ("zoo", *LIBRARIES) and ":" in text:
         return ModelKind.CODE
     if path.is_dir() and (path / RECORD).is_file():
@@ -114,5 +120,6 @@ def candidate_request(text: str, inputs: Sequence[TensorSpec]) -> ModelRequest:
 def reference_request(candidate: str, against: ModelRequest, copy_inputs: tuple[TensorSpec, ...]) -> ModelRequest:
     """Return the request for the reference model of a candidate that has the inputs `copy_inputs`.
     Inputs that were meant for the candidate are dropped. Code that says nothing of its inputs has those of its copy."""
-    for_candidate = kind_of(candidate) is Format.TORCHSCRIPT and kind_of(against.text) is ModelKind.ARTIFACT
+    is_torchscript = not is_model_url(candidate) and kind_of(candidate) is Format.TORCHSCRIPT
+    for_candidate = is_torchscript and kind_of(against.text) is ModelKind.ARTIFACT
     return replace(against, inputs=() if for_candidate else against.inputs, copy_inputs=copy_inputs)

@@ -139,7 +139,7 @@ def _answers(evidence: _Evidence) -> Iterator[GateRow]:
             reason = "it was run in no runtime" if artifact.path else why_not_made(artifact)
             yield GateRow("answers", "answers", reason, Verdict.FAIL, artifact.name, None)
         for runtime in runtimes:
-            device = _device_for(evidence.rules.device, runtime)
+            device = _device_for(evidence.rules.device, runtime) if artifact.format else None  # else served elsewhere
             failure = _why_no_answer(evidence, artifact.name, runtime, device)
             verdict = Verdict.FAIL if failure else Verdict.PASS
             limit = f"answers on {device}" if device else "answers"
@@ -150,7 +150,8 @@ def _runtimes_to_answer(evidence: _Evidence, artifact: ArtifactRow) -> list[str]
     """Return the runtimes that this artifact must answer in, in the table's order, then those that the table lacks."""
     rows: list[DriftRow | LatencyRow] = [*evidence.drift, *evidence.latency]
     wanted = set(evidence.rules.runtimes if evidence.rules.runtimes is not None else (row.runtime for row in rows))
-    takes = [runtime.name for runtime in runtimes_for(Format(artifact.format), artifact.flex) if runtime.name in wanted]
+    known = runtimes_for(Format(artifact.format), artifact.flex) if artifact.format else ()
+    takes = [runtime.name for runtime in known if runtime.name in wanted]
     with_rows = {row.runtime for row in rows if row.artifact == artifact.name}
     return takes + sorted((with_rows | {at for name, at in evidence.failures if name == artifact.name}) - set(takes))
 

@@ -87,6 +87,24 @@ def artifact_row(result: TargetResult, drift: Sequence[DriftRow]) -> ArtifactRow
     )
 
 
+def served_row(name: str, drift: Sequence[DriftRow]) -> ArtifactRow:
+    """Return the row of a model that is served elsewhere, for the gate: its format is its server's affair."""
+    return ArtifactRow(
+        name=name,
+        format="",
+        precision="",
+        path=name,
+        sha256=None,
+        bytes=None,
+        status=status_of([row for row in drift if row.artifact == name]),
+        route=(),
+        tried=(),
+        seconds=0.0,
+        signature=None,
+        batches_verified=(),
+    )
+
+
 def _status(result: TargetResult, drift: Sequence[DriftRow]) -> Status:
     """Return the status by the artifact's drift rows; a copy that holds nothing of its precision is never verified."""
     status = status_of([row for row in drift if row.artifact == result.name])

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from random import Random
-from typing import TypeAlias
 
 from ...models.errors import ToolMissing, TransloadError
 from ...models.probes.sizes import batches_within
@@ -18,7 +17,7 @@ from ..bench.machine_load import LoadMeter
 from ..bench.rounds import Pair, RoundsPlan, Series, run_rounds
 from ..bench.subject import SubjectOptions
 from ..context import Context, cores
-from ..intake.loaded_model import ModelDescription
+from ..intake.loaded_model import ModelDescription, ServedModel
 from ..intake.run_inputs import RunInputs
 from ..plan.router import TargetResult
 from ..plan.run_plan import log_of
@@ -26,12 +25,24 @@ from ..result.schema import LatencyRow
 from ..workers.interpreters import interpreter_of, lacking
 from ..workers.isolation import Worker
 from .servers import Servers
-from .validate import device_for, pairs
-
-BenchSubject: TypeAlias = tuple[Pair, Stored, Runtime]
+from .validate import ANY_DEVICE, device_for, pairs
 
 REFERENCE: Pair = ("source", "torch")
 SUBJECT = "transload.pipeline.bench.subject:open_subject"
+
+
+@dataclass(frozen=True)
+class BenchSubject:
+    """A model in a runtime, to be measured."""
+
+    pair: Pair
+    stored: Stored
+    runtime: Runtime
+    served: ServedModel | None = None
+
+    def device(self, requested: str) -> str:
+        """Return the device that it is to run on."""
+        return ANY_DEVICE if self.served else device_for(self.runtime, requested)
 
 
 @dataclass(frozen=True)
@@ -50,9 +61,9 @@ class Measurements:
 
 def measure_all(context: Context, inputs: RunInputs, results: Sequence[TargetResult], servers: Servers) -> Measurements:
     """Measure the latency of the source in PyTorch, eager, and of every artifact in every wanted runtime."""
-    subjects: list[BenchSubject] = [(REFERENCE, inputs.source, RUNTIMES["torch"])]
+    subjects = [BenchSubject(REFERENCE, inputs.source, RUNTIMES["torch"])]
     subjects += [
-        ((checked.name, checked.runtime.name), checked.stored, checked.runtime)
+        BenchSubject((checked.name, checked.runtime.name), checked.stored, checked.runtime)
         for checked in pairs(results, context.request.bench.runtimes)
     ]
     return Bench(context, inputs.data, servers, inputs.model).measure(subjects)
@@ -92,10 +103,10 @@ class Bench:
             asks = {pair: worker.ask for pair, worker in workers.items()}
             series = run_rounds(asks, plan, rng=rng, progress=self._show_round)
             load = meter.read()
-            about = {subject[0]: self._about(subject, workers.get(subject[0])) for subject in subjects}
-        rows = latency_rows(series, subjects[0][0], about, load=load)
+            about = {subject.pair: self._about(subject, workers.get(subject.pair), subjects[0]) for subject in subjects}
+        rows = latency_rows(series, subjects[0].pair, about, load=load)
         rows += [failed_row(pair, batch, why, about[pair]) for pair, why in lost.items() for batch in plan.batches]
-        order = {pair: position for position, (pair, _, _) in enumerate(subjects)}
+        order = {subject.pair: position for position, subject in enumerate(subjects)}
         rows.sort(key=lambda row: (order[row.artifact, row.runtime], row.batch))
         logged = tuple(replace(row, log=self._log((row.artifact, row.runtime))) for row in rows)
         return Measurements(logged, tuple(series), batches_note(request.batches, plan.batches, specs))
@@ -111,10 +122,10 @@ class Bench:
                 loading: dict[Pair, Worker] = {}
                 for subject in subjects[start : start + self.context.jobs]:
                     try:
-                        loading[subject[0]] = worker = self._begin(*subject)
+                        loading[subject.pair] = worker = self._begin(subject)
                         stack.callback(worker.close)
                     except TransloadError as error:
-                        lost[subject[0]] = error.what
+                        lost[subject.pair] = error.what
                 for pair, worker in loading.items():
                     try:
                         worker.receive()
@@ -124,16 +135,17 @@ class Bench:
                     self.context.progress.step(f"{pair[0]} in {pair[1]} is loaded")
             yield workers, lost
 
-    def _begin(self, pair: Pair, stored: Stored, runtime: Runtime) -> Worker:
+    def _begin(self, subject: BenchSubject) -> Worker:
         """Return a worker that has begun to load its subject."""
-        context = self.context
-        device = device_for(runtime, context.device)
+        context, stored, runtime, served = self.context, subject.stored, subject.runtime, subject.served
+        device = subject.device(context.device)
         if reason := lacking(runtime):
             raise ToolMissing(f"{runtime.name} {reason}", fix="install it (transload doctor)")
         threads = context.request.bench.threads
-        name = _worker_name(pair)
-        limits = replace(context.limits(device=device, loopback=runtime.served), threads=threads, spin=True)
-        services = self.servers.addresses(stored, device, runtime) if runtime.served else {}
+        name = _worker_name(subject.pair)
+        limits = context.limits(device=device, loopback=runtime.served, host=served.url.host if served else None)
+        limits = replace(limits, threads=threads, spin=True)
+        server = self.servers.use(stored, device, runtime, served)
         reads = (*self.model.reads, str(stored.folder), str(self.data.folder))
         worker = context.executor.open_worker(
             name, limits, context.folder / "tmp" / name, reads, self.model.root, python=interpreter_of(runtime).path
@@ -143,25 +155,27 @@ class Bench:
             folder=str(stored.folder),
             device=device,
             threads=threads,
-            services=services,
+            services=server.addresses() if server else {},
             feeds=str(self.data.folder),
             signature=self.model.signature,
-            model=self.servers.model if runtime.served else None,
+            model=server.model if server else None,
+            served=served.signature if served else None,
         )
         worker.send_open(SUBJECT, options.to_json())
         return worker
 
-    def _about(self, subject: BenchSubject, worker: Worker | None) -> About:
-        _, stored, runtime = subject
-        device = device_for(runtime, self.context.device)
+    def _about(self, subject: BenchSubject, worker: Worker | None, reference: BenchSubject) -> About:
+        stored, runtime, device = subject.stored, subject.runtime, subject.device(self.context.device)
+        server = self.servers.use(stored, device, runtime, subject.served)
         peak = worker.peak_rss_bytes if worker else None
-        if runtime.served:  # the memory is the server's
-            peak = self.servers.peak_rss_bytes(stored, device, runtime) or peak
+        if server:  # the memory is the server's
+            peak = self.servers.peak_rss_bytes(stored, device, runtime) if server.kind != "remote" else None
         return About(
             device=device,
             threads=self.context.request.bench.threads,
-            server=self.servers.kind(runtime) if runtime.served else None,
+            server=server.kind if server else None,
             peak_rss_bytes=peak,
+            note=_network_note(subject, reference),
         )
 
     def _log(self, pair: Pair) -> str | None:
@@ -171,6 +185,16 @@ class Bench:
 
     def _show_round(self, batch: int, number: int) -> None:
         self.context.progress.step(f"batch {batch}, round {number}")
+
+
+def _network_note(subject: BenchSubject, reference: BenchSubject) -> str | None:
+    """Return the sentence on a time, or on a ratio, that includes the network; None where neither does."""
+    if subject.served:
+        own = f"served at {subject.served.url.address}: its time includes the network and that server"
+        return own if reference.served else f"{own}, the reference's does not"
+    if reference.served:
+        return f"its ratio is to a model served at {reference.served.url.address}, whose time includes the network"
+    return None
 
 
 def _worker_name(pair: Pair) -> str:

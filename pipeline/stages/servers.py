@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -15,11 +15,22 @@ from ...serving.runtimes.runtime_table import Runtime
 from ...serving.server.server_records import BinaryOptions, EmbeddedOptions
 from ...serving.server.tfserving_launch import Binary, Embedded, Remote, ServerKind, find_tfserving
 from ..context import Context
+from ..intake.loaded_model import ServedModel
 from ..workers.isolation import Worker
 
 _BODY_BYTES = (1 << 31) - 1  # gRPC's largest limit: only this program asks this server, with any batch
 EMBEDDED = "transload.serving.server.embedded:open_server"
 BINARY = "transload.serving.server.tfserving_launch:open_binary"
+
+
+@dataclass(frozen=True)
+class ServerUse:
+    """The server that a runtime talks to about one model."""
+
+    kind: ServerKind  # as the results name it
+    model: str  # its name there
+    start: Mapping[str, Any]  # see Servers.start_of
+    addresses: Callable[[], dict[str, str]]  # by service, "grpc" and "rest"; started if need be
 
 
 class Servers:
@@ -38,14 +49,20 @@ class Servers:
     def _place(self, runtime: Runtime) -> Remote | Binary | Embedded:
         return self._tfserving if runtime.tfserving else Embedded()
 
-    def kind(self, runtime: Runtime) -> ServerKind:
-        """Return the kind of server that a runtime talks to, as the results name it."""
-        return self._place(runtime).server
-
-    @property
-    def model(self) -> str:
-        """The name under which every artifact is served."""
-        return self._context.request.tfserving_model
+    def use(self, artifact: Stored, device: str, runtime: Runtime, served: ServedModel | None) -> ServerUse | None:
+        """Return the server that `runtime` talks to about `artifact`, or about a model that is `served` elsewhere; None
+        for a runtime without a server."""
+        if not runtime.served:
+            return None
+        if served:
+            services = served.services
+            return ServerUse("remote", served.url.model, {"addresses": services}, lambda: services)
+        return ServerUse(
+            self._place(runtime).server,
+            self._context.request.tfserving_model,
+            self.start_of(artifact.folder, device, runtime),
+            lambda: self.addresses(artifact, device, runtime),
+        )
 
     def addresses(self, artifact: Stored, device: str, runtime: Runtime) -> dict[str, str]:
         """Return {"grpc": "127.0.0.1:p", "rest": "127.0.0.1:q"} of the server that `runtime` talks to about `artifact`;
@@ -54,7 +71,7 @@ class Servers:
             start = self.start_of(artifact.folder, device, runtime)
             if "addresses" in start:
                 return dict(start["addresses"])
-            key = artifact.digest, device, self.kind(runtime)
+            key = artifact.digest, device, self._place(runtime).server
             worker = self._running.get(key)
             if worker is None:
                 worker = self._running[key] = self._start(artifact.folder, device, start)
@@ -68,7 +85,8 @@ class Servers:
         if isinstance(place, Remote):
             return {"addresses": {"grpc": place.grpc, **({} if place.rest is None else {"rest": place.rest})}}
         threads = self._context.request.bench.threads
-        model: dict[str, Any] = {"folder": str(folder), "name": self.model, "threads": threads}
+        name = self._context.request.tfserving_model
+        model: dict[str, Any] = {"folder": str(folder), "name": name, "threads": threads}
         if isinstance(place, Binary):
             binary = BinaryOptions(**model, program=place.program, container=place.container)
             # The walls let no program start, and this one was installed by the user.
@@ -99,7 +117,7 @@ class Servers:
 
     def peak_rss_bytes(self, artifact: Stored, device: str, runtime: Runtime) -> int | None:
         """Return the peak memory of the server that `runtime` talks to about `artifact`; None where it is not ours."""
-        worker = self._running.get((artifact.digest, device, self.kind(runtime)))
+        worker = self._running.get((artifact.digest, device, self._place(runtime).server))
         return worker.peak_rss_bytes if worker else None
 
     def __enter__(self) -> Self:

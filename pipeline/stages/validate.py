@@ -18,7 +18,7 @@ from ...serving.runtimes.runtime_table import Runtime, runtimes_for
 from ..context import Context
 from ..drift.drift_records import CheckOptions, ValidateFacts
 from ..drift.rules import LEAST_SQNR_DB
-from ..intake.loaded_model import ModelDescription
+from ..intake.loaded_model import ModelDescription, ServedModel
 from ..intake.run_inputs import RunInputs, batch_sizes
 from ..plan.router import TargetResult
 from ..plan.run_plan import log_of
@@ -31,17 +31,19 @@ from .servers import EMBEDDED, Servers
 
 VALIDATE = "transload.pipeline.drift.jobs:validate"
 Pair = tuple[str, str]  # artifact, runtime
+ANY_DEVICE = "auto"  # a model that is served elsewhere runs where its server runs it
 
 
 @dataclass(frozen=True)
 class CheckedArtifact:
-    """An artifact in a runtime that takes it."""
+    """An artifact in a runtime that takes it, or a served model in that of its protocol."""
 
     name: str  # in rows
-    target: Target
+    target: Target | None  # None: a served model
     stored: Stored
     runtime: Runtime
     precision: Precision  # that it is judged as
+    served: ServedModel | None = None
 
     @property
     def step(self) -> str:
@@ -77,14 +79,19 @@ def device_for(runtime: Runtime, device: str) -> str:
 
 
 def validate_all(
-    context: Context, inputs: RunInputs, results: Sequence[TargetResult], servers: Servers
+    context: Context,
+    inputs: RunInputs,
+    results: Sequence[TargetResult],
+    servers: Servers,
+    served: Sequence[CheckedArtifact] = (),
 ) -> ValidationRows:
-    """Compare every artifact, in every wanted runtime that takes it, with the reference on the whole test set."""
+    """Compare every artifact, in every wanted runtime that takes it, with the reference on the whole test set.
+    `served` are models behind URLs, which are compared in the same way."""
     checked_pairs: dict[Pair, _CheckedPair] = {}
     with stopped_on_error(context.executor):
         checks = [
             (checked, _begin(context, inputs, checked, servers))
-            for checked in pairs(results, context.request.validate_.runtimes)
+            for checked in (*pairs(results, context.request.validate_.runtimes), *served)
         ]
         for checked, check in checks:
             checked_pairs[checked.name, checked.runtime.name] = _wait(context, inputs.model, checked, check)
@@ -142,10 +149,12 @@ def _wait(
 
 
 def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, servers: Servers) -> Action:
-    target, stored, runtime = checked.target, checked.stored, checked.runtime
-    device = device_for(runtime, context.device)
+    stored, runtime, served = checked.stored, checked.runtime, checked.served
+    device = ANY_DEVICE if served else device_for(runtime, context.device)
+    server = servers.use(stored, device, runtime, served)
     interpreter = interpreter_of(runtime)
     request = context.request.validate_
+    is_fp32 = checked.target is None or checked.target.precision is Precision.FP32
     action = Action(
         name=checked.step,
         entry=VALIDATE,
@@ -153,13 +162,14 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
         options=CheckOptions(
             **inputs.model.recipe_options,
             metric=inputs.metric.metric,
-            server=servers.kind(runtime) if runtime.served else None,
-            model=servers.model if runtime.served else None,
+            server=server.kind if server else None,
+            model=server.model if server else None,
+            signature=served.signature if served else None,
             runtime=runtime.name,
             device=device,
             batches=batch_sizes(context, inputs.model),
             precision=str(checked.precision),
-            tolerance_sqnr_db=request.sqnr_db if target.precision is Precision.FP32 else None,
+            tolerance_sqnr_db=request.sqnr_db if is_fp32 else None,
             allowed_loss=inputs.metric.allowed_loss,
         ).to_json(),
         requires=runtime.requires,
@@ -169,15 +179,15 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
         code=inputs.model.code + inputs.metric.code + entry_digest(runtime.entry),
         root=inputs.model.root,
         reads=(*inputs.model.reads, *(inputs.metric.metric.reads if inputs.metric.metric else ())),
-        limits=context.limits(device=device, loopback=runtime.served),
+        limits=context.limits(device=device, loopback=runtime.served, host=served.url.host if served else None),
     )
-    if not runtime.served:
+    if server is None:
         return action
     return replace(
         action,
-        services=lambda: nullcontext(servers.addresses(stored, device, runtime)),
-        server=servers.start_of(stored.folder, device, runtime),
-        volatile=servers.kind(runtime) != "embedded",  # the answers of another server depend on more than its name
+        services=lambda: nullcontext(server.addresses()),
+        server=server.start,
+        volatile=server.kind != "embedded",  # the answers of another server depend on more than its name
         code=action.code + entry_digest(EMBEDDED),
     )
 

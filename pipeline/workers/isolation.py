@@ -29,6 +29,8 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _POLL_S = 0.05  # of the memory watch: an allocation that outruns it meets the kernel's own limit
 _GRACE_S = 5  # beyond the time limit, before the kernel's alarm
 _PRIVATE = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "TRANSLOAD_WORKER")  # of each worker
+_AUTHORITIES = "SSL_CERT_FILE"
+_FOR_SERVERS = ("TRANSLOAD_TOKEN", _AUTHORITIES)  # of workers that talk to a server which the user named
 _KEPT = ("LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "TRANSLOAD_TFSERVING_BIN")
 
 
@@ -290,6 +292,7 @@ def _resident_bytes(pid: int) -> int:
 def _environment(spawn: Spawn) -> dict[str, str]:
     limits, cwd = spawn.limits, spawn.cwd
     kept = (*_KEPT, "CUDA_VISIBLE_DEVICES") if limits.device.startswith("cuda") else _KEPT
+    kept = (*kept, *_FOR_SERVERS) if limits.host else kept
     setup = {
         "loopback": limits.loopback,
         "host": limits.host,
@@ -324,8 +327,9 @@ def _environment(spawn: Spawn) -> dict[str, str]:
 def _walls(spawn: Spawn) -> dict[str, Any]:
     """Return the arguments of sandbox.raise_walls."""
     limits = spawn.limits
+    authorities = [os.environ[_AUTHORITIES]] if limits.host and os.environ.get(_AUTHORITIES) else []
     return {
-        "reads": [*spawn.sys_path, *spawn.reads],
+        "reads": [*spawn.sys_path, *spawn.reads, *authorities],
         "writes": list(spawn.writes),
         "tcp": limits.loopback,
         "gpu": limits.device.startswith("cuda"),

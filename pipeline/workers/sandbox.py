@@ -38,6 +38,7 @@ _SYSTEM = (
     "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/timezone", "/etc/mime.types",
     "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts", "/etc/host.conf", "/etc/resolv.conf",
     "/etc/gai.conf", "/etc/os-release", "/etc/alternatives", "/etc/fonts", "/etc/OpenCL", "/etc/debian_version",
+    "/etc/ssl/certs",
     "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/proc/loadavg", "/proc/filesystems", "/proc/sys",
     "/proc/modules", "/proc/devices", "/proc/driver", "/proc/uptime", "/proc/cmdline", "/proc/vmstat",
 )  # fmt: skip

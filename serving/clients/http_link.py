@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -12,22 +13,26 @@ import orjson
 from ...models.errors import BadRequest, SessionLost, SessionTimeout
 from ..checked_session import first_words
 from ..wire.tfserving_json import loads
+from .server_access import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, authorities, authorization, split_address
 
 # A server closes a connection that has been idle; what it then sees of the next request is nothing at all.
 _STALE = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError)
 _JSON = {"Content-Type": "application/json"}
+_NOT_ALLOWED = (401, 403)
 
 
 class Link:
-    """One kept connection. Every failure is one of our errors."""
+    """One kept connection, over TLS where the address begins with https://. Every failure is one of our errors."""
 
     def __init__(self, address: str, timeout_s: float) -> None:
         self.address = address
         self._timeout_s = timeout_s
-        host, _, port = address.rpartition(":")
+        self._authorization = authorization(address)
+        place, is_tls = split_address(address)
+        host, _, port = place.rpartition(":")
         if not host or not port.isdecimal():
             raise BadRequest(f"{address!r} is no address", fix="write it as host:port")
-        self._http = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=timeout_s)
+        self._http = _connection(host.strip("[]"), int(port), timeout_s, is_tls=is_tls)
 
     def ask(self, method: str, path: str, body: bytes) -> tuple[Any, http.client.HTTPMessage]:
         """Send JSON; return the server's document and headers. Raises what `fetch` raises."""
@@ -48,6 +53,9 @@ class Link:
             except BaseException:
                 self._http.close()  # what comes late must not be taken for the next answer
                 raise
+        if reply.status in _NOT_ALLOWED:
+            fix = f"put the server's token into {TOKEN_VARIABLE}"
+            raise BadRequest(f"{self.address} refuses the caller: {_said(data)}", fix=fix)
         if 400 <= reply.status < 500:
             raise BadRequest(f"{self.address} refuses the request: {_said(data)}", fix="check model, names and shapes")
         if reply.status != 200:
@@ -69,13 +77,24 @@ class Link:
     def _once(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str]
     ) -> tuple[http.client.HTTPResponse, bytes]:
-        self._http.request(method, path, body, headers)
+        self._http.request(method, path, body, {**headers, **self._authorization})
         reply = self._http.getresponse()
         return reply, reply.read()
 
     def close(self) -> None:
         """Close the connection."""
         self._http.close()
+
+
+def _connection(host: str, port: int, timeout_s: float, *, is_tls: bool) -> http.client.HTTPConnection:
+    if not is_tls:
+        return http.client.HTTPConnection(host, port, timeout=timeout_s)
+    trusted = authorities()
+    try:
+        context = ssl.create_default_context(cadata=trusted.decode() if trusted else None)
+    except (ssl.SSLError, ValueError) as error:
+        raise BadRequest(f"{AUTHORITIES_VARIABLE} holds no certificates", fix="name a file of PEM") from error
+    return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)
 
 
 def _said(data: bytes) -> str:
@@ -97,4 +116,6 @@ def http_errors(address: str, timeout_s: float) -> Iterator[None]:
             f"{address} gave no answer within {timeout_s:g} s", fix="read the server's log, or allow more time"
         ) from error
     except (OSError, http.client.HTTPException) as error:
+        if isinstance(error, http.client.BadStatusLine) and not isinstance(error, OSError):
+            raise SessionLost(f"{address} does not speak HTTP", fix="check the port") from error
         raise SessionLost(f"{address} gives no answer: {first_words(error)}", fix="read the server's log") from error

@@ -23,7 +23,7 @@ def open_session(address: str, model: str, signature: Signature, timeout_s: floa
     """Open a session over `model` at `address` ("host:port"). `timeout_s` is for each wait on the socket.
     Raises BadRequest where no such model is there, SessionLost where nobody answers."""
     link = Link(address, timeout_s)
-    path = f"/v2/models/{quote(model, safe='')}"
+    path = f"/v2/models/{quote(model)}"
     try:
         _, headers = link.fetch("GET", path, b"", {})  # only a model that is loaded has metadata
     except BaseException:

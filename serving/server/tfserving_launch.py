@@ -127,20 +127,18 @@ class RunningServer:
     def wait_until_ready(self, model: str, timeout_s: float) -> None:
         """Until GetModelStatus says that `model` is available.
         Raises SessionLost where the server ended, SessionTimeout where it is not ready in time."""
-        import grpc
-
-        from ..clients.tfserving_grpc_client import available, rpc_errors
+        from ..clients.grpc_link import GrpcLink
+        from ..clients.tfserving_grpc_client import available
 
         address = self._addresses["grpc"]
         end = time.monotonic() + timeout_s
         last = "it did not listen"
-        with grpc.insecure_channel(address) as channel:
+        with contextlib.closing(GrpcLink(address, 1)) as link:
             while time.monotonic() < end:
                 if (code := self._process.poll()) is not None:
                     raise SessionLost(f"TF Serving ended at its start (exit status {code})", fix=self._fix)
                 try:
-                    with rpc_errors(address, 1):
-                        available(channel, model, 1)
+                    available(link, model)
                 except TransloadError as error:
                     last = error.what
                     time.sleep(_POLL_S)

@@ -24,6 +24,15 @@ def test_the_folder_that_a_command_left_names_the_artifacts_in_it(tmp_path: Path
     assert caught.value.fix == f"name one of {tmp_path}/onnx, {tmp_path}/tflite-int8"
 
 
+def test_a_url_is_no_model_to_convert_or_to_compare_with() -> None:
+    with pytest.raises(BadRequest) as caught:
+        kind_of("grpc://localhost:8500/v1/models/m")
+    assert str(caught.value) == (
+        "grpc://localhost:8500/v1/models/m is served elsewhere, and only validate and bench take it, as a candidate\n"
+        "  fix: name the model itself, or an artifact of it"
+    )
+
+
 @pytest.mark.parametrize(
     ("argument", "kind", "start"),
     [

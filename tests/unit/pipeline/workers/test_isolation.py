@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ import pytest
 from transload.models.errors import BadRequest, Refused, StepFailed
 from transload.pipeline.workers.fork_server import LOADED, ForkServer
 from transload.pipeline.workers.isolation import Limits, Spawn, Worker, run_alone, start_fork_server
+from transload.pipeline.workers.worker import addresses_of
 
 JOBS = '''
 import ctypes, json, os, signal, socket, sys, time
@@ -169,6 +171,27 @@ def test_a_server_that_the_user_named_may_be_reached_by_those_who_talk_to_server
     asked = job(spawn.cwd, hosts=["192.0.2.1", "192.0.2.2", "127.0.0.1"])
     allowed = run_alone("jobs:ask_guard", asked, spawn)["allowed"]
     assert allowed == (["192.0.2.1", "127.0.0.1"] if loopback else [])
+
+
+def test_a_named_server_may_be_reached_by_its_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A socket connects to what a name stands for, and not to the name."""
+    rows = [(None, None, 0, "", ("192.0.2.7", 0)), (None, None, 0, "", ("2001:db8::7", 0, 0, 0))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: rows)
+    assert addresses_of("models.example") == {"models.example", "192.0.2.7", "2001:db8::7"}
+
+    def fail(*_: object) -> None:
+        raise OSError("no such name")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    assert addresses_of("models.example") == {"models.example"}
+
+
+def test_a_token_is_for_workers_that_talk_to_a_named_server(spawn: Spawn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRANSLOAD_TOKEN", "secret")
+    for host in (None, "127.0.0.1"):
+        spawn.limits = Limits(seconds=30, loopback=True, host=host)
+        environ = run_alone("jobs:facts", job(spawn.cwd), spawn)["environ"]
+        assert environ.get("TRANSLOAD_TOKEN") == (None if host is None else "secret")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an empty network namespace needs privilege")

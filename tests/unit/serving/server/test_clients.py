@@ -169,7 +169,7 @@ AVAILABLE = http(b'{"model_version_status": [{"state": "AVAILABLE"}]}')
 @pytest.mark.parametrize(
     ("replies", "words"),
     [
-        ([b"SSH-2.0-OpenSSH\r\n"], "gives no answer: SSH-2.0-OpenSSH"),
+        ([b"SSH-2.0-OpenSSH\r\n"], "does not speak HTTP"),
         ([http(b"<html>", "502 Bad Gateway")], "answers 502: <html>"),
         ([http(b"<html>")], "answers with no JSON"),
         ([http(b"[]")], "is not available yet"),

@@ -15,7 +15,14 @@ import grpc
 import numpy as np
 import pytest
 
-from transload.models.errors import BadRequest
+from transload.models.errors import BadRequest, SessionLost
+from transload.serving.clients import (
+    oip_grpc_client,
+    oip_http_client,
+    tfserving_grpc_client,
+    tfserving_rest_client,
+)
+from transload.serving.clients.http_link import Link
 from transload.serving.endpoint_security import EndpointSecurity, check_host, read_security
 from transload.serving.server.embedded import listen
 from transload.serving.server.repository.model_repository import hold_session
@@ -162,3 +169,44 @@ def test_an_address_of_other_networks_needs_tls_or_a_word(host: str, files: Path
         check_host(host, EndpointSecurity(), insecure=False)
     check_host(host, EndpointSecurity(), insecure=True)
     check_host(host, read_security(files / "server.pem", files / "server.key", None, None), insecure=False)
+
+
+CLIENTS = {
+    "rest": (tfserving_rest_client, oip_http_client),
+    "grpc": (tfserving_grpc_client, oip_grpc_client),
+}
+
+
+def test_our_clients_speak_tls_and_bring_the_token(
+    files: Path, serving: Any, monkeypatch: pytest.MonkeyPatch, one: Any
+) -> None:
+    security = read_security(files / "server.pem", files / "server.key", None, files / "token")
+    feeds = {"x": np.ones((1, 2), np.float32)}
+    with serving(security) as addresses:
+        for service, scheme in (("rest", "https"), ("grpc", "grpcs")):
+            for client in CLIENTS[service]:
+                address = f"{scheme}://{addresses[service]}"
+                monkeypatch.setenv("TRANSLOAD_TOKEN", TOKEN)
+                monkeypatch.setenv("SSL_CERT_FILE", str(files / "ca.pem"))
+                with closing(client.open_session(address, "m", one.session.signature, 5)) as session:
+                    np.testing.assert_array_equal(session.run(feeds)["y"], [[2, 2]])
+                monkeypatch.delenv("TRANSLOAD_TOKEN")
+                with pytest.raises(BadRequest, match=f"refuses the caller: {UNAUTHENTICATED}"):
+                    client.open_session(address, "m", one.session.signature, 5)
+                monkeypatch.delenv("SSL_CERT_FILE")
+                with pytest.raises(SessionLost, match="gives no answer"):
+                    client.open_session(address, "m", one.session.signature, 5)
+
+
+@pytest.mark.parametrize("client", [module for modules in CLIENTS.values() for module in modules])
+def test_no_token_goes_over_a_plain_connection(client: Any, one: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRANSLOAD_TOKEN", TOKEN)
+    with pytest.raises(BadRequest, match=r"the token of TRANSLOAD_TOKEN could be read on its way to 192.0.2.1:80"):
+        client.open_session("192.0.2.1:80", "m", one.session.signature, 5)
+
+
+@pytest.mark.parametrize(("name", "words"), [("token", "holds no certificates"), ("missing", "cannot be read")])
+def test_authorities_that_are_none(name: str, words: str, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(files / name))
+    with pytest.raises(BadRequest, match=rf"SSL_CERT_FILE\S* {words}"):
+        Link("https://localhost:443", 5)
