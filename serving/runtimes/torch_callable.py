@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import torch
 
 _GUARD = re.compile(r"Guard failed: (?P<guard>.+)", re.DOTALL)  # of an exported program, in torch's words
+# How TorchScript's interpreter tells of an IndexError.
+_INDEX = re.compile(r"^RuntimeError: (.*\bout of (?:range|bounds)\b.*)\s*\Z", re.MULTILINE)
 _SIZE = re.compile(r"(?P<name>\w+)(?P<keys>(?:\[[^\]]*\])*)\.size\(\)\[(?P<axis>\d+)\]")
 
 
@@ -112,6 +114,10 @@ class TorchSession(CheckedSession):
             if guard := _GUARD.match(str(error)):
                 only = in_axes(guard["guard"], self.signature.inputs)
                 raise SizeExcluded(f"its program is for sizes with {only} alone") from error
+            raise
+        except RuntimeError as error:
+            if index := _INDEX.search(str(error)):
+                raise IndexError(index[1]) from error
             raise
 
     def _release(self) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
-from collections.abc import Callable, Collection
-from functools import cache
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache, wraps
 from typing import Any
 
 from ..endpoint_security import EndpointSecurity
@@ -14,16 +15,78 @@ from ..wire.tfserving_messages import Message, decode_error, service_files
 from .repository.served_version import Patience
 from .serving_error import invalid
 
+_MOST_STREAMS = 8  # of reflection, each of which holds a thread for as long as its client likes
+_UNKNOWN = "unknown"  # stands for all services that are not there
+
+
+class CheckedHandlers:
+    """A grpc.Server as generated modules see it: it takes their handlers, and refuses bytes that are no message with
+    INVALID_ARGUMENT. gRPC says INTERNAL."""
+
+    def __init__(self, server: Any, most_streams: int = _MOST_STREAMS) -> None:
+        self._server = server
+        self._streams = threading.Semaphore(most_streams)
+
+    def add_generic_rpc_handlers(self, handlers: Any) -> None:
+        """Take no handlers: all come by their names."""
+
+    def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
+        """Add the handlers of a service by their names."""
+        import grpc
+
+        checked = {name: self._checked(handler) for name, handler in handlers.items()}
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, checked),))
+
+    def _checked(self, handler: Any) -> Any:
+        import grpc
+
+        def read(data: bytes, context: Any) -> Any:
+            try:
+                return handler.request_deserializer(data)
+            except decode_error() as error:
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"the request is no message of this method: {error}")
+
+        def answer_stream(requests: Iterator[bytes], context: Any) -> Iterator[Any]:
+            if not self._streams.acquire(blocking=False):
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many streams are open")
+            try:
+                yield from handler.stream_stream((read(data, context) for data in requests), context)
+            finally:
+                self._streams.release()
+
+        options = {"request_deserializer": bytes, "response_serializer": handler.response_serializer}
+        if handler.request_streaming:
+            return grpc.stream_stream_rpc_method_handler(answer_stream, **options)
+        behaviour = handler.unary_unary or handler.unary_stream
+
+        @wraps(behaviour)  # with the attributes by which gRPC runs a behaviour without a thread
+        def answer(data: bytes, context: Any, *send: Any) -> Any:
+            return behaviour(read(data, context), context, *send)
+
+        if handler.response_streaming:
+            return grpc.unary_stream_rpc_method_handler(answer, **options)
+        return grpc.unary_unary_rpc_method_handler(answer, **options)
+
 
 def add_health(server: Any, services: Collection[str]) -> Any:
     """Add grpc.health.v1.Health, which says SERVING of each service and of "", the whole server.
     Its `enter_graceful_shutdown` says NOT_SERVING of all, to those who watch, too."""
     from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-    servicer = health.HealthServicer()
-    for service in (*services, health.SERVICE_NAME):
+    known = {"", *services, health.SERVICE_NAME}
+
+    class HealthPages(health.HealthServicer):  # type: ignore[misc]
+        """Health of services that do not change."""
+
+        def Watch(self, request: Any, context: Any, send_response_callback: Any = None) -> Any:  # noqa: N802
+            """Watch a service. The base class keeps every name that was ever asked for."""
+            wanted = request if request.service in known else health_pb2.HealthCheckRequest(service=_UNKNOWN)
+            return super().Watch(wanted, context, send_response_callback)
+
+    servicer = HealthPages()
+    for service in known:
         servicer.set(service, health_pb2.HealthCheckResponse.SERVING)
-    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, CheckedHandlers(server))
     return servicer
 
 
@@ -33,7 +96,7 @@ def add_reflection(server: Any, services: Collection[str]) -> None:
     from grpc_reflection.v1alpha import reflection
 
     names = (*services, health.SERVICE_NAME, reflection.SERVICE_NAME)
-    reflection.enable_server_reflection(names, server, _pool())
+    reflection.enable_server_reflection(names, CheckedHandlers(server), _pool())
 
 
 def patience_of(context: Any) -> Patience:

@@ -7,6 +7,8 @@ from enum import IntEnum
 from ...models.errors import BadRequest, SessionTimeout, TransloadError
 from ..wire.tensor_proto import TooLarge
 
+_MOST_CHARACTERS = 600  # of a text, which may repeat the request's: gRPC sends it in a header of at most 8 KB
+
 
 class Code(IntEnum):
     """gRPC's status codes, as far as the server uses them (https://grpc.io/docs/guides/status-codes/)."""
@@ -29,7 +31,7 @@ class ServingError(Exception):
     def __init__(self, code: Code, text: str) -> None:
         super().__init__(text)
         self.code = code
-        self.text = text
+        self.text = text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
 
 
 def invalid(text: str) -> ServingError:

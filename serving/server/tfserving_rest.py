@@ -19,7 +19,7 @@ from .serving_error import Code, ServingError, invalid
 from .tfserving_grpc import signature_map
 
 _PATH = re.compile(
-    r"/v1/models/([^/:]+)(?:/versions/(\d{1,18})|/labels/([^/:]+))?(:predict|:classify|:regress|/metadata|)",
+    r"/v1/models/([^/:]+)(?:/versions/([0-9]{1,18})|/labels/([^/:]+))?(:predict|:classify|:regress|/metadata|)",
     re.IGNORECASE,
 )
 _match = lru_cache(maxsize=256)(_PATH.fullmatch)

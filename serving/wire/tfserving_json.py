@@ -23,7 +23,7 @@ from .tensor_proto import BY_DTYPE
 
 _FIX = "see https://www.tensorflow.org/tfx/serving/api_rest"
 _MOST_AXES = 64  # numpy's limit
-_TOKENS = re.compile(rb'"(?:\\.|[^"\\])*"|\bInf\b')
+_TOKENS = re.compile(rb'"(?:\\.|[^"\\])*"|-?\b(?:Inf(?:inity)?|NaN)\b')
 _KINDS = {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}  # what may be read into what, by numpy's letters
 _LEAST_OVERFLOW = {2: 6e4, 4: 3e38, 8: math.inf}  # by the bytes of a float: values below stay finite in it
 _EXACT = {"float32": (1 << 24) - 1, "float64": (1 << 53) - 1, "float16": (1 << 11) - 1}  # integers without a gap
@@ -47,7 +47,9 @@ def loads(body: bytes) -> Any:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
         try:
-            return json.loads(_TOKENS.sub(lambda m: b"Infinity" if m[0] == b"Inf" else m[0], body))
+            # Python's parser takes more than these words: half of a surrogate pair, integers beyond all floats.
+            orjson.loads(_TOKENS.sub(lambda m: m[0] if m[0].startswith(b'"') else b"null", body))
+            return json.loads(_TOKENS.sub(lambda m: m[0] + b"inity" if m[0].endswith(b"Inf") else m[0], body))
         except (ValueError, RecursionError):
             raise refuse(f"JSON Parse error: {error.msg} at offset: {error.pos}") from error
 

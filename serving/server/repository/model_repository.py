@@ -182,7 +182,7 @@ class Repository:
         those that the operator has named: no request reaches another."""
         allowed = {config.base_path.resolve() for config in self._known.values()}
         for config in configs:
-            if config.base_path.resolve() not in allowed:
+            if "\0" in str(config.base_path) or config.base_path.resolve() not in allowed:
                 raise invalid(f"the base_path of the model {config.name} is none that the server was started with")
         self.apply(configs, timeout_s)
 

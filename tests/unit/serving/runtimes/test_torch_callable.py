@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NoReturn
 
 import numpy as np
 import pytest
 import torch
 
-from transload.models.errors import SessionLost
+from transload.models.errors import BadRequest, SessionLost
 from transload.models.signature import Signature, parse_input
 from transload.serving.runtimes.torch_callable import TorchSession, in_axes
 
@@ -57,3 +58,13 @@ def test_a_model_that_takes_gradients_itself_answers() -> None:
     fed = np.array([[1, 2, 3]], np.float32)
     for _ in range(2):
         np.testing.assert_allclose(session.run({"state_k": fed})["state_k"], 3 * fed**2)
+
+
+def test_an_index_beyond_a_table_is_the_values_fault_in_torchscript_too() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # TorchScript is deprecated as a whole
+        module = torch.jit.trace(torch.nn.Embedding(3, 2), torch.zeros(1, 2, dtype=torch.int64))
+    ids = Signature((parse_input("ids=int64[batch,2]"),), INPUTS[:1])
+    session = TorchSession("torchscript", ids, module, torch.device("cpu"))
+    with pytest.raises(BadRequest, match="torchscript refuses these values: index out of range in self"):
+        session.run({"ids": np.full((1, 2), 3)})

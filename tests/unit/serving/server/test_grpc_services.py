@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -13,6 +14,7 @@ from google.protobuf import descriptor_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from transload.serving.server.grpc_services import add_health
 from transload.serving.wire.tensor_proto import decode_all, encode
 from transload.serving.wire.tfserving_messages import stock
 
@@ -23,6 +25,7 @@ SERVICES = [
     "grpc.health.v1.Health",
 ]
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
+UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
 
 
 @pytest.fixture
@@ -95,3 +98,44 @@ def test_reflection_describes_services_and_messages_with_all_that_they_import(
     names = {f"{file.package}.{item.name}" for file in files for item in (*file.message_type, *file.service)}
     assert symbol in names
     assert {imported for file in files for imported in file.dependency} <= {file.name for file in files}
+
+
+@pytest.mark.parametrize("method", ["health.v1.Health/Check", "health.v1.Health/Watch", "reflection"])
+def test_bytes_that_are_no_message_are_an_invalid_argument(channel: grpc.Channel, method: str) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        if method == "reflection":
+            ask = channel.stream_stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
+            next(ask(iter([b"\xff"]), timeout=60))
+        else:
+            next(channel.unary_stream(f"/grpc.{method}")(b"\xff", timeout=60))
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_idle_streams_leave_the_other_methods_their_threads(channel: grpc.Channel) -> None:
+    closed = threading.Event()
+
+    def ask() -> Any:
+        yield reflection_pb2.ServerReflectionRequest(list_services="")
+        closed.wait(60)
+
+    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+    streams = [stub.ServerReflectionInfo(ask(), timeout=60) for _ in range(8)]
+    for stream in streams:
+        next(stream)
+    with pytest.raises(grpc.RpcError) as caught:
+        reflect(channel, list_services="")
+    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    closed.set()
+    for stream in streams:
+        assert list(stream) == []
+    assert reflect(channel, list_services="").list_services_response.service
+
+
+def test_names_that_clients_watch_are_not_kept() -> None:
+    servicer = add_health(SimpleNamespace(add_generic_rpc_handlers=lambda _: None), ["known"])
+    statuses: list[Any] = []
+    for name in ("known", "other", "another"):
+        request = health_pb2.HealthCheckRequest(service=name)
+        servicer.Watch(request, SimpleNamespace(add_callback=lambda _: None), statuses.append)
+    assert [reply.status for reply in statuses] == [SERVING, UNKNOWN, UNKNOWN]
+    assert len(servicer._send_response_callbacks) == 2

@@ -215,7 +215,7 @@ def test_a_request_reaches_no_folder_that_the_operator_has_not_named(
 ) -> None:
     repository.apply([ModelConfig("m", base)])
     add_version(tmp_path / "secret", 1)
-    for folder in (tmp_path / "secret", base / ".." / "secret", base / "1"):
+    for folder in (tmp_path / "secret", base / ".." / "secret", base / "1", Path("\0"), Path("m" * 5000)):
         with pytest.raises(ServingError, match="the base_path of the model m is none that the server was started with"):
             repository.apply_request([ModelConfig("m", folder)])
     repository.apply_request([ModelConfig("n", base / "." / ".." / "m")])

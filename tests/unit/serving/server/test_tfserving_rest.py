@@ -212,7 +212,9 @@ def test_lists_beyond_numpys_depth_are_refused(one: Any) -> None:
 
 def test_a_version_of_too_many_digits_is_a_malformed_request(one: Any) -> None:
     path = f"/v1/models/m/versions/{'9' * 5000}"
-    assert ask(one, "GET", path) == (400, {"error": f"Malformed request: GET {path}"})
+    text = f"Malformed request: GET {path}"
+    assert ask(one, "GET", path) == (400, {"error": f"{text[:600]}..."})
+    assert ask(one, "GET", "/v1/models/m/versions/%D9%A1")[0] == 400  # 1 in Arabic
 
 
 def test_an_address_of_ipv6_is_listened_on(one: Any) -> None:

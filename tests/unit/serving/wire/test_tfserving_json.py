@@ -94,6 +94,10 @@ MALFORMED = [
     (b'{"instances": [1,]}', "JSON Parse error: "),
     (b"\xff", "JSON Parse error: "),
     (b"[" * 100_000, "JSON Parse error: "),
+    (b'["\\ud800"]', "JSON Parse error: "),  # half of a character, which can be written in no answer
+    (b'[NaN, "\\ud800"]', "JSON Parse error: "),
+    (b"[NaN, 1" + b"0" * 400 + b"]", "JSON Parse error: "),
+    (b"[-NaN]", "JSON Parse error: "),
 ]
 
 
