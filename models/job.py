@@ -13,6 +13,8 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self, TypeAlias, Union, get_args, get_origin, get_type_hints
 
+WALLED = "TRANSLOAD_WALLED"  # set in the environment of a worker that the kernel holds
+
 
 @dataclass(frozen=True, slots=True)
 class Job:

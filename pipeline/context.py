@@ -10,6 +10,7 @@ from .progress import Progress
 from .request import RunRequest
 from .workers.engine import LocalExecutor
 from .workers.isolation import Limits
+from .workers.sandbox import missing_walls
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,11 @@ class Context:
     progress: Progress
     device: str  # resolved: "cpu", "cuda" or "cuda:N"
     jobs: int  # workers side by side
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What speaks against every verdict of the run."""
+        return doubts_of_walls(trust=self.request.model.trust)
 
     def limits(self, *, device: str = "cpu", loopback: bool = False, host: str | None = None) -> Limits:
         """Return the limits of a step. One that talks to a server may reach `host`, else the server that the request
@@ -50,6 +56,14 @@ class Context:
     def training_limits(self, *, loopback: bool) -> Limits:
         """Return the limits of a training: a week, and all cores."""
         return replace(self.limits(device=self.device, loopback=loopback), seconds=7 * 86400.0, threads=cores())
+
+
+def doubts_of_walls(*, trust: bool) -> tuple[str, ...]:
+    """Return a sentence where the kernel holds no worker, or not with both walls (docs/security.md)."""
+    missing = missing_walls()
+    if trust:
+        return ("not sandboxed: --trust was given",)
+    return (f"not sandboxed: there is no {' and no '.join(missing)} here (transload doctor)",) if missing else ()
 
 
 def cores() -> int:

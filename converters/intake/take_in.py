@@ -186,8 +186,8 @@ def take_in_artifact(job: Job) -> Mapping[str, Any]:
 
 
 def check_artifact(job: Job) -> Mapping[str, Any]:
-    """Check the artifact in inputs["artifact"] as `take_in_artifact` does. Facts: target."""
-    return {"target": str(read_checked(job.inputs["artifact"]).target)}
+    """Check the artifact in inputs["artifact"] as `take_in_artifact` does. Options: trust. Facts: target."""
+    return {"target": str(read_checked(job.inputs["artifact"], trust=bool(job.options.get("trust"))).target)}
 
 
 def read_checked(folder: Path, *, trust: bool = False) -> Artifact:

@@ -20,6 +20,7 @@ from typing import Any, TextIO, cast
 
 from ..errors import BadRequest, ToolMissing, TransloadError
 from ..foreign_errors import first_line, text_of
+from ..job import WALLED
 from ..sources import CodeRef
 from ..store import is_disk_full
 from .torchvision_ops import mend_torchvision
@@ -108,7 +109,7 @@ def _refused(
             f"{activity} called exit({'' if error.code is None else repr(error.code)[:100]}) at {place}",
             fix='keep what ends the program, or reads its arguments, under `if __name__ == "__main__":`',
         )
-    if isinstance(error, PermissionError) and error.filename and not fix:
+    if isinstance(error, PermissionError) and error.filename and not fix and os.environ.get(WALLED):
         folder = "the folder of the model's code, which it may read and not write"
         fix = f"put {error.filename} into {folder}, or give --trust"
     message = first_line(error.msg if isinstance(error, SyntaxError) else _told(error), 300, nothing="no message")

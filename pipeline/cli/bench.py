@@ -73,5 +73,5 @@ def _lines(done: BenchResult) -> list[str]:
         rows.append((row.artifact, row.runtime, row.device, str(row.batch), *numbers, held))
         where = f"{row.artifact} in {row.runtime} at batch {row.batch}"
         doubts |= dict.fromkeys(f"{where}: {doubt}" for doubt in row.doubts)
-    notes = [*([done.note] if done.note else []), *doubts]
+    notes = [*([done.note] if done.note else []), *doubts, *done.doubts]
     return page(rows, notes, f"every sample lies in {done.folder}/latency.npz")

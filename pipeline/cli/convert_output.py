@@ -21,12 +21,13 @@ from .render import page, table
 def lines(done: ConvertResult) -> list[str]:
     """Of one model."""
     verdict = f"{done.decided[0].upper()}  {_count(done.artifacts)} targets verified, in {done.folder}"
-    return page([_row(row) for row in done.artifacts], list(_notes(done)), verdict)
+    return page([_row(row) for row in done.artifacts], [*_notes(done), *done.doubts], verdict)
 
 
 def lines_of_all(done: ConvertManyResult) -> list[str]:
     """Of several, each under its name."""
     rows, notes = [], []
+    doubts = dict.fromkeys(doubt for model in done.models if model.converted for doubt in model.converted.doubts)
     for model in done.models:
         if model.converted is None:
             rows.append((model.name, "", "failed", "", "", "was not taken"))
@@ -36,7 +37,7 @@ def lines_of_all(done: ConvertManyResult) -> list[str]:
             notes += [note if note.startswith(" ") else f"{model.name}: {note}" for note in _notes(model.converted)]
     count = _count([row for model in done.models if model.converted for row in model.converted.artifacts])
     verdict = f"{done.decided[0].upper()}  {len(done.models)} models, {count} targets verified, in {done.folder}"
-    return page(rows, notes, verdict)
+    return page(rows, [*notes, *doubts], verdict)
 
 
 def _row(row: ArtifactRow) -> tuple[str, str, str, str, str]:

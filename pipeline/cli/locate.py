@@ -64,4 +64,4 @@ def _lines(done: LocateResult, model: Sequence[str]) -> list[str]:
     if done.can_keep_float:
         again = join(["transload", "convert", *model, "--to", str(done.target), "--keep-float", "auto"])
         lines.append(f"to keep the layers in float32 that lose most: {again}")
-    return [*lines, "", f"{done.decided[0].upper()}  logs in {done.folder}"]
+    return [*lines, *done.doubts, "", f"{done.decided[0].upper()}  logs in {done.folder}"]

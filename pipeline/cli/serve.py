@@ -55,6 +55,10 @@ TokenFile = Annotated[
 Insecure = Annotated[bool, typer.Option("--insecure", help="Let --host be an address of other networks without TLS.")]
 
 
+def _warn(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)
+
+
 def command(
     models: Models = None,
     *,
@@ -72,6 +76,7 @@ def command(
     tls_client_ca: TlsClientCa = None,
     token_file: TokenFile = None,
     insecure: Insecure = False,
+    trust: options.Trust = False,
     device: options.Device = None,
     threads: options.Threads = None,
 ) -> None:
@@ -91,9 +96,6 @@ def command(
         access = f", access log {'stderr' if access_log == '-' else access_log}" if access_log else ""
         print(f"logs {serving.logs}{access}", flush=True)
 
-    def warn(sentence: str) -> None:
-        print(sentence, file=sys.stderr, flush=True)
-
     serve(
         models or [],
         ServeOptions(
@@ -101,7 +103,8 @@ def command(
             device=device or "auto", threads=threads or 1, max_body_bytes=max_body << 20, access_log=access_log,
             inputs=options.parse_inputs(input_), batching_file=batching_parameters_file,
             tls_cert=tls_cert, tls_key=tls_key, tls_client_ca=tls_client_ca, token_file=token_file, insecure=insecure,
+            trust=trust,
         ),
         ready,
-        warn,
+        _warn,
     )  # fmt: skip

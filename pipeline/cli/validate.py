@@ -90,7 +90,7 @@ def _lines(done: ValidateResult, model: Sequence[str]) -> list[str]:
     lost = dict.fromkeys(f"{row.artifact} in {row.runtime} is degraded: {row.lost}" for row in done.drift if row.lost)
     questions = [exercise.sentence for exercise in exercises(done.evidence.exercised)]
     wrong += [f"where: {join(['transload', 'locate', text, *model])}" for text in done.departing]
-    notes = [*wrong, *lost, *([done.note] if done.note else []), *questions]
+    notes = [*wrong, *lost, *([done.note] if done.note else []), *questions, *done.doubts]
     return page(rows, notes, f"{done.decided[0].upper()}  logs in {done.folder}")
 
 

@@ -40,6 +40,7 @@ class BenchResult:
     latency: tuple[LatencyRow, ...]
     folder: Path
     note: str | None = None  # which batch sizes were measured in place of the requested ones, and why
+    doubts: tuple[str, ...] = ()  # that all of it is under
 
     @property
     def decided(self) -> tuple[Verdict, Exit]:
@@ -50,7 +51,7 @@ class BenchResult:
     @property
     def document(self) -> dict[str, Any]:
         """bench.json."""
-        return document_of(self.decided, latency=self.latency)
+        return document_of(self.decided, latency=self.latency, doubts=self.doubts)
 
 
 def bench(
@@ -87,7 +88,7 @@ def bench(
         with Servers(context) as servers, progress.stage("bench") as stage:
             measured = Bench(context, samples, servers, first.model).measure(wanted)
             stage.note = measured.note or ""
-        result = BenchResult(measured.rows, context.folder, measured.note)
+        result = BenchResult(measured.rows, context.folder, measured.note, context.doubts)
         if measured.series:
             write_samples(context.folder / "latency.npz", measured.series)
         write_document(context.folder / "bench.json", result.document)

@@ -45,6 +45,7 @@ class ConvertResult:
     folder: Path
     smallest: tuple[MinimalRepro, ...] = ()  # for the targets that are not there: where their routes fail
     evidence: CheckRows = field(default_factory=CheckRows)
+    doubts: tuple[str, ...] = ()  # that the verdict is under
 
     @property
     def decided(self) -> tuple[Verdict, Exit]:
@@ -55,7 +56,8 @@ class ConvertResult:
     def document(self) -> dict[str, Any]:
         """convert.json."""
         smallest = [repro.to_json() for repro in self.smallest]
-        return document_of(self.decided, artifacts=self.artifacts, smallest=smallest, **vars(self.evidence))
+        rows = {"artifacts": self.artifacts, "smallest": smallest, "doubts": self.doubts}
+        return document_of(self.decided, **rows, **vars(self.evidence))
 
 
 def explain(model: str, targets: Sequence[Target], requested: Collection[str] = ()) -> Plan:
@@ -94,7 +96,7 @@ def convert(
         for result in results:
             _put(result, out / result.target.slug)
         evidence = join_check_rows(result.evidence for result in results)
-        converted = ConvertResult(rows, out, find_pieces(context, inputs, results), evidence)
+        converted = ConvertResult(rows, out, find_pieces(context, inputs, results), evidence, context.doubts)
         write_document(out / "convert.json", converted.document)
     return converted
 
@@ -156,10 +158,18 @@ class ConvertedModel:
     def document(self) -> dict[str, Any]:
         """Its part of convert.json."""
         error = {"what": self.error.what, "fix": self.error.fix} if self.error else None
-        parts = self.converted.document if self.converted else {"artifacts": [], "smallest": [], **_NO_EVIDENCE}
+        parts = (
+            self.converted.document
+            if self.converted
+            else {"artifacts": [], "smallest": [], "doubts": [], **_NO_EVIDENCE}
+        )
         verdict, status = self.decided
         row = {"name": self.name, "model": self.model, "verdict": str(verdict), "exit_code": int(status)}
-        return {**row, "error": error, **{name: parts[name] for name in ("artifacts", "smallest", *_NO_EVIDENCE)}}
+        return {
+            **row,
+            "error": error,
+            **{name: parts[name] for name in ("artifacts", "smallest", "doubts", *_NO_EVIDENCE)},
+        }
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from ...serving.runtimes.runtime_table import RUNTIMES
 from ..request import ALL_TARGETS
 from ..workers.devices import list_gpus
 from ..workers.interpreters import lacking
-from ..workers.sandbox import landlock_version
+from ..workers.sandbox import LANDLOCK, SECCOMP, landlock_version, missing_walls
 
 PYTHONS = ((3, 11), (3, 12), (3, 13))
 TESTED_PYTHON = (3, 11)
@@ -87,6 +87,7 @@ class Machine:
     which: Callable[[str], str | None] = shutil.which
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     landlock: Callable[[], int] = landlock_version
+    missing_walls: Callable[[], tuple[str, ...]] = missing_walls
     free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free
 
 
@@ -177,16 +178,28 @@ def _devices(here: Machine) -> Iterable[Diagnosis]:
         yield Diagnosis("devices", "cuda", State.NOTE, "no NVIDIA GPU is here (asked nvidia-smi)")
 
 
+_WITHOUT = {
+    LANDLOCK: (
+        "a file which gets past the checks can read and write what you can",
+        "use Linux 5.13 or later with Landlock enabled, or take no files of strangers",
+    ),
+    SECCOMP: (
+        "a file which gets past the checks can call what you can: trace other processes, open sockets",
+        "use Linux with seccomp filters on x86_64 or aarch64, or take no files of strangers",
+    ),
+}
+
+
 def _sandbox(here: Machine) -> Iterable[Diagnosis]:
-    if version := here.landlock():
-        text = f"models and their files are held by the kernel (Landlock {version}, seccomp; docs/security.md)"
-        yield Diagnosis("sandbox", "landlock", State.OK, text)
-    else:
-        yield Diagnosis(
-            "sandbox", "landlock", State.WARN,
-            "not sandboxed: this kernel has no Landlock, so that a file which gets past the checks can read and write "
-            "what you can", "use Linux 5.13 or later with Landlock enabled, or take no files of strangers",
-        )  # fmt: skip
+    missing = here.missing_walls()
+    for wall in (LANDLOCK, SECCOMP):
+        if wall in missing:
+            means, fix = _WITHOUT[wall]
+            text = f"not sandboxed: there is no {wall} here, so that {means}; each verdict says so"
+            yield Diagnosis("sandbox", wall, State.WARN, text, fix)
+        else:
+            version = f" (version {here.landlock()})" if wall == LANDLOCK else ""
+            yield Diagnosis("sandbox", wall, State.OK, f"holds every worker{version}; docs/security.md")
 
 
 def _steps(here: Machine) -> Iterable[Diagnosis]:

@@ -31,6 +31,7 @@ class LocateResult:
     follow: FollowFacts | None  # None where the answers agree, or the candidate gave none
     folder: Path
     target: Target  # of the candidate
+    doubts: tuple[str, ...] = ()  # that the verdict is under
 
     @property
     def can_keep_float(self) -> bool:
@@ -54,7 +55,7 @@ class LocateResult:
         cure = {} if self.capture.cure is None else {"cure": self.capture.cure.to_json()}
         rest = {} if self.follow is None else {"rest_follows": self.follow.rest_follows, "values": self.follow.values,
                                                "matched": self.follow.matched, "note": self.follow.note}  # fmt: skip
-        return {**document_of(self.decided), "call": call, **cure, **rest,
+        return {**document_of(self.decided, doubts=self.doubts), "call": call, **cure, **rest,
                 "places": [place.to_json() for place in self.places]}  # fmt: skip
 
 
@@ -80,7 +81,7 @@ def locate(
                 stage.note = "all calls of validate"
             if recorded.digest != inputs.reference.digest:
                 facts, follow = _search(context, loaded, replace(inputs, reference=recorded), seconds)
-        result = LocateResult(facts, follow, context.folder, _start(loaded))
+        result = LocateResult(facts, follow, context.folder, _start(loaded), context.doubts)
         write_document(context.folder / "locate.json", result.document)
     return result
 

@@ -161,6 +161,7 @@ def _result(
         drift=validated.rows,
         latency=measured.rows,
         gate=rows,
+        doubts=context.doubts,
         **vars(evidence),
     )
 

@@ -30,6 +30,7 @@ from ...serving.server.repository.model_config import ModelConfig, read_config_f
 from ...serving.server.repository.model_repository import Repository
 from ...serving.server.server_records import MAX_BODY_BYTES
 from ...serving.server.serving_error import ServingError
+from ..context import doubts_of_walls
 from ..intake.loaded_model import require_libraries
 from ..intake.model_argument import ModelKind, kind_of
 from ..request import read_request
@@ -43,6 +44,7 @@ _STILL_S = 2.0  # for which nothing of a new version was written: it may be unde
 _DRAIN_S = 25.0  # for requests under way at a signal; Kubernetes kills after 30
 _REQUEST_S = 60.0  # for which a model may take over one request before its process is ended
 _ONE_NAME = "model"
+_LIBRARIES = ("grpc", "grpc_health", "grpc_reflection", "tensorflow_serving", "uvloop", "httptools")
 _RUN = "run.json"
 
 
@@ -66,6 +68,7 @@ class ServeOptions:
     tls_client_ca: Path | None = None
     token_file: Path | None = None
     insecure: bool = False  # an address that other machines reach, without TLS
+    trust: bool = False  # the models may read and write files or run code
 
 
 @dataclass(frozen=True)
@@ -107,17 +110,14 @@ def serve(
     security = read_security(options.tls_cert, options.tls_key, options.tls_client_ca, options.token_file)
     check_host(options.host, security, insecure=options.insecure)
     configs = find_models(models, options)
-    require_libraries(
-        "the server",
-        ("grpc", "grpc_health", "grpc_reflection", "tensorflow_serving", "uvloop", "httptools"),
-    )
+    require_libraries("the server", _LIBRARIES)
     _check_models(configs)
     batching = read_batching_file(options.batching_file) if options.batching_file else None
     access_log = _access_log(options.access_log)
     with _stop_on_signals() as stop, TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as scratch:
         limits = Limits(
             seconds=_REQUEST_S, memory_bytes=psutil.virtual_memory().total, threads=options.threads, device=device,
-            spin=True,
+            spin=True, walled=not options.trust,
         )  # fmt: skip
         processes = ModelProcesses(Path(scratch), limits, options.inputs)
         warnings = _Warnings(warn)
@@ -134,7 +134,7 @@ def serve(
                 _load(repository, configs)
                 server = listen(repository, options.host, options.grpc_port, options.rest_port, security)
                 try:
-                    warnings.is_on = True
+                    warnings.begin(options)
                     answering = [_describe(repository, config) for config in configs]
                     ready(Serving(server.addresses(), answering, processes.scratch))
                     _watch(repository, stop)
@@ -159,6 +159,12 @@ class _Warnings:
 
     warn: Callable[[str], None]
     is_on: bool = False
+
+    def begin(self, options: ServeOptions) -> None:
+        """Tell from now on, and first what all answers are under."""
+        self.is_on = True
+        for doubt in doubts_of_walls(trust=options.trust):
+            self.say(doubt)
 
     def say(self, sentence: str) -> None:
         if self.is_on:

@@ -48,11 +48,13 @@ class ValidateResult:
     note: str | None = None  # on the metric
     evidence: CheckRows = field(default_factory=CheckRows)
     departing: tuple[str, ...] = ()  # candidates, as they were named, in which `locate` finds what is wrong
+    doubts: tuple[str, ...] = ()  # that the verdict is under
 
     @property
     def document(self) -> dict[str, Any]:
         """validate.json."""
-        return document_of(self.decided, drift=self.drift, gate=self.gate, **vars(self.evidence))
+        rows = {"drift": self.drift, "gate": self.gate, "doubts": self.doubts}
+        return document_of(self.decided, **rows, **vars(self.evidence))
 
 
 def validate(
@@ -94,7 +96,9 @@ def validate(
             if label in wrong and can_locate(text, against.text)
             and has_same_inputs(candidate.model.signature, inputs.model.signature)
         )  # fmt: skip
-        result = ValidateResult(validated.rows, rows, decided, context.folder, note, validated.evidence, departing)
+        result = ValidateResult(
+            validated.rows, rows, decided, context.folder, note, validated.evidence, departing, context.doubts
+        )
         write_document(context.folder / "validate.json", result.document)
     return result
 

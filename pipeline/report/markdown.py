@@ -22,6 +22,7 @@ def render_markdown(result: RunResult, *, logs: view.Links | None = None) -> str
     parts = [
         f"## transload: {result.verdict}",
         f"{escaped(view.headline(result))}.",
+        *(f"**{escaped(doubt)}**" for doubt in result.doubts),
         _table(result),
         _note(result),
         *(f"<sub>{escaped(note)}</sub>" for note in notes if note),

@@ -38,6 +38,8 @@ def print_result(
     for finding in view.findings(result, logs or {}):
         _print_finding(finding, console)
     _print_doubts(result, console)
+    for doubt in result.doubts:
+        console.print(Text(f"\n{doubt}", style="yellow"))
     if report:
         console.print(Text(f"\nreport: {report}"), soft_wrap=True)
     console.print()

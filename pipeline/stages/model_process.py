@@ -96,7 +96,8 @@ class ModelProcesses:
         if folder not in self._taken_in:
             if (folder / RECORD).is_file():
                 check_runtime(folder)
-                job = {"inputs": {"artifact": str(folder)}, "out": str(work), "options": {}}
+                options = {"trust": not self.limits.walled}
+                job = {"inputs": {"artifact": str(folder)}, "out": str(work), "options": options}
                 worker.work(f"{_INTAKE}:check_artifact", job)
                 self._taken_in[folder] = folder
             else:
@@ -114,8 +115,8 @@ class ModelProcesses:
                 fix="name them with --input NAME=DTYPE[dims]",
             )
         out.mkdir()
-        options = FileOptions(path=str(path), sha256=digest_of(path), inputs=self.inputs).to_json()
-        job = {"inputs": {}, "out": str(out), "options": options}
+        options = FileOptions(path=str(path), sha256=digest_of(path), inputs=self.inputs, trust=not self.limits.walled)
+        job = {"inputs": {}, "out": str(out), "options": options.to_json()}
         worker.work(f"{_INTAKE}:take_in_{kind.replace('-', '_')}", job)
         check_runtime(out)
         return out

@@ -1,7 +1,8 @@
 """Which process runs what, and how it ended: the only module that starts workers.
 
 A worker gets a private folder as its cwd, a scrubbed environment, a time limit, a memory limit, its stdout and stderr
-in a log, the user's root last on sys.path, and no network. However it ends, the caller gets a value or one error.
+in a log, the user's root last on sys.path, no network, and a limit of processes, open files and file sizes. However it
+ends, the caller gets a value or one error.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +28,9 @@ from .fork_server import LOADED, Forked, ForkServer
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _POLL_S = 0.05  # of the memory watch: an allocation that outruns it meets the kernel's own limit
+_MOST_PROCESSES = 256  # of a worker and all that it starts
 _GRACE_S = 5  # beyond the time limit, before the kernel's alarm
+_FILE_PER_MEMORY = 2  # the largest file that a worker may write, relative to its memory
 _PRIVATE = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "TRANSLOAD_WORKER")  # of each worker
 _AUTHORITIES = "SSL_CERT_FILE"
 _FOR_SERVERS = ("TRANSLOAD_TOKEN", _AUTHORITIES)  # of workers that talk to a server which the user named
@@ -215,13 +218,17 @@ class Worker:
         self._process.ended(_GRACE_S)
 
     def _watch(self) -> None:
-        """Hold the memory limit, and remember the peak."""
+        """Hold the limits of memory and processes, and remember the peak."""
         limit = self._spawn.limits.memory_bytes
         while not self._process.ended():
-            used = _resident_bytes(self._process.pid)
+            pids = self.pids
+            used = _resident_bytes(pids)
             self.peak_rss_bytes = max(self.peak_rss_bytes, used)
             if used > limit:
                 self.kill(f"used more memory than its limit of {limit / 1e9:.3g} GB")
+                break
+            if len(pids) > _MOST_PROCESSES:
+                self.kill(f"started more processes than its limit of {_MOST_PROCESSES}")
                 break
             time.sleep(_POLL_S)
         self._on_end()
@@ -280,10 +287,10 @@ def _family(pid: int) -> list[int]:
     return pids
 
 
-def _resident_bytes(pid: int) -> int:
-    """Return the resident memory of a process and all that it started."""
+def _resident_bytes(pids: Iterable[int]) -> int:
+    """Return the resident memory of these processes."""
     total = 0
-    for member in _family(pid):
+    for member in pids:
         with contextlib.suppress(OSError, IndexError, ValueError):
             total += int(Path(f"/proc/{member}/statm").read_text().split()[1]) * _PAGE_BYTES
     return total
@@ -298,6 +305,7 @@ def _environment(spawn: Spawn) -> dict[str, str]:
         "host": limits.host,
         "sys_path": list(spawn.sys_path),
         "not_recorded": list(spawn.not_recorded),
+        "file_bytes": _FILE_PER_MEMORY * limits.memory_bytes,
         "alarm_s": int(limits.seconds + _GRACE_S),
         "walls": _walls(spawn) if limits.walled else None,
     }

@@ -2,7 +2,7 @@
 
 Landlock (https://docs.kernel.org/userspace-api/landlock.html) and a seccomp filter
 (https://docs.kernel.org/userspace-api/seccomp_filter.html), both without privilege. They hold for all that the worker
-starts later and can never be taken off. A wall that this kernel lacks is left out and named.
+starts later and can never be taken off. A wall that this kernel lacks is left out; `missing_walls` names it.
 
 This module uses the standard library alone: other interpreters than ours run it, too. It has to be called before the
 process has a second thread, which would stay outside.
@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import platform
-import resource
 import struct
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+
+LANDLOCK, SECCOMP = "Landlock", "seccomp"
 
 _NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2  # of prctl
 
@@ -69,21 +71,32 @@ _LOAD, _EQUAL, _AT_LEAST, _BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # of th
 _C = ctypes.CDLL(None, use_errno=True)
 
 
-def raise_walls(
-    reads: Iterable[str], writes: Iterable[str], *, tcp: bool = False, gpu: bool = False
-) -> tuple[str, ...]:
+def raise_walls(reads: Iterable[str], writes: Iterable[str], *, tcp: bool = False, gpu: bool = False) -> None:
     """Hold this process and all that it starts to these files and folders from now on.
     It may read beside them what every interpreter reads, and read and write its current folder. `tcp`: it may open
-    TCP connections. Return the walls that this kernel lacks: "landlock", "seccomp"."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    TCP connections. Raises OSError where a wall that this kernel has cannot be raised."""
+    lacking = missing_walls()
     if _C.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
-        return ("landlock", "seccomp")
+        raise OSError(ctypes.get_errno(), "no_new_privs is refused")
+    if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208
+        raise OSError(errno.EBUSY, "a library has started a thread, which the walls would not hold")
     readable = [*_SYSTEM, *_interpreter_folders(), f"/proc/{os.getpid()}", *reads]
     writable = [os.getcwd(), *_DEVICES, *writes]  # noqa: PTH109
     if gpu:
         writable += [*_GPU_DEVICES, *_nvidia_devices()]
-    stands = {"landlock": _hold_files(readable, writable, tcp=tcp), "seccomp": _hold_calls(tcp=tcp)}
-    return tuple(name for name, is_there in stands.items() if not is_there)
+    if LANDLOCK not in lacking:
+        _hold_files(readable, writable, tcp=tcp)
+    if SECCOMP not in lacking:
+        _hold_calls(tcp=tcp)
+
+
+def missing_walls() -> tuple[str, ...]:
+    """Return the walls that this kernel or machine lacks. Nothing is raised by asking."""
+    has_filter = platform.machine() in _MACHINES and (
+        # A program at address 0: a kernel with filters cannot read it (EFAULT), one without refuses the mode (EINVAL).
+        _C.prctl(_SET_SECCOMP, _FILTER, 0, 0, 0) and ctypes.get_errno() == errno.EFAULT
+    )
+    return (*(() if landlock_version() else (LANDLOCK,)), *(() if has_filter else (SECCOMP,)))
 
 
 def landlock_version() -> int:
@@ -107,11 +120,9 @@ def _nvidia_devices() -> list[str]:
     return []
 
 
-def _hold_files(readable: Sequence[str], writable: Sequence[str], *, tcp: bool) -> bool:
-    """Let the process reach these files and no others. Return False where the kernel lacks the wall."""
+def _hold_files(readable: Sequence[str], writable: Sequence[str], *, tcp: bool) -> None:
+    """Let the process reach these files and no others."""
     version = landlock_version()
-    if not version:
-        return False
     known = _FIRST_13
     for since, right in ((2, _REFER), (3, _TRUNCATE), (5, _IOCTL_DEV)):
         known |= right if version >= since else 0
@@ -121,12 +132,13 @@ def _hold_files(readable: Sequence[str], writable: Sequence[str], *, tcp: bool) 
     attributes = struct.pack("=QQQ", known, network, scope)[:size]
     ruleset = _C.syscall(_CREATE_RULESET, attributes, size, 0)
     if ruleset < 0:
-        return False
+        raise OSError(ctypes.get_errno(), "Landlock is refused")
     try:
         for paths, rights in ((readable, _READ), (writable, known & ~_EXECUTE)):
             for path in dict.fromkeys(paths):
                 _allow(ruleset, path, rights)
-        return not _C.syscall(_RESTRICT_SELF, ruleset, 0)
+        if _C.syscall(_RESTRICT_SELF, ruleset, 0):
+            raise OSError(ctypes.get_errno(), "Landlock is refused")
     finally:
         os.close(ruleset)
 
@@ -146,14 +158,13 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
         os.close(place)
 
 
-def _hold_calls(*, tcp: bool) -> bool:
-    """Refuse system calls that no model needs. Return False where the kernel or the machine lacks the wall."""
-    if platform.machine() not in _MACHINES:
-        return False
+def _hold_calls(*, tcp: bool) -> None:
+    """Refuse system calls that no model needs."""
     program = b"".join(_program(platform.machine(), tcp=tcp))
     buffer = ctypes.create_string_buffer(program)
     head = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(buffer))
-    return not _C.prctl(_SET_SECCOMP, _FILTER, head, 0, 0)
+    if _C.prctl(_SET_SECCOMP, _FILTER, head, 0, 0):
+        raise OSError(ctypes.get_errno(), "the seccomp filter is refused")
 
 
 def _program(machine: str, *, tcp: bool) -> Iterator[bytes]:

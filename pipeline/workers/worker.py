@@ -16,6 +16,7 @@ import ctypes
 import json
 import os
 import pkgutil
+import resource
 import signal
 import socket
 import sys
@@ -27,20 +28,24 @@ from typing import Any, NoReturn
 
 from ...models.errors import ERRORS, TransloadError
 from ...models.foreign_errors import first_line, told_by
-from ...models.job import Job
+from ...models.job import WALLED, Job
 from ...models.store import disk_full, is_disk_full
 from .sandbox import raise_walls
 
 _CLONE_NEWNET = 0x40000000
+_MOST_OPEN_FILES = 4096
+_MOST_NEW_TASKS = 4096  # processes and threads; the parent ends a worker with many processes before (isolation.py)
 _LOOPBACK = ("127.", "::1", "localhost")
 
 
 def serve(connection: int, lifeline: int) -> NoReturn:
     """Serve one parent until it closes the socket `connection`, or the pipe `lifeline`."""
     setup = json.loads(os.environ.pop("TRANSLOAD_WORKER"))
+    _limit_resources(setup["file_bytes"])
     _close_network(loopback=setup["loopback"], named=setup["host"])
     if setup["walls"] is not None:
-        _raise_walls(setup["walls"])
+        raise_walls(**setup["walls"])  # before there is another thread
+        os.environ[WALLED] = "1"
     _die_with_parent(lifeline)
     sys.path.extend(path for path in setup["sys_path"] if path not in sys.path)
     read = _record_reads(setup["not_recorded"]) if setup["sys_path"] else set()
@@ -50,13 +55,28 @@ def serve(connection: int, lifeline: int) -> NoReturn:
     os._exit(0)  # the frameworks' own teardown takes seconds and has crashed; nothing is left to save
 
 
-def _raise_walls(walls: Mapping[str, Any]) -> None:
-    """Let the kernel hold this process, before there is another thread: it would stay outside."""
-    lacking = raise_walls(**walls)
-    if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208  (a library has started one)
-        lacking = ("landlock", "seccomp")
-    if lacking:
-        print(f"not sandboxed: {' and '.join(lacking)} cannot hold this process", file=sys.stderr)
+def _limit_resources(file_bytes: int) -> None:
+    """Limit what this process and all that it starts may take, where the kernel counts it."""
+    tasks = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
+    most = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NOFILE: _MOST_OPEN_FILES,
+        resource.RLIMIT_FSIZE: file_bytes,
+        resource.RLIMIT_NPROC: tasks + _MOST_NEW_TASKS,  # it counts all of the user's, and none of root's
+    }
+    for kind, limit in most.items():
+        hard = resource.getrlimit(kind)[1]
+        lowest = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(kind, (lowest, lowest))
+
+
+def _limit_time(seconds: int) -> None:
+    """Let the kernel end this process after this time, or as much on all cores. 0: no limit."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    cpu_s = int(used.ru_utime + used.ru_stime) + seconds * len(os.sched_getaffinity(0))
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s if seconds and not 0 <= hard < cpu_s else hard, hard))
+    signal.alarm(seconds)  # also where C code holds on to the interpreter for ever
 
 
 def _answer_all(connection: socket.socket, alarm_s: int, read: set[str]) -> None:
@@ -65,7 +85,7 @@ def _answer_all(connection: socket.socket, alarm_s: int, read: set[str]) -> None
         for line in stream:
             request = json.loads(line)
             reply: dict[str, Any]
-            signal.alarm(alarm_s)  # the kernel ends us even where C code holds on to the interpreter for ever
+            _limit_time(alarm_s)
             try:
                 if request["do"] == "open":
                     held = pkgutil.resolve_name(request["entry"])(**request["options"])
@@ -78,7 +98,7 @@ def _answer_all(connection: socket.socket, alarm_s: int, read: set[str]) -> None
             except BaseException as error:  # noqa: BLE001  (SystemExit of a tool, too, becomes a sentence)
                 traceback.print_exc()
                 reply = {"error": _described(error)}
-            signal.alarm(0)
+            _limit_time(0)
             sys.stdout.flush()
             stream.write(json.dumps(reply).encode() + b"\n")
             stream.flush()

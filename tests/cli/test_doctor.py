@@ -31,6 +31,7 @@ def machine(
         which=lambda name: None,
         environ={},
         landlock=lambda: 7,
+        missing_walls=tuple,
         free_bytes=lambda path: 10**12,
     )
 
@@ -54,12 +55,21 @@ GPU_AGAIN = "pip uninstall -y onnxruntime onnxruntime-gpu, then make setup EXTRA
 BOTH = {**WHOLE, "onnxruntime-gpu": "1.31.1"}
 ILL: dict[str, tuple[Machine, tuple[str, str, str | None]]] = {
     "no landlock": (
-        replace(machine(), landlock=lambda: 0),
+        replace(machine(), missing_walls=lambda: ("Landlock",)),
         (
-            "landlock",
-            "not sandboxed: this kernel has no Landlock, so that a file which gets past the checks can read and write "
-            "what you can",
+            "Landlock",
+            "not sandboxed: there is no Landlock here, so that a file which gets past the checks can read and write "
+            "what you can; each verdict says so",
             "use Linux 5.13 or later with Landlock enabled, or take no files of strangers",
+        ),
+    ),
+    "no seccomp": (
+        replace(machine(), missing_walls=lambda: ("seccomp",)),
+        (
+            "seccomp",
+            "not sandboxed: there is no seccomp here, so that a file which gets past the checks can call what you can: "
+            "trace other processes, open sockets; each verdict says so",
+            "use Linux with seccomp filters on x86_64 or aarch64, or take no files of strangers",
         ),
     ),
     "old python": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pickle
 import shutil
@@ -402,4 +403,6 @@ def test_code_reads_its_own_folder_and_writes_none(act: str, here: Path, translo
         "write, or give --trust; the log has the traceback\n"
     )
     assert beside.read_text() == "kept"
-    assert transload(*words, "--trust")[0] == 0
+    status, out, _ = transload(*words, "--trust")
+    assert (status, out.splitlines()[-3]) == (0, "not sandboxed: --trust was given")
+    assert json.loads((here / "out" / "convert.json").read_text())["doubts"] == ["not sandboxed: --trust was given"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 from transload.pipeline.report import html_page, markdown, view
-from transload.pipeline.result.schema import Status, Verdict, WeightsRow
+from transload.pipeline.result.schema import RunResult, Status, Verdict, WeightsRow
 
 from . import samples
 
@@ -167,3 +170,21 @@ def test_what_needs_flex_is_named_with_its_operators_in_every_report() -> None:
     flat = " ".join(samples.render(needy, 400).split())
     for shown in (flat, markdown.render_markdown(needy), html_page.render_html(needy, {}).replace("&#39;", "'")):
         assert sentence in shown
+
+
+DOUBT = "not sandboxed: --trust was given"
+
+
+@pytest.mark.parametrize(
+    "rendered",
+    [
+        markdown.render_markdown,
+        lambda run: html_page.render_html(run, {}),
+        lambda run: samples.render(run, 80),
+    ],
+    ids=["markdown", "html", "terminal"],
+)
+def test_every_report_tells_the_doubts_that_the_verdict_is_under(rendered: Callable[[RunResult], str]) -> None:
+    run = samples.passing()
+    assert DOUBT not in rendered(run)
+    assert DOUBT in rendered(replace(run, doubts=(DOUBT,)))

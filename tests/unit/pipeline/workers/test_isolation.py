@@ -34,6 +34,13 @@ def hang(job): time.sleep(600)
 def hog(job):
     kept = []
     while True: kept.append(bytearray(16 << 20)); time.sleep(0.01)
+def open_files(job):
+    held = [open(os.devnull) for _ in range(10_000)]
+def write_much(job): os.truncate(os.open("big", os.O_CREAT | os.O_RDWR), job.options.get("bytes", 2 << 30))
+def fork_many(job):
+    for _ in range(300):
+        if not os.fork(): time.sleep(60)
+    time.sleep(60)
 def child_hog(job):
     if not os.fork():
         held = bytearray(900 << 20)
@@ -108,6 +115,8 @@ DEATHS = {
     "raise_": "ValueError: the first line",
     "hog": "the worker used more memory than its limit of 0.629 GB",
     "child_hog": "the worker used more memory than its limit of 0.629 GB",
+    "open_files": "OSError: [Errno 24] Too many open files: '/dev/null'",
+    "write_much": "OSError: [Errno 27] File too large",
     "listless": "jobs:listless returned list instead of facts",
 }
 
@@ -125,6 +134,12 @@ def test_a_worker_that_hangs_is_ended_at_its_time_limit(spawn: Spawn) -> None:
         worker.work("jobs:hang", job(spawn.cwd))
     assert "repeat-me" in str(caught.value)
     assert gone(worker.pid)
+
+
+def test_a_worker_that_starts_ever_more_processes_is_ended(spawn: Spawn) -> None:
+    spawn.limits = Limits(seconds=60, memory_bytes=1 << 40)
+    with pytest.raises(StepFailed, match="the worker started more processes than its limit of 256"):
+        run_alone("jobs:fork_many", job(spawn.cwd), spawn)
 
 
 def test_our_own_errors_cross_the_border_as_they_are(spawn: Spawn) -> None:

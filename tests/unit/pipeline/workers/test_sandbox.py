@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from transload.pipeline import context
 from transload.pipeline.workers import sandbox
 from transload.pipeline.workers.isolation import Limits, Spawn, run_alone
 
@@ -119,12 +121,11 @@ def test_without_walls_all_of_it_is_possible(tmp_path: Path, places: dict[str, s
 @pytest.mark.parametrize(
     ("absent", "refused"),
     [
-        ("landlock", {**CALLS, "start a program": "Operation not permitted"}),
+        ("Landlock", {**CALLS, "start a program": "Operation not permitted"}),
         ("seccomp", {**FILES, "start a program": "Permission denied"}),
     ],
 )
 def test_each_wall_holds_alone(absent: str, refused: dict[str, str], tmp_path: Path, places: dict[str, str]) -> None:
-    lacking = {"landlock": "_hold_files", "seccomp": "_hold_calls"}[absent]
     script = tmp_path / "alone.py"
     script.write_text(f"""
 import json, os, sys
@@ -132,14 +133,54 @@ from types import SimpleNamespace
 from transload.pipeline.workers import sandbox
 sys.path.append({str(tmp_path / "user")!r})
 import jobs
-sandbox.{lacking} = lambda *_arguments, **_options: False
+sandbox.missing_walls = lambda: ({absent!r},)
 os.chdir({str(tmp_path / "out")!r})
-lacking = sandbox.raise_walls([{places["input"]!r}], [])
-print(json.dumps([lacking, jobs.attempts(SimpleNamespace(options={places!r}, out={str(tmp_path / "out")!r}))]))
+sandbox.raise_walls([{places["input"]!r}], [])
+print(json.dumps(jobs.attempts(SimpleNamespace(options={places!r}, out={str(tmp_path / "out")!r}))))
 """)
     done = subprocess.run(
         [sys.executable, "-P", str(script)], capture_output=True, text=True, check=True, env=os.environ
     )
-    lacks, seen = json.loads(done.stdout)
-    assert lacks == [absent]
+    seen = json.loads(done.stdout)
     assert {name: seen[name] for name in refused} == refused
+
+
+def test_a_wall_that_the_kernel_has_and_that_cannot_be_raised_ends_the_worker(tmp_path: Path) -> None:
+    """It would stand around one thread alone; without it no model's code may run."""
+    script = tmp_path / "threads.py"
+    script.write_text("""
+import threading
+from transload.pipeline.workers import sandbox
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+try:
+    sandbox.raise_walls([], [])
+except OSError as error:
+    print(error.strerror)
+""")
+    done = subprocess.run([sys.executable, "-P", str(script)], capture_output=True, text=True, check=True)
+    assert done.stdout == "a library has started a thread, which the walls would not hold\n"
+
+
+@pytest.mark.parametrize(
+    ("machine", "landlock", "missing"),
+    [
+        (platform.machine(), sandbox.landlock_version(), () if sandbox.landlock_version() else ("Landlock",)),
+        ("riscv64", 7, ("seccomp",)),
+        (platform.machine(), 0, ("Landlock",)),
+    ],
+)
+def test_walls_that_a_machine_lacks_are_named(
+    machine: str, landlock: int, missing: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(sandbox, "landlock_version", lambda: landlock)
+    assert sandbox.missing_walls() == missing
+
+
+def test_every_verdict_without_walls_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "missing_walls", tuple)
+    assert context.doubts_of_walls(trust=False) == ()
+    assert context.doubts_of_walls(trust=True) == ("not sandboxed: --trust was given",)
+    monkeypatch.setattr(context, "missing_walls", lambda: ("Landlock", "seccomp"))
+    sentence = "not sandboxed: there is no Landlock and no seccomp here (transload doctor)"
+    assert context.doubts_of_walls(trust=False) == (sentence,)
