@@ -75,17 +75,17 @@ class ModelProcesses:
         try:
             folder = self._check(worker, place, spawn.cwd)
             runtime = default_runtime(folder)
-            channel = spawn.cwd / _CHANNEL
-            options = {"device": self.limits.device, "threads": self.limits.threads, "channel": str(channel)}
+            path = spawn.cwd / _CHANNEL
+            options = {"device": self.limits.device, "threads": self.limits.threads, "channel": str(path)}
             worker.open(_HOST, {"folder": str(folder), **options})
             facts = worker.ask("describe")
             signature = Signature.from_json(facts["signature"])
-            session = ChannelSession(channel, signature, facts["device"], runtime, self.limits.seconds, lost)
+            channel = ChannelSession(path, signature, facts["device"], runtime, self.limits.seconds, lost)
         except BaseException:
             worker.kill("was stopped")
             worker.close()
             raise
-        return OpenedSession(ProcessSession(worker, session), runtime, lost, worker.describe_exit)
+        return OpenedSession(ProcessSession(worker, channel), runtime, lost, worker.describe_exit, channel)
 
     def log(self, source: VersionSource) -> Path:
         """Return the file that takes what the processes of a version print."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
 
 from ...models.errors import TransloadError
 from ..endpoint_security import OPEN, EndpointSecurity
 from ..wire.tfserving_messages import DEVICE_KEY
 from . import metrics, oip_http, tfserving_rest
 from .http_body import compress, unpack, wants_gzip
-from .http_messages import CLOSE, HttpProtocol, HttpReply, HttpRequest, refusal
+from .http_messages import CLOSE, LONG_BYTES, HttpProtocol, HttpReply, HttpRequest, Prediction, Way, refusal
 from .repository.model_repository import Repository
+from .repository.served_version import Outcome
 from .serving_error import Code, ServingError, as_status, unavailable
 
 # As TF Serving maps them: ToHTTPStatusCode in tensorflow_serving/model_servers/http_server.cc.
@@ -22,7 +26,6 @@ _STATUS = {
 _PUBLIC = {"/healthz", "/v2/health/live", "/v2/health/ready"}  # what a probe asks, which has no token
 _RETRY = (b"retry-after", b"1")
 _COUNTED = "/v1/"  # begins the paths whose requests TF Serving's metrics count
-_INLINE_BYTES = 1 << 16  # a longer body is parsed in a thread
 _DEVICE = DEVICE_KEY.encode()
 _LOG = logging.getLogger(__name__)
 
@@ -45,44 +48,52 @@ class HttpApplication:
         self._repository.admission.leave(request.ticket)
         self._repository.add_request(request.record)
 
-    def is_quick(self, request: HttpRequest) -> bool:
-        """Whether a request may be answered on the event loop, which then serves nobody else."""
+    def way_of(self, request: HttpRequest) -> Way:
+        """Return how a request is answered. Whatever is answered on the event loop is answered at once, or waits for
+        another process."""
         if request.method != "POST" or not request.ticket[0] or request.is_too_long:
-            return True
-        if request.record.bytes_in > _INLINE_BYTES or b"content-encoding" in request.headers:
-            return False
+            return Way.LOOP
+        if request.record.bytes_in > LONG_BYTES or b"content-encoding" in request.headers:
+            return Way.THREAD
         served = _protocol(request.path).find_served(self._repository, request.path)
-        return served is not None and served.is_quick
+        if served is None:
+            return Way.THREAD
+        return Way.SUBMISSION if served.takes_submissions else Way.LOOP if served.is_quick else Way.THREAD
 
     def answer(self, request: HttpRequest) -> HttpReply:
         """Return the reply to a request, or the one that refuses it."""
-        record = request.record
         try:
-            reply = self._answer(request)
-        except (ServingError, TransloadError) as error:
-            status = as_status(error)
-            record.status, code = status.code.name, _STATUS[status.code]
-            reply = refusal(status.text, code, (_RETRY,) if code in {429, 503} else ())
-        except Exception:  # noqa: BLE001  (a fault of ours is no reason to drop the connection)
-            _LOG.exception("%s", record.method)
-            record.status = Code.INTERNAL.name
-            reply = refusal("internal error", 500)
-        record.bytes_out = len(reply.body)
-        if record.device:
-            reply = reply._replace(headers=(*reply.headers, (_DEVICE, record.device.encode())))
-        if not self._repository.admission.is_ready and CLOSE not in reply.headers:
-            # No request may be on its way on a connection that is closed when the server stops.
-            reply = reply._replace(headers=(*reply.headers, CLOSE))
-        return reply
+            step = self._begin(request)
+            return self._finish(request, step.run() if isinstance(step, Prediction) else step)
+        except Exception as error:  # noqa: BLE001  (a fault of ours is no reason to drop the connection)
+            return self._refuse(request, error)
 
-    def _answer(self, request: HttpRequest) -> HttpReply:
-        """Return the reply to a request. Raises as a Handler."""
+    def begin_answer(self, request: HttpRequest, receiver: Callable[[Prediction, Outcome], None]) -> HttpReply | None:
+        """Ask for the prediction that a request needs; `receiver` is called with what `end_answer` takes. Return the
+        reply where the request needs none, or is refused."""
+        try:
+            step = self._begin(request)
+            if isinstance(step, HttpReply):
+                return self._finish(request, step)
+            step.submit(partial(receiver, step))
+        except Exception as error:  # noqa: BLE001
+            return self._refuse(request, error)
+        return None
+
+    def end_answer(self, request: HttpRequest, prediction: Prediction, outcome: Outcome) -> HttpReply:
+        """Return the reply to a request, whose prediction has this outcome."""
+        try:
+            return self._finish(request, prediction.complete(outcome))
+        except Exception as error:  # noqa: BLE001
+            return self._refuse(request, error)
+
+    def _begin(self, request: HttpRequest) -> HttpReply | Prediction:
+        """Return the reply to a request, or the prediction that it asks for. Raises as a Handler."""
         method, path, record = request.method, request.path, request.record
         if not (path in _PUBLIC or self._security.allows(request.headers.get(b"authorization", b""))):
             record.status = "UNAUTHENTICATED"
             return refusal("the request needs the server's bearer token", 401, ((b"www-authenticate", b"Bearer"),))
         if path == metrics.PATH and method in {"GET", "HEAD"}:
-            record.status = "OK"
             return HttpReply(self._repository.metrics.page(), media_type=metrics.MEDIA_TYPE.encode())
         body = None if request.is_too_long else unpack(request.headers, b"".join(request.parts), self.max_body_bytes)
         if body is None:
@@ -91,13 +102,33 @@ class HttpApplication:
         if not request.ticket[0]:
             raise unavailable()
         if path == "/healthz" and method in {"GET", "HEAD"}:
-            reply = self._health()
-        else:
-            reply = _protocol(path).handle(self._repository, request, body)
-        record.status = "OK"
+            return self._health()
+        return _protocol(path).handle(self._repository, request, body)
+
+    def _refuse(self, request: HttpRequest, error: Exception) -> HttpReply:
+        """Return the reply that tells an error."""
+        if isinstance(error, ServingError | TransloadError):
+            status = as_status(error)
+            request.record.status, code = status.code.name, _STATUS[status.code]
+            return self._finish(request, refusal(status.text, code, (_RETRY,) if code in {429, 503} else ()))
+        _LOG.error("%s", request.record.method, exc_info=error)
+        request.record.status = Code.INTERNAL.name
+        return self._finish(request, refusal("internal error", 500))
+
+    def _finish(self, request: HttpRequest, reply: HttpReply) -> HttpReply:
+        """Return a reply with what every reply has."""
+        record = request.record
+        if reply.status == HTTPStatus.OK:
+            record.status = "OK"
         if wants_gzip(request.headers, reply.body):
             fields = (*reply.headers, (b"content-encoding", b"gzip"), (b"vary", b"accept-encoding"))
             reply = reply._replace(body=compress(reply.body), headers=fields)
+        record.bytes_out = len(reply.body)
+        if record.device:
+            reply = reply._replace(headers=(*reply.headers, (_DEVICE, record.device.encode())))
+        if not self._repository.admission.is_ready and CLOSE not in reply.headers:
+            # No request may be on its way on a connection that is closed when the server stops.
+            reply = reply._replace(headers=(*reply.headers, CLOSE))
         return reply
 
     def _health(self) -> HttpReply:

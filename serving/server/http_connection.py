@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Executor
 from email.utils import formatdate
+from functools import partial
 from http import HTTPStatus
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 from urllib.parse import unquote
 
-from .http_messages import CLOSE, HttpReply, HttpRequest, refusal
+from .http_messages import CLOSE, LONG_BYTES, HttpReply, HttpRequest, Prediction, Way, refusal
+from .repository.served_version import Outcome
 from .server_records import IDLE_TIMEOUT_S
 
 _MOST_HEADER_BYTES = 16 << 10
@@ -37,11 +40,17 @@ class Application(Protocol):
     def begin(self, request: HttpRequest) -> None:
         """Count a request, whose header has come."""
 
-    def is_quick(self, request: HttpRequest) -> bool:
-        """Whether a request may be answered on the event loop, which then serves nobody else."""
+    def way_of(self, request: HttpRequest) -> Way:
+        """Return how a request is answered."""
 
     def answer(self, request: HttpRequest) -> HttpReply:
         """Return the reply. It never raises."""
+
+    def begin_answer(self, request: HttpRequest, receiver: Callable[[Prediction, Outcome], None]) -> HttpReply | None:
+        """Ask a model for what the reply needs, to be told to `receiver`; or return the reply. It never raises."""
+
+    def end_answer(self, request: HttpRequest, prediction: Prediction, outcome: Outcome) -> HttpReply:
+        """Return the reply, when the model has answered. It never raises."""
 
     def end(self, request: HttpRequest) -> None:
         """Count and log a request whose reply is on its way, or whose client is gone."""
@@ -207,13 +216,33 @@ class HttpConnection(asyncio.Protocol):
     # The application's side.
 
     def _start(self, request: HttpRequest) -> None:
-        if self._application.is_quick(request):
+        way = self._application.way_of(request)
+        if way is Way.LOOP:
             self._reply(request, self._application.answer(request))
-            return
-        self._is_busy = True
-        self._transport.pause_reading()
-        task = self._loop.run_in_executor(self._executor, self._application.answer, request)
+        elif way is Way.THREAD:
+            self._is_busy = True
+            self._transport.pause_reading()
+            self._answer_in_thread(request, self._application.answer)
+        else:
+            self._submit(request)
+
+    def _answer_in_thread(self, request: HttpRequest, answer: Callable[..., HttpReply], *arguments: Any) -> None:
+        task = self._loop.run_in_executor(self._executor, answer, request, *arguments)
         task.add_done_callback(lambda done: self._on_answer(request, done.result()))
+
+    def _submit(self, request: HttpRequest) -> None:
+        """Have a model asked. Reading goes on: a further request waits, and pauses it."""
+        self._is_busy = True
+        reply = self._application.begin_answer(request, partial(self._receive, request))
+        if reply is not None:
+            self._is_busy = False
+            self._reply(request, reply)
+
+    def _receive(self, request: HttpRequest, prediction: Prediction, outcome: Outcome) -> None:
+        if not isinstance(outcome, Exception) and sum(array.nbytes for array in outcome.values()) > LONG_BYTES:
+            self._answer_in_thread(request, self._application.end_answer, prediction, outcome)
+        else:
+            self._on_answer(request, self._application.end_answer(request, prediction, outcome))
 
     def _on_answer(self, request: HttpRequest, reply: HttpReply) -> None:
         self._is_busy = False

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import NamedTuple, TypeAlias
 
+from ...models.signature import Array
 from ..wire.tfserving_json import dumps
+from .inference_statistics import Stopwatch
 from .metrics import RequestRecord
 from .repository.model_repository import Repository
-from .repository.served_version import ServedVersion
+from .repository.served_version import PATIENT, Outcome, ServedVersion
 
 JSON = b"application/json"
 CLOSE = (b"connection", b"close")
+LONG_BYTES = 1 << 16  # a longer body is parsed, and longer answers are written, in a thread
 Headers: TypeAlias = Mapping[bytes, bytes]  # names in lower case; of a repeated field the last
+
+
+class Way(Enum):
+    """How a request is answered."""
+
+    LOOP = auto()  # at once on the event loop, which serves nobody else meanwhile
+    SUBMISSION = auto()  # on the event loop, which goes on while the model works in its process
+    THREAD = auto()
 
 
 @dataclass(slots=True)
@@ -48,9 +60,48 @@ def refusal(text: str, status: int, headers: tuple[tuple[bytes, bytes], ...] = (
     return HttpReply(dumps({"error": text}, ()), status, headers=headers)
 
 
-# (repository, request, its body) to the reply. It fills in the record's model, version, api and device. Raises
-# ServingError and TransloadError, which become {"error": text}.
-Handler: TypeAlias = Callable[[Repository, HttpRequest, bytes], HttpReply]
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a request asks of a model, and what becomes of the answers."""
+
+    served: ServedVersion
+    feeds: Mapping[str, Array]
+    finish: Callable[[Mapping[str, Array]], HttpReply]
+    watch: Stopwatch  # whose first step has ended
+
+    def run(self) -> HttpReply:
+        """Return the reply, when the model has answered. Raises ServingError and TransloadError."""
+        with self.watch:
+            answers = self.served.predict(self.feeds, PATIENT, self.watch.lap)
+            self.watch.lap()
+            reply = self.finish(answers)
+            self.watch.lap()
+        return reply
+
+    def submit(self, receiver: Callable[[Outcome], None]) -> None:
+        """Ask the model, and go on; `receiver` is called in the event loop, with what `complete` takes.
+        Raises ServingError and TransloadError."""
+
+        def receive(outcome: Outcome, seconds: float) -> None:
+            self.watch.split_lap(seconds)
+            receiver(outcome)
+
+        with self.watch:
+            self.served.submit(self.feeds, receive)
+
+    def complete(self, outcome: Outcome) -> HttpReply:
+        """Return the reply. Raises ServingError and TransloadError, among them that of the outcome."""
+        with self.watch:
+            if isinstance(outcome, Exception):
+                raise outcome
+            reply = self.finish(outcome)
+            self.watch.lap()
+        return reply
+
+
+# (repository, request, its body) to the reply, or to what a model is to be asked for. It fills in the record's model,
+# version, api and device. Raises ServingError and TransloadError, which become {"error": text}.
+Handler: TypeAlias = Callable[[Repository, HttpRequest, bytes], HttpReply | Prediction]
 
 
 class HttpProtocol(NamedTuple):

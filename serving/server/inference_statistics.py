@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 
 @dataclass(slots=True)
@@ -51,20 +50,39 @@ class InferenceCounts:
 
 
 class Stopwatch:
-    """The steps of one inference, in the order of _STEPS."""
+    """The steps of one inference, in the order of _STEPS. It counts the inference when the last has ended, or as failed
+    where a `with` block of it raises."""
 
-    __slots__ = ("_last_ns", "laps_ns", "samples")
+    __slots__ = ("_key", "_laps_ns", "_last_ns", "_statistics", "samples")
 
-    def __init__(self) -> None:
-        self.laps_ns: list[int] = []
+    def __init__(self, statistics: InferenceStatistics, key: tuple[str, int]) -> None:
         self.samples = 1
+        self._statistics, self._key = statistics, key
+        self._laps_ns: list[int] = []
         self._last_ns = time.perf_counter_ns()
 
     def lap(self) -> None:
         """End a step, and begin the next."""
         now = time.perf_counter_ns()
-        self.laps_ns.append(now - self._last_ns)
+        self._laps_ns.append(now - self._last_ns)
         self._last_ns = now
+        if len(self._laps_ns) == len(_STEPS):
+            self._statistics.add(self._key, self._laps_ns, self.samples)
+
+    def split_lap(self, seconds: float) -> None:
+        """End two steps, the second of which has taken `seconds`."""
+        self.lap()
+        ns = min(int(seconds * 1e9), self._laps_ns[-1])
+        self._laps_ns[-1] -= ns
+        self._laps_ns.append(ns)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            now = time.perf_counter_ns()
+            self._statistics.add_failed(self._key, sum(self._laps_ns) + now - self._last_ns)
 
 
 class InferenceStatistics:
@@ -77,26 +95,31 @@ class InferenceStatistics:
     def of(self, name: str, number: int) -> dict[str, Any]:
         """Return the statistics of a version."""
         with self._lock:
-            return self._counts.get((name, number), InferenceCounts()).to_json()
+            return self._find((name, number)).to_json()
 
-    @contextmanager
-    def measured(self, name: str, number: int) -> Iterator[Stopwatch]:
-        """Count the inference that the block makes, by its laps; one that raises has failed."""
-        watch = Stopwatch()
-        try:
-            yield watch
-        finally:
-            self._add(name, number, watch)
+    def start(self, name: str, number: int) -> Stopwatch:
+        """Begin an inference of a version, whose first step is decoding."""
+        return Stopwatch(self, (name, number))
 
-    def _add(self, name: str, number: int, watch: Stopwatch) -> None:
+    def add(self, key: tuple[str, int], laps_ns: Sequence[int], samples: int) -> None:
+        """Count an inference by the times of its steps."""
         with self._lock:
-            counts = self._counts.setdefault((name, number), InferenceCounts())
+            counts = self._find(key)
             counts.last_inference_ms = time.time_ns() // 1_000_000
-            if len(watch.laps_ns) < len(_STEPS):
-                watch.lap()
-                counts.durations["fail"].add(sum(watch.laps_ns))
-                return
-            counts.samples += watch.samples
-            counts.durations["success"].add(sum(watch.laps_ns))
-            for step, ns in zip(_STEPS, watch.laps_ns, strict=True):
+            counts.samples += samples
+            counts.durations["success"].add(sum(laps_ns))
+            for step, ns in zip(_STEPS, laps_ns, strict=True):
                 counts.durations[step].add(ns)
+
+    def add_failed(self, key: tuple[str, int], ns: int) -> None:
+        """Count an inference that has failed after `ns`."""
+        with self._lock:
+            counts = self._find(key)
+            counts.last_inference_ms = time.time_ns() // 1_000_000
+            counts.durations["fail"].add(ns)
+
+    def _find(self, key: tuple[str, int]) -> InferenceCounts:
+        counts = self._counts.get(key)
+        if counts is None:
+            counts = self._counts[key] = InferenceCounts()
+        return counts

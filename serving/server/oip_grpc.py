@@ -22,7 +22,7 @@ def infer(repository: Repository, data: bytes, context: Any, record: RequestReco
     request, raw = parse_request(data)
     record.model, record.version = request.model_name, request.model_version
     served = documents.find(repository, request.model_name, request.model_version)
-    with repository.statistics.measured(served.name, served.number) as watch:
+    with repository.statistics.start(served.name, served.number) as watch:
         for row in request.outputs:
             if "classification" in row.parameters:
                 raise invalid(f"output {shown(row.name)}: classification is not served")

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
-from ..wire.oip_json import LENGTH_HEADER, join_body, read_request, write_tensors
+from ...models.signature import Array
+from ..wire.oip_json import LENGTH_HEADER, InferRequest, join_body, read_request, write_tensors
 from ..wire.oip_tensors import shown
 from ..wire.tfserving_json import dumps, loads
 from . import oip_documents as documents
-from .http_messages import HttpProtocol, HttpReply, HttpRequest
+from .http_messages import HttpProtocol, HttpReply, HttpRequest, Prediction
 from .metrics import RequestRecord
 from .repository.model_repository import Repository
-from .repository.served_version import PATIENT, ServedVersion
+from .repository.served_version import ServedVersion
 from .serving_error import ServingError, invalid, not_found, unavailable
 
 _LENGTH = LENGTH_HEADER.encode()
@@ -40,8 +41,8 @@ def find_served(repository: Repository, path: str) -> ServedVersion | None:
         return None
 
 
-def answer(repository: Repository, request: HttpRequest, body: bytes) -> HttpReply:
-    """Return the reply to a request. Raises ServingError and TransloadError."""
+def answer(repository: Repository, request: HttpRequest, body: bytes) -> HttpReply | Prediction:
+    """Return the reply to a request, or the prediction that it asks for. Raises ServingError and TransloadError."""
     path, record = request.path, request.record
     verb = "GET" if request.method == "HEAD" else request.method
     if (verb, path) == ("GET", "/v2/models/stats"):
@@ -63,23 +64,26 @@ def answer(repository: Repository, request: HttpRequest, body: bytes) -> HttpRep
     raise not_found(f"there is no {request.method} {shown(path)}")
 
 
-def _infer(repository: Repository, match: re.Match[str], http: HttpRequest, body: bytes) -> HttpReply:
+def _infer(repository: Repository, match: re.Match[str], http: HttpRequest, body: bytes) -> Prediction:
     served = documents.find(repository, match[1], match[2] or "")
     http.record.device = served.device
     header_length = http.headers[_LENGTH].decode("latin-1") if _LENGTH in http.headers else None
-    with repository.statistics.measured(served.name, served.number) as watch:
+    with repository.statistics.start(served.name, served.number) as watch:
         request = read_request(body, header_length, repository.max_body_bytes)
         names = documents.check_outputs(served, list(request.outputs))
         watch.samples = documents.count_samples(served, request.feeds)
         watch.lap()
-        answers = served.predict(request.feeds, PATIENT, watch.lap)
-        watch.lap()
-        binary = {name for name in names if request.outputs.get(name, request.binary)}
-        rows, parts = write_tensors({name: answers[name] for name in names}, binary)
-        about = {"id": request.id} if request.id else {}
-        document = {**about, "model_name": served.name, "model_version": str(served.number), "outputs": rows}
-        data, json_bytes = join_body(document, [answers[name] for name in names if name not in binary], parts)
-        watch.lap()
+    return Prediction(served, request.feeds, partial(_write_answers, served, request, names), watch)
+
+
+def _write_answers(
+    served: ServedVersion, request: InferRequest, names: Sequence[str], answers: Mapping[str, Array]
+) -> HttpReply:
+    binary = {name for name in names if request.outputs.get(name, request.binary)}
+    rows, parts = write_tensors({name: answers[name] for name in names}, binary)
+    about = {"id": request.id} if request.id else {}
+    document = {**about, "model_name": served.name, "model_version": str(served.number), "outputs": rows}
+    data, json_bytes = join_body(document, [answers[name] for name in names if name not in binary], parts)
     if json_bytes is None:
         return HttpReply(data)
     return HttpReply(data, media_type=b"application/octet-stream", headers=((_LENGTH, b"%d" % json_bytes),))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -11,8 +11,9 @@ from typing import Any
 from ...models.signature import Array
 from ..wire.tfserving_json import dumps, is_base64, loads, to_array
 from .examples import tfserving_examples
-from .http_messages import HttpProtocol, HttpReply, HttpRequest
+from .http_messages import HttpProtocol, HttpReply, HttpRequest, Prediction
 from .metrics import RequestRecord
+from .oip_documents import count_samples
 from .repository.model_repository import Repository
 from .repository.served_version import SIGNATURE, ServedVersion
 from .serving_error import Code, ServingError, invalid
@@ -36,16 +37,18 @@ def _find_served(repository: Repository, path: str) -> ServedVersion | None:
         return None
 
 
-def answer(repository: Repository, method: str, path: str, body: bytes, record: RequestRecord) -> bytes:
-    """Return the JSON document that answers a request. Raises ServingError and TransloadError."""
-    verb = "GET" if method == "HEAD" else method
-    match = _match(path)
-    if match is None or (verb, match[4].lower()) not in _ACTIONS:
-        raise invalid(f"Malformed request: {method} {path}")
+def answer(repository: Repository, request: HttpRequest, body: bytes) -> HttpReply | Prediction:
+    """Return the reply to a request, or the prediction that it asks for. Raises ServingError and TransloadError."""
+    record = request.record
+    verb = "GET" if request.method == "HEAD" else request.method
+    match = _match(request.path)
+    action = match[4].lower() if match else ""
+    if match is None or (verb, action) not in _ACTIONS:
+        raise invalid(f"Malformed request: {request.method} {request.path}")
     record.model, record.version = match[1], match[2] or match[3] or ""
     if record.api is not None:
-        record.api = match[4].lower().partition(":")[2]
-    return _ACTIONS[verb, match[4].lower()](repository, match, body, record)
+        record.api = action.partition(":")[2]
+    return _ACTIONS[verb, action](repository, match, body, record)
 
 
 def _version(match: re.Match[str]) -> tuple[int | None, str]:
@@ -57,7 +60,7 @@ def _find(repository: Repository, match: re.Match[str]) -> ServedVersion:
     return repository.find(match[1], *_version(match))
 
 
-def _status(repository: Repository, match: re.Match[str], _body: bytes, record: RequestRecord) -> bytes:
+def _status(repository: Repository, match: re.Match[str], _body: bytes, record: RequestRecord) -> HttpReply:
     rows = []
     for status in repository.statuses(match[1], *_version(match)):
         code, text = ("OK", "") if status.failure is None else (Code.UNKNOWN.name, status.failure.what)
@@ -65,10 +68,10 @@ def _status(repository: Repository, match: re.Match[str], _body: bytes, record: 
         rows.append({"version": str(status.number), "state": status.state.name, "status": state})
     with suppress(ServingError):
         record.device = _find(repository, match).device
-    return dumps({"model_version_status": rows}, ())
+    return HttpReply(dumps({"model_version_status": rows}, ()))
 
 
-def _metadata(repository: Repository, match: re.Match[str], _body: bytes, record: RequestRecord) -> bytes:
+def _metadata(repository: Repository, match: re.Match[str], _body: bytes, record: RequestRecord) -> HttpReply:
     from google.protobuf.json_format import MessageToDict
 
     model = _find(repository, match)
@@ -77,27 +80,31 @@ def _metadata(repository: Repository, match: re.Match[str], _body: bytes, record
         signature_map(model), preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
     spec = {"name": model.name, "signature_name": "", "version": str(model.number)}
-    return dumps({"model_spec": spec, "metadata": {"signature_def": document}}, ())
+    return HttpReply(dumps({"model_spec": spec, "metadata": {"signature_def": document}}, ()))
 
 
-def _predict(repository: Repository, match: re.Match[str], body: bytes, record: RequestRecord) -> bytes:
+def _predict(repository: Repository, match: re.Match[str], body: bytes, record: RequestRecord) -> Prediction:
     model = _find(repository, match)
     record.device = model.device
-    in_rows, feeds = _feeds(model, loads(body))
-    answers = model.predict(feeds)
-    if in_rows:
-        return _rows(answers)
-    arrays = list(answers.values())
-    return dumps({"outputs": arrays[0] if len(arrays) == 1 else dict(answers)}, arrays)
+    with repository.statistics.start(model.name, model.number) as watch:
+        in_rows, feeds = _feeds(model, loads(body))
+        watch.samples = count_samples(model, feeds)
+        watch.lap()
+    return Prediction(model, feeds, _write_rows if in_rows else _write_columns, watch)
 
 
-def _with_examples(repository: Repository, match: re.Match[str], body: bytes, record: RequestRecord) -> bytes:
+def _with_examples(repository: Repository, match: re.Match[str], body: bytes, record: RequestRecord) -> Prediction:
     model = _find(repository, match)
     record.device = model.device
-    return tfserving_examples.answer_json(model, match[4][1:].capitalize(), body, repository.max_body_bytes)
+    with repository.statistics.start(model.name, model.number) as watch:
+        api = match[4][1:].capitalize()
+        examples = tfserving_examples.read_json(model, api, body, repository.max_body_bytes)
+        watch.samples = examples.count
+        watch.lap()
+    return Prediction(model, examples.feeds, lambda answers: HttpReply(examples.to_json(answers)), watch)
 
 
-_ACTIONS = {
+_ACTIONS: dict[tuple[str, str], Callable[[Repository, re.Match[str], bytes, RequestRecord], HttpReply | Prediction]] = {
     ("GET", ""): _status,
     ("GET", "/metadata"): _metadata,
     ("POST", ":predict"): _predict,
@@ -106,11 +113,7 @@ _ACTIONS = {
 }
 
 
-def _handle(repository: Repository, request: HttpRequest, body: bytes) -> HttpReply:
-    return HttpReply(answer(repository, request.method, request.path, body, request.record))
-
-
-PROTOCOL = HttpProtocol(_handle, _find_served)
+PROTOCOL = HttpProtocol(answer, _find_served)
 
 
 def _feeds(model: ServedVersion, document: Any) -> tuple[bool, dict[str, Array]]:
@@ -187,7 +190,12 @@ def _from_columns(model: ServedVersion, columns: Any) -> dict[str, Array]:
     return {spec.name: to_array(columns[spec.name], spec) for spec in specs}
 
 
-def _rows(answers: Mapping[str, Array]) -> bytes:
+def _write_columns(answers: Mapping[str, Array]) -> HttpReply:
+    arrays = list(answers.values())
+    return HttpReply(dumps({"outputs": arrays[0] if len(arrays) == 1 else dict(answers)}, arrays))
+
+
+def _write_rows(answers: Mapping[str, Array]) -> HttpReply:
     batch: int | None = None
     for name, value in answers.items():
         if not value.ndim:
@@ -197,6 +205,6 @@ def _rows(answers: Mapping[str, Array]) -> bytes:
         batch = len(value)
     arrays = list(answers.values())
     if len(arrays) == 1:
-        return dumps({"predictions": arrays[0]}, arrays)
+        return HttpReply(dumps({"predictions": arrays[0]}, arrays))
     rows = [{name: value[at] for name, value in answers.items()} for at in range(batch or 0)]
-    return dumps({"predictions": rows}, arrays)
+    return HttpReply(dumps({"predictions": rows}, arrays))

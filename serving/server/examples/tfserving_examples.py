@@ -6,7 +6,8 @@ json_tensor.cc.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from ....models.signature import Array
 from ...wire.tfserving_json import dumps, is_base64, loads
 from ...wire.tfserving_messages import Message, stock
-from ..repository.served_version import PATIENT, SIGNATURE, Patience, ServedVersion
+from ..repository.served_version import SIGNATURE, Patience, ServedVersion
 from ..serving_error import Code, ServingError, invalid
 from .example_batch import (
     Example,
@@ -73,16 +74,30 @@ def answer_message(model: ServedVersion, api: str, request: Message, patience: P
     return reply
 
 
-def answer_json(model: ServedVersion, api: str, body: bytes, most_bytes: int) -> bytes:
-    """Return the JSON document that answers a request of Classify or Regress. Raises ServingError, TransloadError."""
+@dataclass(frozen=True, slots=True)
+class JsonExamples:
+    """A request of Classify or Regress in JSON: what the model is asked for, and how its answer is told."""
+
+    api: str
+    count: int
+    output: str  # that answers
+    feeds: dict[str, Array]
+
+    def to_json(self, answers: Mapping[str, Array]) -> bytes:
+        """Return the JSON document of the reply. Raises ServingError where the answer has no fitting shape."""
+        scores = _read_output(answers[self.output], self.api, self.count)
+        if self.api == "Regress":
+            return dumps({"results": scores}, [scores])
+        labels = [str(at) for at in range(scores.shape[1])]
+        return dumps({"results": [[[*pair] for pair in zip(labels, row, strict=True)] for row in scores]}, [scores])
+
+
+def read_json(model: ServedVersion, api: str, body: bytes, most_bytes: int) -> JsonExamples:
+    """Read the JSON document of a request of Classify or Regress. Raises ServingError, TransloadError."""
     batch = _read_document(loads(body), {spec.name for spec in model.signature.inputs})
-    name = _output_name(model, api, len(batch.examples))
-    answers = model.predict(feeds_of(model.signature, batch, most_bytes), PATIENT)
-    scores = _read_output(answers[name], api, len(batch.examples))
-    if api == "Regress":
-        return dumps({"results": scores}, [scores])
-    labels = [str(at) for at in range(scores.shape[1])]
-    return dumps({"results": [[[*pair] for pair in zip(labels, row, strict=True)] for row in scores]}, [scores])
+    count = len(batch.examples)
+    output = _output_name(model, api, count)
+    return JsonExamples(api, count, output, dict(feeds_of(model.signature, batch, most_bytes)))
 
 
 def _output_name(model: ServedVersion, method: str, count: int) -> str:

@@ -6,12 +6,16 @@ The words of the errors are TF Serving's own, so that clients which read them go
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
 
+from ....models.errors import TransloadError
 from ....models.signature import Array, Signature
 from ...checked_session import FeedCheck
 from ...session import Session
@@ -19,11 +23,16 @@ from ..metrics import Metrics
 from ..serving_error import Code, ServingError, invalid, restarting
 from .batch_queue import BatchQueue, QueuedRequest, largest_batch
 from .batching_parameters import BatchingParameters
+from .channel_link import ChannelLink
+from .session_channel import ChannelSession
 
 SIGNATURE = "serving_default"
 MOST_WAITING = 64  # predictions, the one that runs among them; later ones are refused at once
 _LONGEST_WAIT_S = 3600.0
 _QUICK_S = 0.005  # a model that is faster runs on the event loop: handing it to a thread costs 0.1 ms
+
+
+Outcome: TypeAlias = Mapping[str, Array] | Exception
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,7 @@ class OpenedSession:
     runtime: str
     lost: threading.Event = field(default_factory=threading.Event)  # set when that process has ended
     end_reason: Callable[[], str] = lambda: "its process ended"
+    channel: ChannelSession | None = None  # the session, where it lives in a process of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +83,7 @@ class ServedVersion:
         self._inputs = [spec.name for spec in self.signature.inputs]
         self._outputs = [spec.name for spec in self.signature.outputs]
         self._batches: BatchQueue | None = None
+        self._link: ChannelLink | None = None  # of the event loop
 
     def start_batches(self, parameters: BatchingParameters) -> bool:
         """Gather requests into batches from now on; return False where the signature does not allow it."""
@@ -83,7 +94,12 @@ class ServedVersion:
     @property
     def is_quick(self) -> bool:
         """Whether an answer takes so short that the event loop may wait for it."""
-        return self._batches is None and self._last_s <= _QUICK_S
+        return self._opened.channel is None and self._batches is None and self._last_s <= _QUICK_S
+
+    @property
+    def takes_submissions(self) -> bool:
+        """Whether an event loop may `submit` requests."""
+        return self._opened.channel is not None and self._batches is None
 
     def check_inputs(self, names: Collection[str]) -> None:
         """Hold the names of a request's inputs against the signature. Raises ServingError INVALID_ARGUMENT."""
@@ -131,10 +147,7 @@ class ServedVersion:
         the model has ended."""
         start = time.perf_counter()
         values = self._check(feeds)
-        with self._waiting_lock:
-            if self._waiting == MOST_WAITING:
-                raise ServingError(Code.RESOURCE_EXHAUSTED, f"{MOST_WAITING} requests wait for the model {self.name}")
-            self._waiting += 1
+        self._enter()
         try:
             if self._batches is not None:
                 return self._run_in_batch(self._batches, values, patience, started)
@@ -145,9 +158,46 @@ class ServedVersion:
             finally:
                 self._lock.release()
         finally:
-            with self._waiting_lock:
-                self._waiting -= 1
+            self._leave()
             self._last_s = time.perf_counter() - start
+
+    def submit(self, feeds: Mapping[str, Array], receiver: Callable[[Outcome, float], None]) -> None:
+        """Ask the session in its process, and go on. For one event loop, in whose thread `receiver` is called with the
+        outputs or the error, and with the seconds that the process took. Raises as `predict` before it waits."""
+        channel = self._opened.channel
+        if channel is None:
+            raise ValueError(self.name)  # see takes_submissions
+        values = self._check(feeds)
+        if self._opened.lost.is_set():
+            raise restarting(self.name)
+        if self._link is None:
+            try:
+                self._link = ChannelLink(channel, asyncio.get_running_loop())
+            except OSError as error:
+                raise restarting(self.name) from error
+        self._enter()
+        self._link.send(values, partial(self._receive, receiver))
+
+    def _receive(
+        self, receiver: Callable[[Outcome, float], None], answers: Sequence[Array] | TransloadError, seconds: float
+    ) -> None:
+        self._leave()
+        if isinstance(answers, TransloadError):
+            receiver(restarting(self.name) if self._opened.lost.is_set() else answers, seconds)
+            return
+        self._metrics.add_run(self.name, self.runtime, seconds)
+        receiver(dict(zip(self._outputs, answers, strict=True)), seconds)
+
+    def _enter(self) -> None:
+        """Count a prediction that waits. Raises ServingError RESOURCE_EXHAUSTED where there are too many."""
+        with self._waiting_lock:
+            if self._waiting == MOST_WAITING:
+                raise ServingError(Code.RESOURCE_EXHAUSTED, f"{MOST_WAITING} requests wait for the model {self.name}")
+            self._waiting += 1
+
+    def _leave(self) -> None:
+        with self._waiting_lock:
+            self._waiting -= 1
 
     def _run_alone(
         self, feeds: Mapping[str, Array], patience: Patience, started: Callable[[], None]
@@ -191,6 +241,8 @@ class ServedVersion:
         """Close the session, after the run that is under way."""
         if self._batches is not None:
             self._batches.close()
+        if self._link is not None:
+            self._link.close()
         with self._lock:
             self._session.close()
 

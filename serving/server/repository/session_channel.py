@@ -1,15 +1,7 @@
-"""A session in another process: arrays over a Unix socket, without a copy more than the kernel makes.
-
-Both sides know the signature, so that a message is nothing but the sizes of the tensors and their bytes:
-
-    request    for each input its sizes (one int64 per axis), then the bytes of each input
-    reply      1 byte status; 0: for each output its sizes, then the bytes of each output
-               else: int64 length, then JSON {"kind", "what", "fix"}
-"""
+"""A session in another process, over a Unix socket: asked by threads that wait, and by an event loop that does not."""
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import struct
@@ -19,50 +11,30 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ....models.errors import ERRORS, SessionLost, SessionTimeout, TransloadError
-from ....models.signature import Array, Signature, TensorSpec
+from ....models.errors import SessionLost, SessionTimeout, TransloadError
+from ....models.signature import Array, Signature
 from ...checked_session import CheckedSession
 from ...memory_return import MemoryReturn
 from ...session import Session
+from .channel_messages import Message, MessageBuffer, MessageLayout, pack_error
 
-_LENGTH = struct.Struct("=q")
-_ANSWER, _ERROR = b"\0", b"\1"
 _BUFFER_BYTES = 4 << 20  # of the socket, each way: most requests go in one piece
-_MOST_PARTS = 64  # of one sendmsg; the kernel takes 1024
+MOST_PARTS = 64  # of one sendmsg; the kernel takes 1024
+_BACKLOG = 8
 
 
-class MessageLayout:
-    """The tensors of one direction, as they lie in a message."""
-
-    def __init__(self, specs: Sequence[TensorSpec]) -> None:
-        self._dtypes = [np.dtype(spec.dtype) for spec in specs]
-        self._ranks = [len(spec.shape) for spec in specs]
-        self._sizes = struct.Struct(f"={sum(self._ranks)}q")
-
-    def parts(self, arrays: Sequence[Array]) -> list[Any]:
-        """Return the buffers of a message."""
-        sizes = self._sizes.pack(*(size for array in arrays for size in array.shape))
-        return [sizes, *(np.ascontiguousarray(array).data.cast("B") for array in arrays if array.size)]
-
-    def receive(self, connection: socket.socket) -> list[Array]:
-        """Return the arrays of a message. Raises EOFError where the other side is gone."""
-        sizes = self._sizes.unpack(receive(connection, self._sizes.size))
-        arrays, at = [], 0
-        for dtype, rank in zip(self._dtypes, self._ranks, strict=True):
-            array = np.empty(sizes[at : at + rank], dtype)
-            at += rank
-            if array.size:
-                receive_into(connection, array.data.cast("B"))
-            arrays.append(array)
-        return arrays
+def connect(path: Path) -> socket.socket:
+    """Return a connection to the process that listens at `path`."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    _set_buffers(connection)
+    connection.connect(os.fspath(path))
+    return connection
 
 
 def send(connection: socket.socket, parts: Sequence[Any]) -> None:
     """Send buffers, one after the other."""
-    for start in range(0, len(parts), _MOST_PARTS):
-        chosen = parts[start : start + _MOST_PARTS]
+    for start in range(0, len(parts), MOST_PARTS):
+        chosen = parts[start : start + MOST_PARTS]
         sent = connection.sendmsg(chosen)
         for part in chosen:
             size = len(part)
@@ -71,80 +43,71 @@ def send(connection: socket.socket, parts: Sequence[Any]) -> None:
             sent = max(sent - size, 0)
 
 
-def receive(connection: socket.socket, size: int) -> bytes:
-    """Return `size` bytes. Raises EOFError where the other side is gone."""
-    data = connection.recv(size)
-    if len(data) == size:
-        return data
-    if size and not data:
-        raise EOFError
-    message = bytearray(size)
-    message[: len(data)] = data
-    receive_into(connection, memoryview(message)[len(data) :])
-    return bytes(message)
-
-
-def receive_into(connection: socket.socket, view: memoryview) -> None:
-    """Fill `view`. Raises EOFError where the other side is gone."""
-    while view:
-        count = connection.recv_into(view)
+def receive(connection: socket.socket, buffer: MessageBuffer) -> list[Message]:
+    """Return the next messages, one at least. Raises EOFError where the other side is gone, SessionLost where what
+    comes is no message."""
+    while True:
+        count = connection.recv_into(buffer.room())
         if not count:
             raise EOFError
-        view = view[count:]
+        if messages := buffer.add(count):
+            return messages
 
 
 class ChannelSession(CheckedSession):
-    """The caller's side. `lost` is set when the other process is gone, or gave no answer in `timeout_s`."""
+    """The side of threads, one call at a time. `lost` is set when the other process is gone, or gave no answer in
+    `timeout_s`."""
 
     def __init__(  # noqa: PLR0917  (what a session is: where, as what, for how long)
         self, path: Path, signature: Signature, device: str, runtime: str, timeout_s: float, lost: threading.Event
     ) -> None:
         super().__init__(runtime, signature, device)
-        self._timeout_s, self._lost = timeout_s, lost
+        self.path, self.timeout_s, self.lost = path, timeout_s, lost
         self._inputs, self._answers = MessageLayout(signature.inputs), MessageLayout(signature.outputs)
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        _set_buffers(self._socket)
-        self._socket.connect(os.fspath(path))
-        self._socket.settimeout(timeout_s)
+        self._buffer = MessageBuffer()
+        self._socket = connect(path)
+        # Not settimeout, by which Python asks poll before each call.
+        limit = struct.pack("@ll", int(timeout_s), int(timeout_s % 1 * 1e6))
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            self._socket.setsockopt(socket.SOL_SOCKET, option, limit)
 
     def _answer(self, values: Sequence[Array]) -> Sequence[Array]:
         try:
-            send(self._socket, self._inputs.parts(values))
-            if receive(self._socket, 1) == _ANSWER:
-                return self._answers.receive(self._socket)
-            (length,) = _LENGTH.unpack(receive(self._socket, _LENGTH.size))
-            record = json.loads(receive(self._socket, length))
-        except TimeoutError as error:
+            send(self._socket, self._inputs.pack(values))
+            (message,) = receive(self._socket, self._buffer)
+        except (BlockingIOError, TimeoutError) as error:
             self._give_up()
             raise SessionTimeout(
-                f"{self._runtime} gave no answer in {self._timeout_s:g} s", fix="allow more time, or read the log"
+                f"{self._runtime} gave no answer in {self.timeout_s:g} s", fix="allow more time, or read the log"
             ) from error
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, SessionLost) as error:
             self._give_up()
             raise SessionLost(f"the process of {self._runtime} ended", fix="open the session again") from error
-        raise ERRORS[record["kind"]](record["what"], fix=record["fix"])
+        return self._answers.unpack(message)
 
     def _give_up(self) -> None:
         """What would come now is the answer to another request."""
         self._socket.close()
-        self._lost.set()
+        self.lost.set()
 
     def _release(self) -> None:
         self._socket.close()
 
 
 class SessionHost:
-    """The other side: a session that is asked over the socket at `path`, by one caller after the other."""
+    """The other side: a session that is asked over the socket at `path`, by one caller at a time of several."""
 
     def __init__(self, session: Session, path: Path) -> None:
         self._session = session
+        self._names = [spec.name for spec in session.signature.inputs]
+        self._lock = threading.Lock()
         self._memory = MemoryReturn()
         self._inputs, self._answers = MessageLayout(session.signature.inputs), MessageLayout(session.signature.outputs)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         _set_buffers(self._listener)
         self._listener.bind(os.fspath(path))
-        self._listener.listen(1)
-        threading.Thread(target=self._serve, name="channel", daemon=True).start()
+        self._listener.listen(_BACKLOG)
+        threading.Thread(target=self._accept, name="channel", daemon=True).start()
 
     def describe(self) -> dict[str, Any]:
         """Return what the caller has to know: {signature, device}."""
@@ -155,25 +118,29 @@ class SessionHost:
         self._listener.close()
         self._session.close()
 
-    def _serve(self) -> None:
+    def _accept(self) -> None:
         with suppress(OSError):  # the listener is closed
             while True:
                 connection, _ = self._listener.accept()
-                with connection, suppress(OSError, EOFError):
-                    while True:
-                        self._answer_once(connection)
+                threading.Thread(target=self._serve, args=(connection,), name="channel", daemon=True).start()
 
-    def _answer_once(self, connection: socket.socket) -> None:
-        values = self._inputs.receive(connection)
-        feeds = {spec.name: value for spec, value in zip(self._session.signature.inputs, values, strict=True)}
+    def _serve(self, connection: socket.socket) -> None:
+        buffer = MessageBuffer()
+        with connection, suppress(OSError, EOFError):
+            while True:
+                for message in receive(connection, buffer):
+                    self._answer_once(connection, message)
+
+    def _answer_once(self, connection: socket.socket, message: Message) -> None:
         try:
-            answers = self._run(feeds)
+            values = self._inputs.unpack(message)
+            with self._lock:
+                answers = self._run(dict(zip(self._names, values, strict=True)))
         except TransloadError as error:
-            text = json.dumps({"kind": _kind(error), "what": error.what, "fix": error.fix}).encode()
-            send(connection, [_ERROR, _LENGTH.pack(len(text)), text])
+            send(connection, pack_error(error))
         else:
-            send(connection, [_ANSWER, *self._answers.parts(answers)])
-            self._memory.add_request(sum(array.nbytes for array in (*values, *answers)))
+            send(connection, self._answers.pack(answers))
+            self._memory.add_request(len(message) + sum(array.nbytes for array in answers))
 
     def _run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Return the answers in the signature's order, in its dtypes and ranks. Raises SessionLost where they differ:
@@ -187,10 +154,6 @@ class SessionHost:
                     fix="convert the model again",
                 )
         return [answers[spec.name] for spec in self._session.signature.outputs]
-
-
-def _kind(error: TransloadError) -> str:
-    return next(cls.__name__ for cls in type(error).__mro__ if cls.__name__ in ERRORS)
 
 
 def _set_buffers(end: socket.socket) -> None:

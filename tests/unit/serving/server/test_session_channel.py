@@ -109,6 +109,6 @@ def test_no_answer_in_time_gives_the_process_up(echo: Echo, channel: ChannelSess
     echo.go_on.clear()
     with pytest.raises(SessionTimeout, match=r"echo gave no answer in 0\.5 s"):
         channel.run(feeds(1, 1))
-    assert channel._lost.is_set()
+    assert channel.lost.is_set()
     with pytest.raises(SessionLost, match="the process of echo ended"):
         channel.run(feeds(1, 1))

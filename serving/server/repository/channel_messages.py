@@ -1,0 +1,139 @@
+"""The messages between a server and the process of a model: arrays as sizes and bytes, many in one read.
+
+Both sides know the signature, so that a message is nothing but
+
+    head       int64 bytes of the whole message, int64 kind (0 arrays, 1 an error), then for arrays each size (int64)
+    arrays     the bytes of each; or JSON {"kind", "what", "fix"} of an error
+
+Head and arrays begin at multiples of 16 bytes of the message, so that arrays are read in the memory in which they came.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ....models.errors import ERRORS, SessionLost, TransloadError
+from ....models.signature import Array, TensorSpec
+
+_HEAD = struct.Struct("=qq")
+_ARRAYS, _ERROR = 0, 1
+_ALIGNMENT = 16
+_PADDING = [bytes(size) for size in range(_ALIGNMENT)]
+_BUFFER_BYTES = 1 << 16  # longer messages get memory of their own, and are read into it
+_MOST_BYTES = 1 << 40  # a longer one is a fault of the other side
+
+Message: TypeAlias = bytearray
+
+
+class MessageLayout:
+    """The arrays of one direction, as they lie in a message."""
+
+    def __init__(self, specs: Sequence[TensorSpec]) -> None:
+        self._dtypes = [np.dtype(spec.dtype) for spec in specs]
+        self._ranks = [len(spec.shape) for spec in specs]
+        count = sum(self._ranks)
+        padding = -(_HEAD.size + 8 * count) % _ALIGNMENT
+        self._head = struct.Struct(f"=qq{count}q{padding}x")
+
+    def pack(self, arrays: Sequence[Array]) -> list[Any]:
+        """Return the buffers of a message, to be sent one after the other."""
+        parts: list[Any] = [b""]
+        total = self._head.size
+        for array in arrays:
+            size = array.nbytes
+            if size:
+                parts.append(np.ascontiguousarray(array).data.cast("B"))
+                if padding := -size % _ALIGNMENT:
+                    parts.append(_PADDING[padding])
+                    total += padding
+                total += size
+        parts[0] = self._head.pack(total, _ARRAYS, *(size for array in arrays for size in array.shape))
+        return parts
+
+    def unpack(self, message: Message) -> list[Array]:
+        """Return the arrays of a message; they lie in its memory.
+        Raises the error that it carries, SessionLost where it is not of this layout."""
+        try:
+            if _HEAD.unpack_from(message)[1] == _ARRAYS:
+                return self._read_arrays(message)
+            record = json.loads(message[_HEAD.size :])
+            sent = ERRORS[record["kind"]](record["what"], fix=record["fix"])
+        except (ValueError, LookupError, TypeError, struct.error) as error:
+            raise SessionLost("a message differs from the signature", fix="open the session again") from error
+        raise sent
+
+    def _read_arrays(self, message: Message) -> list[Array]:
+        _, _, *sizes = self._head.unpack_from(message)
+        arrays, offset, start = [], self._head.size, 0
+        for dtype, rank in zip(self._dtypes, self._ranks, strict=True):
+            shape = sizes[start : start + rank]
+            start += rank
+            count = 1
+            for size in shape:
+                if size < 0:
+                    raise ValueError(shape)
+                count *= size
+            if count:
+                array = np.frombuffer(message, dtype, count, offset).reshape(shape)
+                size = array.nbytes
+                offset += size + -size % _ALIGNMENT
+            else:
+                array = np.empty(shape, dtype)
+            arrays.append(array)
+        return arrays
+
+
+def pack_error(error: TransloadError) -> list[Any]:
+    """Return the buffers of a message that carries an error."""
+    kind = next(cls.__name__ for cls in type(error).__mro__ if cls.__name__ in ERRORS)
+    text = json.dumps({"kind": kind, "what": error.what, "fix": error.fix}).encode()
+    return [_HEAD.pack(_HEAD.size + len(text), _ERROR), text]
+
+
+class MessageBuffer:
+    """Puts messages together from what a socket gives: receive into `room`, then `add` the count of bytes.
+    A long message is received where it stays; of short ones a read brings as many as have come."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray(_BUFFER_BYTES)
+        self._view = memoryview(self._bytes)
+        self._count = 0  # of bytes that have come and belong to no message yet
+        self._long: Message | None = None  # that is being received, `_count` bytes of it
+
+    def room(self) -> memoryview:
+        """Return the memory to receive into."""
+        return (self._view if self._long is None else memoryview(self._long))[self._count :]
+
+    def add(self, count: int) -> list[Message]:
+        """Take `count` bytes that were received; return the messages that are whole now.
+        Raises SessionLost where they are none."""
+        self._count += count
+        if self._long is not None:
+            if self._count < len(self._long):
+                return []
+            message, self._long, self._count = self._long, None, 0
+            return [message]
+        messages: list[Message] = []
+        start = 0
+        while self._count - start >= _HEAD.size:
+            (size,) = struct.unpack_from("=q", self._bytes, start)
+            if not _HEAD.size <= size <= _MOST_BYTES:
+                raise SessionLost(f"a message of {size} bytes came", fix="open the session again")
+            if size > _BUFFER_BYTES:
+                self._long = bytearray(size)
+                self._count -= start
+                self._long[: self._count] = self._view[start : start + self._count]
+                return messages
+            if start + size > self._count:
+                break
+            messages.append(self._bytes[start : start + size])
+            start += size
+        if start:
+            self._count -= start
+            self._bytes[: self._count] = self._bytes[start : start + self._count]
+        return messages
