@@ -25,7 +25,7 @@ _ARRAYS, _ERROR = 0, 1
 _ALIGNMENT = 16
 _PADDING = [bytes(size) for size in range(_ALIGNMENT)]
 _BUFFER_BYTES = 1 << 16  # longer messages get memory of their own, and are read into it
-_MOST_BYTES = 1 << 40  # a longer one is a fault of the other side
+_MOST_BYTES = 1 << 34  # a longer one is a fault of the other side
 
 Message: TypeAlias = bytearray
 
@@ -63,7 +63,7 @@ class MessageLayout:
                 return self._read_arrays(message)
             record = json.loads(message[_HEAD.size :])
             sent = ERRORS[record["kind"]](record["what"], fix=record["fix"])
-        except (ValueError, LookupError, TypeError, struct.error) as error:
+        except (ValueError, LookupError, TypeError, OverflowError, MemoryError, struct.error) as error:
             raise SessionLost("a message differs from the signature", fix="open the session again") from error
         raise sent
 
