@@ -16,11 +16,6 @@ class Duration:
     count: int = 0
     ns: int = 0
 
-    def add(self, ns: int) -> None:
-        """Count it once more."""
-        self.count += 1
-        self.ns += ns
-
     def to_json(self) -> dict[str, int]:
         """Return {count, ns}."""
         return {"count": self.count, "ns": self.ns}
@@ -38,6 +33,11 @@ class InferenceCounts:
     last_inference_ms: int = 0  # of the Unix clock
     samples: int = 0
     durations: dict[str, Duration] = field(default_factory=lambda: {part: Duration() for part in _PARTS})
+    answered: list[Duration] = field(init=False)  # what an answer counts for: the whole, and each step
+
+    def __post_init__(self) -> None:
+        """Find them once."""
+        self.answered = [self.durations[part] for part in ("success", *_STEPS)]
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of a ModelStatistics message."""
@@ -107,16 +107,17 @@ class InferenceStatistics:
             counts = self._find(key)
             counts.last_inference_ms = time.time_ns() // 1_000_000
             counts.samples += samples
-            counts.durations["success"].add(sum(laps_ns))
-            for step, ns in zip(_STEPS, laps_ns, strict=True):
-                counts.durations[step].add(ns)
+            for part, ns in zip(counts.answered, (sum(laps_ns), *laps_ns), strict=True):
+                part.count += 1
+                part.ns += ns
 
     def add_failed(self, key: tuple[str, int], ns: int) -> None:
         """Count an inference that has failed after `ns`."""
         with self._lock:
             counts = self._find(key)
             counts.last_inference_ms = time.time_ns() // 1_000_000
-            counts.durations["fail"].add(ns)
+            counts.durations["fail"].count += 1
+            counts.durations["fail"].ns += ns
 
     def _find(self, key: tuple[str, int]) -> InferenceCounts:
         counts = self._counts.get(key)

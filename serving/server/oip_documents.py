@@ -6,11 +6,11 @@ Triton's (triton-inference-server/server: docs/protocol/, src/http_server.cc, co
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ... import __version__
-from ...models.signature import Array, Axis, Signature, TensorSpec
+from ...models.signature import Axis, Signature, TensorSpec
 from ..wire.oip_tensors import BY_DTYPE, shown
 from .repository.model_repository import Repository, VersionStatus
 from .repository.served_version import ServedVersion
@@ -183,22 +183,12 @@ def unload(repository: Repository, name: str) -> None:
     repository.unload(name)
 
 
-def check_outputs(served: ServedVersion, names: Sequence[str]) -> list[str]:
+def check_outputs(served: ServedVersion, names: Sequence[str]) -> Sequence[str]:
     """Return the outputs to answer with: the requested ones, or all. Raises ServingError INVALID_ARGUMENT."""
-    known = [spec.name for spec in served.signature.outputs]
+    known = served.output_names
     for at, name in enumerate(names):
         if name not in known:
             raise invalid(f"unexpected inference output {shown(name)} for model {shown(served.name)}")
         if name in names[:at]:
             raise invalid(f"output {shown(name)} is requested twice")
-    return list(names) or known
-
-
-def count_samples(served: ServedVersion, feeds: Mapping[str, Array]) -> int:
-    """Return how many samples a request has: the size of the first input's batch, 1 where there is none."""
-    first = served.signature.inputs[0]
-    axis = served.signature.batch
-    if axis is None or axis not in first.shape or first.name not in feeds:
-        return 1
-    shape, at = feeds[first.name].shape, first.shape.index(axis)
-    return shape[at] if at < len(shape) else 1
+    return names or known

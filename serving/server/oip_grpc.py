@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from ..wire.oip_messages import Message, messages
@@ -28,15 +29,26 @@ def infer(repository: Repository, data: bytes, context: Any, record: RequestReco
                 raise invalid(f"output {shown(row.name)}: classification is not served")
         names = documents.check_outputs(served, [row.name for row in request.outputs])
         feeds = read_tensors(request.inputs, raw, repository.max_body_bytes)
-        watch.samples = documents.count_samples(served, feeds)
+        watch.samples = served.count_samples(feeds)
         watch.lap()
         answers = served.predict(feeds, patience_of(context), watch.lap)
         watch.lap()
-        reply = messages().ModelInferResponse(model_name=served.name, model_version=str(served.number), id=request.id)
+        reply = messages().ModelInferResponse.FromString(_head_of(served.name, served.number))
+        if request.id:
+            reply.id = request.id
+        outputs, raw = reply.outputs, reply.raw_output_contents
         for name in names:
-            add_tensor(name, answers[name], reply.outputs, reply.raw_output_contents)
+            add_tensor(name, answers[name], outputs, raw)
         watch.lap()
     return reply
+
+
+@lru_cache(maxsize=1024)
+def _head_of(name: str, number: int) -> bytes:
+    """Return the bytes of a ModelInferResponse that names a version and has no outputs."""
+    reply = messages().ModelInferResponse(model_name=name, model_version=str(number))
+    data: bytes = reply.SerializeToString()
+    return data
 
 
 def methods() -> dict[str, Callable[[Repository, bytes, Any, RequestRecord], Message]]:

@@ -71,7 +71,7 @@ def _infer(repository: Repository, match: re.Match[str], http: HttpRequest, body
     with repository.statistics.start(served.name, served.number) as watch:
         request = read_request(body, header_length, repository.max_body_bytes)
         names = documents.check_outputs(served, list(request.outputs))
-        watch.samples = documents.count_samples(served, request.feeds)
+        watch.samples = served.count_samples(request.feeds)
         watch.lap()
     return Prediction(served, request.feeds, partial(_write_answers, served, request, names), watch)
 

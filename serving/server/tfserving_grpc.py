@@ -163,12 +163,18 @@ def predict(repository: Repository, data: bytes, context: Any, record: RequestRe
     model = _find(repository, spec)
     if spec.signature_name not in ("", SIGNATURE):
         raise ServingError(Code.FAILED_PRECONDITION, f'Serving signature key "{spec.signature_name}" not found.')
-    model.check_inputs(request.inputs)
-    names = model.outputs(list(request.output_filter))
-    answers = model.predict(decode_all(request.inputs), patience_of(context))
-    reply = stock().PredictResponse.FromString(_spec_of(model.name, model.number))
-    for name in names:
-        encode(answers[name], reply.outputs[name])
+    with repository.statistics.start(model.name, model.number) as watch:
+        model.check_inputs(request.inputs)
+        names = model.outputs(list(request.output_filter))
+        feeds = decode_all(request.inputs)
+        watch.samples = model.count_samples(feeds)
+        watch.lap()
+        answers = model.predict(feeds, patience_of(context), watch.lap)
+        watch.lap()
+        reply = stock().PredictResponse.FromString(_spec_of(model.name, model.number))
+        for name in names:
+            encode(answers[name], reply.outputs[name])
+        watch.lap()
     return reply
 
 

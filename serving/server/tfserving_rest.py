@@ -13,7 +13,6 @@ from ..wire.tfserving_json import dumps, is_base64, loads, to_array
 from .examples import tfserving_examples
 from .http_messages import HttpProtocol, HttpReply, HttpRequest, Prediction
 from .metrics import RequestRecord
-from .oip_documents import count_samples
 from .repository.model_repository import Repository
 from .repository.served_version import SIGNATURE, ServedVersion
 from .serving_error import Code, ServingError, invalid
@@ -88,7 +87,7 @@ def _predict(repository: Repository, match: re.Match[str], body: bytes, record: 
     record.device = model.device
     with repository.statistics.start(model.name, model.number) as watch:
         in_rows, feeds = _feeds(model, loads(body))
-        watch.samples = count_samples(model, feeds)
+        watch.samples = model.count_samples(feeds)
         watch.lap()
     return Prediction(model, feeds, _write_rows if in_rows else _write_columns, watch)
 

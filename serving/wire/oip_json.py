@@ -15,7 +15,7 @@ import numpy as np
 
 from ...models.errors import BadRequest
 from ...models.signature import Array
-from .oip_tensors import BY_DTYPE, Claim, decode_raw, read_claim, refuse, shown
+from .oip_tensors import NAME_OF, Claim, decode_raw, read_claim, refuse, shown
 from .tfserving_json import dumps, loads
 
 LENGTH_HEADER = "inference-header-content-length"
@@ -159,7 +159,7 @@ def write_tensors(arrays: Mapping[str, Array], binary: Collection[str]) -> tuple
     rows: list[dict[str, Any]] = []
     parts: list[bytes] = []
     for name, array in arrays.items():
-        row: dict[str, Any] = {"name": name, "datatype": BY_DTYPE[array.dtype.name].name, "shape": array.shape}
+        row: dict[str, Any] = {"name": name, "datatype": NAME_OF[array.dtype], "shape": array.shape}
         if name in binary:
             parts.append(array.tobytes())
             row["parameters"] = {"binary_data_size": len(parts[-1])}

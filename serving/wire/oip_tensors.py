@@ -55,6 +55,7 @@ DATATYPES = [
 ]
 BY_NAME = {kind.name: kind for kind in DATATYPES}
 BY_DTYPE = {kind.dtype.name: kind for kind in DATATYPES}
+NAME_OF = {kind.dtype: kind.name for kind in DATATYPES}  # numpy works a dtype's name out at each look
 _FIELDS = {
     1: "bool_contents", 2: "int_contents", 3: "int64_contents", 4: "uint_contents", 5: "uint64_contents",
     6: "fp32_contents", 7: "fp64_contents", 8: "bytes_contents",
@@ -228,7 +229,7 @@ def read_tensors(tensors: Sequence[Message], raw: Sequence[bytes | memoryview], 
         raise refuse(f"there are {len(tensors)} tensors and {len(raw)} raw contents: send one for each, or none")
     arrays: dict[str, Array] = {}
     for at, tensor in enumerate(tensors):
-        claim = read_claim(tensor.name, tensor.datatype, tensor.shape, most_bytes)
+        claim = read_claim(tensor.name, tensor.datatype, tuple(tensor.shape), most_bytes)
         most_bytes -= claim.size_bytes
         if claim.name in arrays:
             raise refuse(f"tensor {shown(claim.name)} comes twice")
@@ -240,7 +241,7 @@ def read_tensors(tensors: Sequence[Message], raw: Sequence[bytes | memoryview], 
 
 def add_tensor(name: str, array: Array, tensors: Message, raw: Message) -> None:
     """Add an array to the tensors and raw contents of a request or response."""
-    tensors.add(name=name, datatype=BY_DTYPE[array.dtype.name].name, shape=array.shape)
+    tensors.add(name=name, datatype=NAME_OF[array.dtype], shape=array.shape)
     raw.append(array.tobytes())
 
 

@@ -82,6 +82,7 @@ class ServedVersion:
         self._waiting_lock = threading.Lock()  # threading.BoundedSemaphore is written in Python, and costs 2 us
         self._inputs = [spec.name for spec in self.signature.inputs]
         self._outputs = [spec.name for spec in self.signature.outputs]
+        self._sample_axis = _sample_axis(self.signature)
         self._batches: BatchQueue | None = None
         self._link: ChannelLink | None = None  # of the event loop
 
@@ -90,6 +91,11 @@ class ServedVersion:
         if rows := largest_batch(self.signature, parameters):
             self._batches = BatchQueue(self.name, self._run, parameters, rows)
         return bool(rows)
+
+    @property
+    def output_names(self) -> Sequence[str]:
+        """The outputs in the signature's order."""
+        return self._outputs
 
     @property
     def is_quick(self) -> bool:
@@ -136,6 +142,11 @@ class ServedVersion:
             if name in filtered[:at]:
                 raise invalid(f"duplicate output tensor alias: {name}")
         return list(filtered)
+
+    def count_samples(self, feeds: Mapping[str, Array]) -> int:
+        """Return how many samples a request has: the size of the first input's batch, 1 where there is none."""
+        axis, value = self._sample_axis, feeds.get(self._inputs[0])
+        return 1 if axis is None or value is None or axis >= value.ndim else value.shape[axis]
 
     def predict(
         self, feeds: Mapping[str, Array], patience: Patience = PATIENT, started: Callable[[], None] = lambda: None
@@ -245,6 +256,12 @@ class ServedVersion:
             self._link.close()
         with self._lock:
             self._session.close()
+
+
+def _sample_axis(signature: Signature) -> int | None:
+    """Return the position of the batch in the first input."""
+    shape, axis = signature.inputs[0].shape, signature.batch
+    return shape.index(axis) if axis in shape else None
 
 
 def feed_name(name: str) -> str:
