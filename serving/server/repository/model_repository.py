@@ -139,7 +139,7 @@ class Repository:
         """Serve a session that is open already, as version 1. Nothing takes it out but `close`."""
 
         def opener(source: VersionSource, lost: threading.Event) -> OpenedSession:  # noqa: ARG001
-            return OpenedSession(opened.session, opened.runtime, lost)
+            return replace(opened, lost=lost)
 
         with self._lock:
             self._fixed.add(name)

@@ -57,7 +57,7 @@ def model() -> Double:
 @pytest.fixture
 def channel(model: Double, tmp_path: Path) -> Iterator[ChannelSession]:
     host = SessionHost(model, tmp_path / "channel")
-    session = ChannelSession(tmp_path / "channel", SIGNATURE, "cpu", "double", 0.5, threading.Event())
+    session = ChannelSession(tmp_path / "channel", SIGNATURE, "cpu", "double", 60, threading.Event())
     yield session
     session.close()
     host.close()
@@ -119,6 +119,7 @@ def test_an_error_reaches_the_request_that_caused_it(channel: ChannelSession) ->
 
 def test_a_process_that_gives_no_answer_in_time_fails_every_request(model: Double, channel: ChannelSession) -> None:
     model.may_go_on.clear()
+    channel.timeout_s = 0.1
 
     async def scenario(ask: Ask, _: ChannelLink) -> list[Outcome]:
         outcomes = await asyncio.gather(ask(rows(1)), ask(rows(2)))
@@ -211,8 +212,8 @@ def test_a_slow_model_does_not_hold_up_the_event_loop(
 
     predict = "/v1/models/m:predict"
     try:
+        assert repository.find("m").takes_submissions
         assert ask(predict, {"instances": [[1, 2]]}) == {"predictions": [[2, 4]]}
-        channel.timeout_s = 60
         model.may_go_on.clear()
         thread = in_thread(lambda: replies.append(ask(predict, {"instances": [[3, 4]]})))
         assert ask("/healthz") == {"status": "ok"}

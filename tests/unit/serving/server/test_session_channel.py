@@ -55,10 +55,15 @@ def echo() -> Echo:
 
 
 @pytest.fixture
-def channel(echo: Echo, tmp_path: Path) -> Iterator[ChannelSession]:
+def timeout_s() -> float:
+    return 60
+
+
+@pytest.fixture
+def channel(echo: Echo, tmp_path: Path, timeout_s: float) -> Iterator[ChannelSession]:
     host = SessionHost(echo, tmp_path / "channel")
     assert host.describe() == {"signature": SIGNATURE.to_json(), "device": "cpu"}
-    session = ChannelSession(tmp_path / "channel", SIGNATURE, "cpu", "echo", 0.5, threading.Event())
+    session = ChannelSession(tmp_path / "channel", SIGNATURE, "cpu", "echo", timeout_s, threading.Event())
     yield session
     session.close()
     host.close()
@@ -105,6 +110,7 @@ def test_an_answer_that_differs_from_its_record_is_an_error(echo: Echo, channel:
         channel.run(feeds(1, 1))
 
 
+@pytest.mark.parametrize("timeout_s", [0.5])
 def test_no_answer_in_time_gives_the_process_up(echo: Echo, channel: ChannelSession) -> None:
     echo.go_on.clear()
     with pytest.raises(SessionTimeout, match=r"echo gave no answer in 0\.5 s"):
