@@ -7,6 +7,7 @@
 # make conformance   the ONNX node tests through SavedModel and TFLite, and others beside them (docs/conformance.md)
 # make routes   the recipes there and back, and 40 models from every format to every other (docs/routes.md)
 # make mutations   right and wrong copies of small models through the checks (docs/mutations.md); an hour
+# make hostile   480 hostile files through every command that reads them, each defence alone, too (docs/security.md)
 # make zoo   many models through every step, and onnx2tf beside them (docs/zoo.md); hours. ZOO='--only timm/*' for some
 #
 # PYTHON=/path/to/python3.12 picks the interpreter, EXTRAS=gpu,dev the extras (docs/install.md).
@@ -18,10 +19,10 @@ EXTRAS ?= cpu,dev
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: help setup demo quick test slow canaries lint gpu-check docs-check conformance zoo routes mutations soak
+.PHONY: help setup demo quick test slow canaries lint gpu-check docs-check conformance zoo routes mutations soak hostile
 
 help:
-	@sed -n '1,12s/^# \{0,1\}//p' Makefile
+	@sed -n '1,13s/^# \{0,1\}//p' Makefile
 
 setup: # .ci/setup keeps a stamp: a second call is instant, a changed list of libraries installs anew
 	@.ci/setup "$(PYTHON)" "$(EXTRAS)"
@@ -53,6 +54,9 @@ gpu-check:
 
 soak: setup
 	$(RUN) benchmarks/serving/soak.py --minutes 10 --out benchmarks/results/soak.json
+
+hostile: setup
+	$(RUN) -m tests.hostile.corpus --out benchmarks/results/hostile.json
 
 conformance: setup
 	$(RUN) benchmarks/conformance --write --jobs 2 --backend saved-model tflite onnxruntime "onnx2tf saved-model" "onnx2tf tflite"

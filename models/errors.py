@@ -10,6 +10,7 @@
         SearchTimeout         the search for a minimal repro found none in time   exit 4
       StepFailed              a foreign tool failed, died, hung or lied           exit 4
         StepTimeout           ... gave no answer in time                          exit 4
+        StepOutOfMemory       ... used more memory than it may                    exit 4
       SessionLost             a loaded model stopped answering                    exit 4
         SessionTimeout        ... in time                                         exit 4
         SizeRefused           ... at sizes that its program excludes              exit 4
@@ -108,6 +109,12 @@ class StepTimeout(StepFailed):
     is_internal = True
 
 
+class StepOutOfMemory(StepFailed):
+    """A step that used more memory than it may."""
+
+    is_internal = True
+
+
 class SessionLost(TransloadError):
     """A loaded model that no longer answers."""
 
@@ -129,6 +136,6 @@ ERRORS: dict[str, type[TransloadError]] = {
     error.__name__: error
     for error in (
         BadRequest, ToolMissing, CallFailed, OpenFailed, DiskFull, Refused, SearchTimeout, StepFailed, StepTimeout,
-        SessionLost, SessionTimeout, SizeRefused,
+        StepOutOfMemory, SessionLost, SessionTimeout, SizeRefused,
     )
 }  # fmt: skip

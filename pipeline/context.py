@@ -12,6 +12,12 @@ from .workers.engine import LocalExecutor
 from .workers.isolation import Limits
 from .workers.sandbox import missing_walls
 
+# Of taking in a file, where the request does not say more.
+INTAKE_S = 20.0
+INTAKE_BYTES_PER_S = 50e6  # a larger file may take longer
+INTAKE_MEMORY_BYTES = 2 << 30  # the libraries themselves take up to a third of it
+INTAKE_MEMORY_PER_BYTE = 10  # of the file: readers hold it, its parts and what they check
+
 
 @dataclass(frozen=True)
 class Context:
@@ -33,6 +39,7 @@ class Context:
         """Return the limits of a step. One that talks to a server may reach `host`, else the server that the request
         names."""
         return Limits(
+            memory_bytes=int(self.request.convert.step_memory_gb * 1e9),
             threads=max(1, cores() // self.jobs),
             device=device,
             loopback=loopback,
@@ -42,8 +49,20 @@ class Context:
 
     def convert_limits(self) -> Limits:
         """Return the limits of a conversion, from the request: nobody knows how long a foreign converter takes."""
-        section = self.request.convert
-        return replace(self.limits(), seconds=section.step_seconds, memory_bytes=int(section.step_memory_gb * 1e9))
+        return replace(self.limits(), seconds=self.request.convert.step_seconds)
+
+    def intake_limits(self, file_bytes: int) -> Limits:
+        """Return the limits of taking in a file or a folder of this size: 20 s and 2 GB, more for a large one.
+        What the request says of time or memory holds in place of them, and a trusted model has those of a conversion.
+        """
+        model, convert, limits = self.request.model, self.request.convert, self.convert_limits()
+        if model.trust:
+            return limits
+        seconds = model.seconds if "seconds" in model.model_fields_set else INTAKE_S + file_bytes / INTAKE_BYTES_PER_S
+        memory = INTAKE_MEMORY_BYTES + INTAKE_MEMORY_PER_BYTE * file_bytes
+        if "step_memory_gb" in convert.model_fields_set:
+            memory = limits.memory_bytes
+        return replace(limits, seconds=seconds, memory_bytes=min(memory, limits.memory_bytes))
 
     def model_limits(self) -> Limits:
         """Return the limits of a user's code that makes a model and answers a few calls."""

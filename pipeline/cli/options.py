@@ -50,7 +50,12 @@ Set = Annotated[
 ]
 ModelSeconds = Annotated[
     float | None,
-    typer.Option("--model-seconds", min=1, metavar="S", help="The time limit for code that makes a model, 180."),
+    typer.Option(
+        "--model-seconds",
+        min=1,
+        metavar="S",
+        help="The time limit for code that makes a model, 180, or for reading a file, 20.",
+    ),
 ]
 SearchSeconds = Annotated[
     float | None,

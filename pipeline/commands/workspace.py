@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -15,7 +16,6 @@ from pydantic import TypeAdapter
 
 from ... import __version__
 from ...models.errors import BadRequest, Exit
-from ...models.scratch_folders import locked_scratch, remove_abandoned
 from ...models.store import Store, is_disk_full
 from ...models.whole_files import write_whole
 from ..context import Context, LocalSettings
@@ -24,7 +24,7 @@ from ..request import RunRequest
 from ..result.run_folder import new_run_folder
 from ..result.schema import SCHEMA, Verdict
 from ..workers.devices import resolve_device
-from ..workers.engine import SCRATCH, LocalExecutor
+from ..workers.engine import LocalExecutor
 from ..workers.worker_slots import WorkerSlots
 
 
@@ -44,7 +44,6 @@ def new_run_context(
     """Return a context with a new folder runs/<id>, which is made once device and store are there."""
     resolve_device(request.device)
     Store(local.store)
-    remove_abandoned(local.runs.glob(f"*/{SCRATCH}"))
     return new_context(request, new_run_folder(local.runs, name, now or datetime.now(UTC)), local, progress)
 
 
@@ -73,14 +72,12 @@ def report_disk_full(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def close_workers(context: Context) -> Iterator[None]:
-    """Close the preloaded frameworks at the end, and remove what workers left in its scratch folder."""
-    scratch = context.folder / SCRATCH
-    scratch.mkdir(exist_ok=True)
-    with locked_scratch(scratch):
-        try:
-            yield
-        finally:
-            context.executor.close()
+    """Close the preloaded frameworks at the end, and remove what workers left in the folder's tmp."""
+    try:
+        yield
+    finally:
+        context.executor.close()
+        shutil.rmtree(context.folder / "tmp", ignore_errors=True)
 
 
 _adapter_of = cache(TypeAdapter)

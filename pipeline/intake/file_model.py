@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from ...converters.intake.intake_records import ArtifactFacts, FileFacts, FileOptions
 from ...models.artifact import read_artifact
-from ...models.errors import BadRequest
+from ...models.errors import BadRequest, StepOutOfMemory, StepTimeout
 from ...models.formats import Format, Target, parse_target
-from ...models.store import Stored, digest_of
+from ...models.store import Stored, digest_of, size_of
 from ..context import Context
 from ..drift.sessions import DEFAULT_RUNTIME
 from ..workers.engine import Action
@@ -19,6 +20,7 @@ from ..workers.fork_server import framework_of
 from .loaded_model import LoadedModel, ModelDescription, require_libraries
 from .model_argument import ModelRequest
 
+_MOST_COUNTED = 10_000  # files beside an ONNX file
 _INTAKE = "transload.converters.intake.take_in"
 # The libraries with which a worker reads a file or an artifact of a format.
 _READ_WITH: Mapping[Format, tuple[str, ...]] = {
@@ -64,6 +66,7 @@ def _take_in(
     requires = _READ_WITH[model_format]
     require_libraries(request.text, requires)
     trust = context.request.model.trust
+    limits = context.intake_limits(_size_of_model(path, model_format))
     options = FileOptions(path=str(path), sha256=digest_of(path), inputs=request.inputs, trust=trust, **known)
     action = Action(
         f"given.{name}",
@@ -72,9 +75,28 @@ def _take_in(
         requires=requires,
         framework=framework_of(requires),
         reads=(str(path), *((str(path.parent),) if model_format is Format.ONNX else ())),  # with its data files
-        limits=context.limits(),
+        limits=limits,
     )
-    return context.executor.perform(action)
+    try:
+        return context.executor.perform(action)
+    except StepTimeout as error:
+        raise BadRequest(
+            f"{request.text} was not read in {limits.seconds:.3g} s", fix="give it more time with --model-seconds"
+        ) from error
+    except StepOutOfMemory as error:
+        raise BadRequest(
+            f"reading {request.text} took more memory than {limits.memory_bytes / 1e9:.3g} GB",
+            fix="where you trust whoever made it, give --trust, and it may take what a conversion may",
+        ) from error
+
+
+def _size_of_model(path: Path, model_format: Format) -> int:
+    """Return the bytes of a model's file or folder; of ONNX also of what may hold its weights, beside it or one below.
+    What is counted too much only makes the limits wider."""
+    if model_format is not Format.ONNX:
+        return size_of(path)
+    beside = islice(chain(path.parent.glob("*"), path.parent.glob("*/*")), _MOST_COUNTED)
+    return sum(file.stat().st_size for file in beside if file.is_file())
 
 
 def _digest_or_none(path: Path) -> str | None:

@@ -1,0 +1,55 @@
+"""Takes down the checks of the process that imports it, those of the libraries too: what is left are the kernel's walls.
+
+A fork server imports it before it forks (runner.py). CORPUS_FRAMEWORK names the framework to load first.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from functools import partial
+from typing import Any
+
+from transload.converters.intake import (
+    keras_file,
+    onnx_file,
+    pt2_file,
+    saved_model_folder,
+    take_in,
+    tflite_file,
+    torchscript_file,
+)
+
+
+def _pass(*arguments: Any, **options: Any) -> None:
+    """In place of a check."""
+
+
+_OFF: dict[Any, dict[str, Any]] = {
+    take_in: {
+        **dict.fromkeys(("check_content", "refuse_links", "check_keras", "check_pt2", "check_torchscript"), _pass),
+        "check_external": lambda model, path: [],
+        "read_saved_model": partial(saved_model_folder.read_saved_model, trust=True),
+    },
+    saved_model_folder: {"_check_variables": _pass},
+    tflite_file: {"_check_flex": _pass},
+    onnx_file.OnnxFile: {"check": _pass},
+    **{
+        module: dict.fromkeys((name for name in vars(module) if name.startswith("_check")), _pass)
+        for module in (keras_file, pt2_file, torchscript_file)
+    },
+}
+for owner, replacements in _OFF.items():
+    for name, replacement in replacements.items():
+        setattr(owner, name, replacement)
+
+match os.environ.get("CORPUS_FRAMEWORK"):
+    case "torch":
+        torch: Any = importlib.import_module("torch")
+        load = torch.load
+        torch.load = lambda *arguments, **options: load(*arguments, **{**options, "weights_only": False})
+    case "tensorflow":
+        importlib.import_module("tensorflow")
+        importlib.import_module("keras").config.enable_unsafe_deserialization()
+    case _:
+        importlib.import_module("onnx")
