@@ -13,28 +13,23 @@ know that. Everything is written beside its place, synced, and renamed: a kill a
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import fcntl
 import hashlib
 import json
 import os
-import secrets
 import shutil
-import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from .errors import BadRequest, DiskFull
 from .foreign_errors import text_of
+from .scratch_folders import remove_abandoned, scratch_folder
 from .whole_files import write_synced
 
 _State: TypeAlias = dict[Path, tuple[int, int]]
-
-_YOUNG_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +57,7 @@ class Store:
             ignore = self.root / ".gitignore"  # the store often lies inside somebody's repository
             if not ignore.exists():
                 ignore.write_text("*\n")
-            self._sweep()
+            remove_abandoned((self.root / "tmp").iterdir())
 
     def find(self, key: str) -> Stored | None:
         """Return the result of the action `key`, or None.
@@ -105,14 +100,10 @@ class Store:
     @contextmanager
     def workspace(self) -> Iterator[Path]:
         """Make a folder on the store's own disk, and remove it at the end."""
-        folder = self.root / "tmp" / f"{os.getpid()}-{secrets.token_hex(6)}"
-        with disk_errors(self.root):
-            folder.mkdir()
-        try:
-            with _locked(folder, wait=True):
-                yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        with ExitStack() as stack:
+            with disk_errors(self.root):
+                folder = stack.enter_context(scratch_folder(self.root / "tmp"))
+            yield folder
 
     def commit(
         self, key: str, result: Path, facts: Mapping[str, Any], seconds: float, read: Iterable[Path] = ()
@@ -144,15 +135,6 @@ class Store:
         if self._intact.get(digest) != state and digest_of(folder) == digest:
             self._intact[digest] = state
         return self._intact.get(digest) == state
-
-    def _sweep(self) -> None:
-        """Remove leftovers of dead processes: a living one holds a lock, also one in another container on this disk."""
-        for folder in (self.root / "tmp").iterdir():
-            with contextlib.suppress(OSError):
-                young = time.time() - folder.stat().st_mtime < _YOUNG_S  # it may not be locked yet
-                with _locked(folder, wait=False):
-                    if not young or _owner_is_gone(folder):
-                        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -208,23 +190,6 @@ def digest_of_json(value: object) -> str:
 
 def _unchanged(read: Mapping[str, str]) -> bool:
     return all(Path(path).is_file() and _hash_file(Path(path)) == digest for path, digest in read.items())
-
-
-def _owner_is_gone(folder: Path) -> bool:
-    """Return whether no process of this machine has the number in a workspace's name.
-    Nor does the owner in another container; then its lock decides."""
-    return not Path(f"/proc/{folder.name.partition('-')[0]}").exists()
-
-
-@contextmanager
-def _locked(folder: Path, *, wait: bool) -> Iterator[None]:
-    """Lock a folder; the kernel unlocks it with the process. Raises BlockingIOError where another holds it."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
+from types import FrameType
 
 from ...models.errors import BadRequest, Exit, TransloadError
 
-INTERRUPTED = 130  # as a shell has it: 128 + SIGINT
+INTERRUPTED = 130  # as a shell has it: 128 + SIGINT; SIGTERM and SIGHUP are 143 and 129
 READER_GONE = 141  # 128 + SIGPIPE: `transload zoo | head -1`
 BUG = 70  # EX_SOFTWARE of sysexits.h: not a verdict, and nothing that the caller did
 
@@ -20,10 +23,12 @@ BUG = 70  # EX_SOFTWARE of sysexits.h: not a verdict, and nothing that the calle
 def guarded(do: Callable[[Sequence[str] | None], int], argv: Sequence[str] | None) -> int:
     """`do(argv)`, and its exit status; what it raises is told on stderr."""
     try:
-        status = int(do(argv))
+        with _stopped_by_signals():
+            status = int(do(argv))
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        return _told("stopped; run the same command again to go on from here", INTERRUPTED)
+    except KeyboardInterrupt as stop:
+        status = stop.status if isinstance(stop, _Stopped) else INTERRUPTED
+        return _told("stopped; run the same command again to go on from here", status)
     except BrokenPipeError:
         _drop_stdout()
         return READER_GONE
@@ -34,6 +39,30 @@ def guarded(do: Callable[[Sequence[str] | None], int], argv: Sequence[str] | Non
     except Exception as error:  # noqa: BLE001  (the outermost border: what is not ours to explain becomes a report)
         return _explained(error)
     return status
+
+
+class _Stopped(KeyboardInterrupt):
+    """SIGTERM or SIGHUP, which ends workers and removes files as Ctrl-C does."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.status = 128 + number
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        raise _Stopped(number)
+
+    numbers = (signal.SIGTERM, signal.SIGHUP) if threading.current_thread() is threading.main_thread() else ()
+    ours = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]  # nohup ignores SIGHUP
+    for number in ours:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _explained(error: Exception) -> int:

@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import gettempdir, mkdtemp
 from types import FrameType
 
 import psutil
 
 from ...models.artifact import RECORD
 from ...models.errors import BadRequest, StepFailed, TransloadError
+from ...models.scratch_folders import remove_abandoned, scratch_folder
 from ...models.signature import TensorSpec
 from ...serving.endpoint_security import check_host, read_security
 from ...serving.server.access_log import AccessLog
@@ -38,7 +39,8 @@ from ..stages.model_process import ModelProcesses, check_runtime
 from ..workers.devices import resolve_device
 from ..workers.isolation import Limits
 
-_PREFIX = "transload-serve-"  # of what it leaves in the system's folder for temporary files
+_PREFIX = "transload-serve-"  # of its folder among the system's temporary files
+_LOGS_PREFIX = "transload-logs-"  # of the folder that it leaves there
 _POLL_S = 1.0  # between two looks for new versions, as TF Serving's
 _STILL_S = 2.0  # for which nothing of a new version was written: it may be under way
 _DRAIN_S = 25.0  # for requests under way at a signal; Kubernetes kills after 30
@@ -114,12 +116,14 @@ def serve(
     _check_models(configs)
     batching = read_batching_file(options.batching_file) if options.batching_file else None
     access_log = _access_log(options.access_log)
-    with _stop_on_signals() as stop, TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as scratch:
+    temporary = Path(gettempdir())
+    remove_abandoned(temporary.glob(f"{_PREFIX}*"))
+    with _stop_on_signals() as stop, scratch_folder(temporary, _PREFIX) as scratch:
         limits = Limits(
             seconds=_REQUEST_S, memory_bytes=psutil.virtual_memory().total, threads=options.threads, device=device,
             spin=True, walled=not options.trust,
         )  # fmt: skip
-        processes = ModelProcesses(Path(scratch), limits, options.inputs)
+        processes = ModelProcesses(scratch, limits, options.inputs)
         warnings = _Warnings(warn)
         repository = Repository(
             processes.open,
@@ -130,7 +134,7 @@ def serve(
             warn=warnings.say,
         )
         try:
-            with _kept_logs(Path(scratch)):
+            with _kept_logs(scratch):
                 _load(repository, configs)
                 server = listen(repository, options.host, options.grpc_port, options.rest_port, security)
                 try:
@@ -267,7 +271,7 @@ def _kept_logs(scratch: Path) -> Iterator[None]:
     try:
         yield
     except StepFailed as error:
-        kept = mkdtemp(prefix=_PREFIX)
+        kept = mkdtemp(prefix=_LOGS_PREFIX)
         for log in scratch.glob("*.log"):
             shutil.copyfile(log, Path(kept, log.name))
         raise StepFailed(error.what, fix=f"read the logs in {kept}, and start the server again") from error

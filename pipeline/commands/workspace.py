@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from pydantic import TypeAdapter
 
 from ... import __version__
 from ...models.errors import BadRequest, Exit
+from ...models.scratch_folders import locked_scratch, remove_abandoned
 from ...models.store import Store, is_disk_full
 from ...models.whole_files import write_whole
 from ..context import Context, LocalSettings
@@ -24,7 +24,7 @@ from ..request import RunRequest
 from ..result.run_folder import new_run_folder
 from ..result.schema import SCHEMA, Verdict
 from ..workers.devices import resolve_device
-from ..workers.engine import LocalExecutor
+from ..workers.engine import SCRATCH, LocalExecutor
 from ..workers.worker_slots import WorkerSlots
 
 
@@ -44,6 +44,7 @@ def new_run_context(
     """Return a context with a new folder runs/<id>, which is made once device and store are there."""
     resolve_device(request.device)
     Store(local.store)
+    remove_abandoned(local.runs.glob(f"*/{SCRATCH}"))
     return new_context(request, new_run_folder(local.runs, name, now or datetime.now(UTC)), local, progress)
 
 
@@ -72,12 +73,14 @@ def report_disk_full(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def close_workers(context: Context) -> Iterator[None]:
-    """Close the preloaded frameworks at the end, and remove what workers left in the folder's tmp."""
-    try:
-        yield
-    finally:
-        context.executor.close()
-        shutil.rmtree(context.folder / "tmp", ignore_errors=True)
+    """Close the preloaded frameworks at the end, and remove what workers left in its scratch folder."""
+    scratch = context.folder / SCRATCH
+    scratch.mkdir(exist_ok=True)
+    with locked_scratch(scratch):
+        try:
+            yield
+        finally:
+            context.executor.close()
 
 
 _adapter_of = cache(TypeAdapter)

@@ -22,6 +22,7 @@ from ..intake.run_inputs import RunInputs
 from ..plan.router import TargetResult
 from ..plan.run_plan import log_of
 from ..result.schema import LatencyRow
+from ..workers.engine import SCRATCH
 from ..workers.interpreters import interpreter_of, lacking
 from ..workers.isolation import Worker
 from .servers import Servers
@@ -148,7 +149,7 @@ class Bench:
         server = self.servers.use(stored, device, runtime, served)
         reads = (*self.model.reads, str(stored.folder), str(self.data.folder))
         worker = context.executor.open_worker(
-            name, limits, context.folder / "tmp" / name, reads, self.model.root, python=interpreter_of(runtime).path
+            name, limits, context.folder / SCRATCH / name, reads, self.model.root, python=interpreter_of(runtime).path
         )
         options = SubjectOptions(
             runtime=runtime.name,

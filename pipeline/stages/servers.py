@@ -16,6 +16,7 @@ from ...serving.server.server_records import BinaryOptions, EmbeddedOptions
 from ...serving.server.tfserving_launch import Binary, Embedded, Remote, ServerKind, find_tfserving
 from ..context import Context
 from ..intake.loaded_model import ServedModel
+from ..workers.engine import SCRATCH
 from ..workers.isolation import Worker
 
 _BODY_BYTES = (1 << 31) - 1  # gRPC's largest limit: only this program asks this server, with any batch
@@ -102,7 +103,7 @@ class Servers:
         name = f"server.{folder.name[:8]}"
         limits = context.limits(device=device, loopback=True)
         limits = replace(limits, walled=limits.walled and start["walled"])
-        worker = context.executor.open_worker(name, limits, context.folder / "tmp" / name, (str(folder),))
+        worker = context.executor.open_worker(name, limits, context.folder / SCRATCH / name, (str(folder),))
         try:
             worker.open(start["entry"], start["options"])
         except BaseException:

@@ -23,6 +23,7 @@ from .toolchain import toolchain
 from .worker_slots import WorkerSlots
 
 Services = Callable[[], AbstractContextManager[Mapping[str, str]]]
+SCRATCH = ".scratch"  # in the folder that a command works in, which may hold a `tmp` of the user
 _MOST_THREADS = 32  # where nobody says how many workers there may be
 
 
@@ -117,7 +118,7 @@ class LocalExecutor:
         self._lock = threading.Lock()
         self._workers: set[Worker] = set()
         self._stopped = False
-        self._scratch = run_folder / "tmp"
+        self._scratch = run_folder / SCRATCH
         self._expected: dict[str, Limits] = {}
         self._fork_servers: dict[str, ForkServer] = {}
         for folder in (self._logs, self._repeat):

@@ -29,6 +29,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .guard import is_readable
 from .worker import serve
 
 # The framework; then, while nobody asks for a fork, what its converters load when they are first called.
@@ -95,7 +96,7 @@ class ForkServer:
             os.close(ours)
             return None
         os.close(theirs)
-        if not (ready := _ready(ours, _LOADING_S)):
+        if not (ready := is_readable(ours, _LOADING_S)):
             self.close()
         told = os.read(ours, _NUMBER.size) if ready else b""
         if not told:
@@ -127,23 +128,16 @@ class Forked:
 
     def ended(self, seconds: float = 0) -> bool:
         """Return whether it has ended, or ends within this time."""
-        return self._process is None or _ready(self._process, seconds)
+        return self._process is None or is_readable(self._process, seconds)
 
     def code(self) -> int:
         """Return the exit code of a process that has ended, or minus its signal."""
         with self._lock:
             if self._code is None:
-                told = os.read(self._told, _NUMBER.size) if _ready(self._told, _LOADING_S) else b""
+                told = os.read(self._told, _NUMBER.size) if is_readable(self._told, _LOADING_S) else b""
                 # Without a word the fork server is gone as well.
                 self._code = int(_NUMBER.unpack(told)[0]) if told else -signal.SIGKILL
             return self._code
-
-
-def _ready(descriptor: int, seconds: float) -> bool:
-    """Return whether there is something to read, or the other side is gone, within this time."""
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(seconds * 1000))
 
 
 def main(argv: list[str]) -> None:
@@ -153,7 +147,7 @@ def main(argv: list[str]) -> None:
     # SIGIO when the caller's end closes ends this process in the midst of loading, too; a thread it may not have.
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC)
-    if _ready(lifeline, 0):
+    if is_readable(lifeline):
         os._exit(0)  # it has closed already
     importlib.import_module(argv[2])
     _serve(control, lifeline, argv[3:])

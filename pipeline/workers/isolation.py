@@ -25,6 +25,7 @@ from typing import Any, Self
 
 from ...models.errors import ERRORS, StepFailed, StepOutOfMemory, StepTimeout
 from .fork_server import LOADED, Forked, ForkServer
+from .guard import descendants
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _POLL_S = 0.05  # of the memory watch: an allocation that outruns it meets the kernel's own limit
@@ -95,6 +96,7 @@ class Worker:
         self.read: tuple[Path, ...] = ()  # the files outside of the store that the last request made it read
         ours, theirs = socket.socketpair()
         lifeline, self._lifeline = os.pipe()
+        self._lock = threading.Lock()  # of the lifeline
         spawn.cwd.mkdir(parents=True, exist_ok=True)
         with spawn.log.open("ab") as log, theirs:
             ends = (theirs.fileno(), lifeline, log.fileno())
@@ -154,9 +156,6 @@ class Worker:
         self._process.ended(_GRACE_S)
         self.kill("was closed")
         self._closed = True
-        if self._lifeline >= 0:
-            os.close(self._lifeline)
-            self._lifeline = -1
 
     def __enter__(self) -> Self:
         return self
@@ -168,13 +167,13 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """The worker's process."""
-        return self._process.pid
+        """The worker's process; its guard's, where there is no worker yet, or no more."""
+        return next(descendants(self._process.pid), self._process.pid)
 
     @property
     def pids(self) -> list[int]:
         """The processes of the worker and of all that it started."""
-        return _family(self._process.pid)
+        return list(descendants(self._process.pid))
 
     def _request(self, request: Mapping[str, object]) -> Any:
         self._send(request)
@@ -211,14 +210,19 @@ class Worker:
         return f"the worker ended without an answer (exit status {code})"
 
     def kill(self, why: str) -> None:
-        """End the worker and all that it started."""
+        """End the worker and all that it started: its guard does when the lifeline closes."""
         if self._closed:
-            return  # its pid may be another process's by now
+            return
         if not self._process.ended():
             self._killed = self._killed or why
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.ended(_GRACE_S)
+        with self._lock:
+            if self._lifeline >= 0:
+                os.close(self._lifeline)
+                self._lifeline = -1
+        if not self._process.ended(_GRACE_S):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.ended(_GRACE_S)
 
     def _watch(self) -> None:
         """Hold the limits of memory and processes, and remember the peak."""
@@ -264,7 +268,7 @@ def _started(spawn: Spawn, ends: tuple[int, int, int]) -> _Started:
         cwd=spawn.cwd,
         env=_environment(spawn),
         pass_fds=(connection, lifeline),
-        start_new_session=True,  # Ctrl-C reaches us alone, and one signal ends all that it started
+        start_new_session=True,  # Ctrl-C reaches us alone
     )
 
 
@@ -277,18 +281,6 @@ def run_alone(entry: str, job: Mapping[str, object], spawn: Spawn) -> dict[str, 
 def repeat_command(file: Path) -> str:
     """Return the command that does the job of a repeat file once more."""
     return shlex.join([sys.executable, "-P", "-m", "transload.pipeline.workers.repeat", str(file)])
-
-
-def _family(pid: int) -> list[int]:
-    """Return a process and all that it started, as /proc has them: cheap enough to ask while others are timed."""
-    pids = [pid]
-    try:
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            for child in (task / "children").read_text().split():
-                pids += _family(int(child))
-    except (OSError, ValueError):
-        return pids  # it ended while we looked
-    return pids
 
 
 def _resident_bytes(pids: Iterable[int]) -> int:

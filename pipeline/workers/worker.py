@@ -20,7 +20,6 @@ import resource
 import signal
 import socket
 import sys
-import threading
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +29,7 @@ from ...models.errors import ERRORS, TransloadError
 from ...models.foreign_errors import first_line, told_by
 from ...models.job import WALLED, Job
 from ...models.store import disk_full, is_disk_full
+from .guard import fork_below_guard
 from .sandbox import raise_walls
 
 _CLONE_NEWNET = 0x40000000
@@ -40,13 +40,13 @@ _LOOPBACK = ("127.", "::1", "localhost")
 
 def serve(connection: int, lifeline: int) -> NoReturn:
     """Serve one parent until it closes the socket `connection`, or the pipe `lifeline`."""
+    fork_below_guard(connection, lifeline)
     setup = json.loads(os.environ.pop("TRANSLOAD_WORKER"))
     _limit_resources(setup["file_bytes"])
     _close_network(loopback=setup["loopback"], named=setup["host"])
     if setup["walls"] is not None:
         raise_walls(**setup["walls"])  # before there is another thread
         os.environ[WALLED] = "1"
-    _die_with_parent(lifeline)
     sys.path.extend(path for path in setup["sys_path"] if path not in sys.path)
     read = _record_reads(setup["not_recorded"]) if setup["sys_path"] else set()
     _answer_all(socket.socket(fileno=connection), setup["alarm_s"], read)
@@ -59,7 +59,6 @@ def _limit_resources(file_bytes: int) -> None:
     """Limit what this process and all that it starts may take, where the kernel counts it."""
     tasks = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
     most = {
-        resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NOFILE: _MOST_OPEN_FILES,
         resource.RLIMIT_FSIZE: file_bytes,
         resource.RLIMIT_NPROC: tasks + _MOST_NEW_TASKS,  # it counts all of the user's, and none of root's
@@ -149,17 +148,6 @@ def _record_reads(not_recorded: list[str]) -> set[str]:
 
 
 _SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/usr", "/lib", "/lib64")
-
-
-def _die_with_parent(lifeline: int) -> None:
-    """End this process and all that it started as soon as the parent's end of the pipe closes, however it died."""
-
-    def watch() -> None:
-        with contextlib.suppress(OSError):
-            os.read(lifeline, 1)
-        os.killpg(0, signal.SIGKILL)
-
-    threading.Thread(target=watch, name="lifeline", daemon=True).start()
 
 
 def _close_network(*, loopback: bool, named: str | None) -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pickle
+import re
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -406,3 +407,26 @@ def test_code_reads_its_own_folder_and_writes_none(act: str, here: Path, translo
     status, out, _ = transload(*words, "--trust")
     assert (status, out.splitlines()[-3]) == (0, "not sandboxed: --trust was given")
     assert json.loads((here / "out" / "convert.json").read_text())["doubts"] == ["not sandboxed: --trust was given"]
+
+
+DAEMON = """
+import os, time, torch
+if not os.fork():
+    os.setsid()
+    if not os.fork():
+        print(f"daemon {os.getpid()}", flush=True)
+        time.sleep(60)
+    os._exit(0)
+time.sleep(0.2)
+def make(): return torch.nn.ReLU()
+"""
+
+
+def test_a_daemon_that_a_models_code_starts_ends_with_the_command(here: Path, transload: Callable[..., Ran]) -> None:
+    (here / "net.py").write_text(DAEMON)
+    words = ("net.py:make", "--input", "x=float32[batch,2]", "--to", "torchscript", "--out", "out", "--quiet")
+    assert transload("convert", *words)[0] == 0
+    logs = "".join(log.read_text() for log in (here / "out" / "logs").glob("*.log"))
+    daemons = [int(word) for word in re.findall(r"daemon (\d+)", logs)]
+    assert daemons
+    assert [pid for pid in daemons if Path(f"/proc/{pid}").exists()] == []

@@ -199,7 +199,7 @@ def test_a_second_run_does_nothing_again(whole: Finished) -> None:
     document = json.loads(again.stdout)  # --json is alone on stdout
     assert [row["sha256"] for row in document["artifacts"]] == [row["sha256"] for row in whole.document["artifacts"]]
     assert document["drift"] == whole.document["drift"]
-    assert not (again.folder / "tmp").exists()
+    assert not (again.folder / ".scratch").exists()
 
 
 def test_a_kill_at_any_stage_loses_nothing_that_was_finished(whole: Finished, tmp_path: Path) -> None:

@@ -9,12 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from transload.models.errors import BadRequest, Refused, StepFailed, StepOutOfMemory
+from transload.models.store import Store
 from transload.pipeline.workers.fork_server import LOADED, ForkServer
 from transload.pipeline.workers.isolation import Limits, Spawn, Worker, run_alone, start_fork_server
 from transload.pipeline.workers.worker import addresses_of
@@ -34,6 +36,18 @@ def hang(job): time.sleep(600)
 def hog(job):
     kept = []
     while True: kept.append(bytearray(16 << 20)); time.sleep(0.01)
+def become_daemon():
+    """Leave session, group and parent, as servers do; the file that comes whole holds the pid."""
+    if not os.fork():
+        os.setsid()
+        if not os.fork():
+            Path("daemon.new").write_text(str(os.getpid())); os.rename("daemon.new", "daemon")
+            time.sleep(60)
+        os._exit(0)
+    while not Path("daemon").exists(): time.sleep(0.01)
+def daemon(job): become_daemon(); return {}
+def daemon_abort(job): become_daemon(); os.abort()
+def daemon_hang(job): become_daemon(); time.sleep(600)
 def open_files(job):
     held = [open(os.devnull) for _ in range(10_000)]
 def write_much(job): os.truncate(os.open("big", os.O_CREAT | os.O_RDWR), job.options.get("bytes", 2 << 30))
@@ -141,6 +155,63 @@ def test_a_worker_that_starts_ever_more_processes_is_ended(spawn: Spawn) -> None
     spawn.limits = Limits(seconds=60, memory_bytes=1 << 40)
     with pytest.raises(StepFailed, match="the worker started more processes than its limit of 256"):
         run_alone("jobs:fork_many", job(spawn.cwd), spawn)
+
+
+@pytest.mark.parametrize(
+    ("name", "seconds", "said"),
+    [
+        ("daemon", 60, None),
+        ("daemon_abort", 60, "the worker was killed by SIGABRT"),
+        ("daemon_hang", 1, "the worker gave no answer in 1 s"),
+    ],
+)
+def test_a_daemon_ends_with_its_worker(name: str, seconds: float, said: str | None, spawn: Spawn) -> None:
+    spawn.limits = Limits(seconds=seconds)
+    with pytest.raises(StepFailed, match=said) if said else nullcontext():
+        run_alone(f"jobs:{name}", job(spawn.cwd), spawn)
+    assert gone(int((spawn.cwd / "daemon").read_text()))
+
+
+PARENT = """
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from transload.models.store import Store
+from transload.pipeline.cli.error_output import guarded
+from transload.pipeline.workers import engine
+from transload.pipeline.workers.engine import Action, LocalExecutor, stopped_on_error
+from transload.pipeline.workers.isolation import Limits
+engine.entry_digest = lambda entry: entry
+store, user = Path(sys.argv[1]), sys.argv[2]
+def act(_words):
+    executor = LocalExecutor(Store(store), store.parent)
+    with stopped_on_error(executor):
+        executor.submit(Action("daemon", "jobs:daemon_hang", code="x", root=user, limits=Limits())).result()
+sys.exit(guarded(act, None))
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)]
+)
+def test_however_a_command_ends_no_process_and_no_file_is_left(how: int, status: int, tmp_path: Path) -> None:
+    (tmp_path / "user").mkdir()
+    (tmp_path / "user" / "jobs.py").write_text(JOBS)
+    (tmp_path / "parent.py").write_text(PARENT)
+    store = tmp_path / "store"
+    words = [sys.executable, "-P", str(tmp_path / "parent.py"), str(store), str(tmp_path / "user")]
+    with subprocess.Popen(words, stderr=subprocess.DEVNULL) as process:
+        wait_for(lambda: bool([*store.glob("tmp/*/cwd/daemon")]))
+        (file,) = store.glob("tmp/*/cwd/daemon")
+        daemon = int(file.read_text())
+        process.send_signal(how)
+        try:
+            assert process.wait(10) == status
+        finally:
+            process.kill()
+    wait_for(lambda: gone(daemon))
+    Store(store)  # the next start removes what a killed one left
+    assert not [*(store / "tmp").iterdir()]
 
 
 def test_our_own_errors_cross_the_border_as_they_are(spawn: Spawn) -> None:
