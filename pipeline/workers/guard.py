@@ -3,13 +3,14 @@
 A program that forks twice leaves its session, its group and its parent. The kernel gives such orphans to the nearest
 ancestor that asks for them (PR_SET_CHILD_SUBREAPER), which is the guard: whatever a worker started is below it. The
 guard stands outside of the worker's walls, runs nobody's code, and ends with the parent, however that dies.
+
+What the worker prints comes through the guard, which holds the log to its size.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import os
 import resource
 import select
@@ -19,9 +20,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
+LOG_BYTES = 16 << 20  # of what a worker prints, the first and the last half are kept
+
 _DIE_WITH_PARENT, _TAKE_ORPHANS = 1, 36  # of prctl
-_EVENTS = (signal.SIGCHLD, signal.SIGIO)
 _PAUSE_S = 0.002
+_CHUNK_BYTES = 1 << 16  # what a pipe holds
+_OUTPUTS = (1, 2)  # stdout and stderr; the guard's own are the log
 _PRCTL = ctypes.CDLL(None, use_errno=True).prctl
 
 
@@ -32,14 +36,17 @@ def fork_below_guard(connection: int, lifeline: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _PRCTL(_TAKE_ORPHANS, 1, 0, 0, 0)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an ignored one would bury the worker without its status
-    signal.pthread_sigmask(signal.SIG_BLOCK, _EVENTS)
+    printed, output = os.pipe()
     guard = os.getpid()
     worker = os.fork()
     if worker:
         os.close(connection)
-        _guard(worker, lifeline)
-    os.close(lifeline)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _EVENTS)
+        os.close(output)
+        _guard(worker, lifeline, CappedLog(printed, _OUTPUTS[0]))
+    for descriptor in _OUTPUTS:
+        os.dup2(output, descriptor)
+    for descriptor in (lifeline, printed, output):
+        os.close(descriptor)
     _PRCTL(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != guard:
         os._exit(1)  # it was gone before
@@ -56,20 +63,86 @@ def descendants(pid: int) -> Iterator[int]:
         return  # it ended while we looked
 
 
-def _guard(worker: int, lifeline: int) -> NoReturn:
-    """Wait for the end of the worker or of the lifeline, end all descendants, and end as the worker did."""
-    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC)  # SIGIO when the parent's end closes
+def is_readable(descriptor: int, seconds: float = 0) -> bool:
+    """Return whether there is something to read, or the other side is gone, within this time."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
+class CappedLog:
+    """Copies a pipe to a file: the first and the last half of LOG_BYTES, and how much was cut between."""
+
+    def __init__(self, source: int, target: int) -> None:
+        self.source = source
+        self._target = target
+        self._room = LOG_BYTES // 2
+        self._tail = bytearray()
+        self._cut_bytes = 0
+        os.set_blocking(source, False)
+
+    def copy(self) -> bool:
+        """Copy what there is to read at once. Return False where nobody can write any more."""
+        try:
+            chunk = os.read(self.source, _CHUNK_BYTES)
+        except BlockingIOError:
+            return True
+        head, rest = chunk[: self._room], chunk[self._room :]
+        self._room -= len(head)
+        self._write(head)
+        self._tail += rest
+        if len(self._tail) > LOG_BYTES:  # not at every chunk: it moves the rest
+            self._cut_tail()
+        return bool(chunk)
+
+    def close(self) -> None:
+        """Copy what is left, where nobody writes any more, and write the last part."""
+        while is_readable(self.source) and self.copy():
+            pass
+        self._cut_tail()
+        if self._cut_bytes:
+            half = f"{LOG_BYTES // 2:,}"
+            self._write(
+                f"\n[{self._cut_bytes:,} bytes are cut: of a log the first and the last {half} are kept]\n".encode()
+            )
+        self._write(self._tail)
+
+    def _cut_tail(self) -> None:
+        over = max(0, len(self._tail) - LOG_BYTES // 2)
+        self._cut_bytes += over
+        del self._tail[:over]
+
+    def _write(self, text: bytes | bytearray) -> None:
+        rest = memoryview(text)
+        with contextlib.suppress(OSError):  # a full disk must not stop the worker, whose own files it stops
+            while rest:
+                rest = rest[os.write(self._target, rest) :]
+
+
+def _guard(worker: int, lifeline: int, log: CappedLog) -> NoReturn:
+    """Copy the log until the worker ends or the lifeline closes, end all descendants, and end as the worker did."""
+    wakes, signalled = os.pipe2(os.O_NONBLOCK)
+    signal.set_wakeup_fd(signalled)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    poll = select.poll()
+    for descriptor in (lifeline, log.source, wakes):
+        poll.register(descriptor, select.POLLIN)
     status, more = _bury(worker, None)
-    while status is None and not is_readable(lifeline):
-        signal.sigwait(_EVENTS)
-        status, more = _bury(worker, None)
+    ready: set[int] = set()
+    while status is None and lifeline not in ready:
+        ready = {descriptor for descriptor, _ in poll.poll()}
+        if log.source in ready and not log.copy():
+            poll.unregister(log.source)
+        if wakes in ready:
+            os.read(wakes, _CHUNK_BYTES)
+            status, more = _bury(worker, None)
     while more:
         for pid in descendants(os.getpid()):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(_PAUSE_S)
         status, more = _bury(worker, status)
+    log.close()
     code = os.waitstatus_to_exitcode(status or 0)
     if code < 0:
         with contextlib.suppress(OSError):  # SIGKILL has no other disposition
@@ -89,10 +162,3 @@ def _bury(worker: int, status: int | None) -> tuple[int | None, bool]:
             if pid == worker:
                 status = ended
     return status, False
-
-
-def is_readable(descriptor: int, seconds: float = 0) -> bool:
-    """Return whether there is something to read, or the other side is gone, within this time."""
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(seconds * 1000))

@@ -18,6 +18,7 @@ import pytest
 from transload.models.errors import BadRequest, Refused, StepFailed, StepOutOfMemory
 from transload.models.store import Store
 from transload.pipeline.workers.fork_server import LOADED, ForkServer
+from transload.pipeline.workers.guard import LOG_BYTES
 from transload.pipeline.workers.isolation import Limits, Spawn, Worker, run_alone, start_fork_server
 from transload.pipeline.workers.worker import addresses_of
 
@@ -65,6 +66,11 @@ def refuse(job): raise Refused("node 7 (Foo) has mode=3", fix="use mode=1")
 def full(job): raise OSError(28, "No space left on device")
 def listless(job): return [1, 2]
 def say(job): print("out"); print("err", file=sys.stderr); os.write(1, b"raw\\n"); return {}
+def flood(job):
+    print("first", flush=True)
+    for _ in range(40): os.write(1, b"x" * (1 << 20))
+    print("last", flush=True)
+    return {}
 def connect(job):
     try: socket.create_connection(("192.0.2.1", 80), 1)
     except PermissionError as error: return {"said": str(error)}
@@ -212,6 +218,16 @@ def test_however_a_command_ends_no_process_and_no_file_is_left(how: int, status:
     wait_for(lambda: gone(daemon))
     Store(store)  # the next start removes what a killed one left
     assert not [*(store / "tmp").iterdir()]
+
+
+def test_a_log_keeps_its_first_and_its_last_part(spawn: Spawn) -> None:
+    run_alone("jobs:flood", job(spawn.cwd), spawn)
+    text = spawn.log.read_bytes()
+    assert len(text) < LOG_BYTES + 100
+    assert text.startswith(b"first\nx")
+    assert text.endswith(b"x" * (LOG_BYTES // 2 - 5) + b"last\n")
+    cut = (40 << 20) + len("first\nlast\n") - LOG_BYTES
+    assert f"x\n[{cut:,} bytes are cut: of a log the first and the last 8,388,608 are kept]\nx".encode() in text
 
 
 def test_our_own_errors_cross_the_border_as_they_are(spawn: Spawn) -> None:
