@@ -8,6 +8,9 @@ import os
 import pickle
 import re
 import shutil
+import subprocess
+import sys
+import threading
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +20,11 @@ import numpy as np
 import pytest
 from onnx import AttributeProto, TensorProto, helper
 
+from transload.models.errors import StepFailed
+from transload.pipeline.stages import model_process
+from transload.pipeline.workers.isolation import Limits, Spawn
 from transload.pipeline.workers.sandbox import landlock_version
+from transload.serving.server.repository.version_keeper import VersionSource
 
 from .conftest import NET, Ran, onnx_model, put
 
@@ -430,3 +437,99 @@ def test_a_daemon_that_a_models_code_starts_ends_with_the_command(here: Path, tr
     daemons = [int(word) for word in re.findall(r"daemon (\d+)", logs)]
     assert daemons
     assert [pid for pid in daemons if Path(f"/proc/{pid}").exists()] == []
+
+
+CANARY = "canary-7f3a91"
+SECRETS = (".aws/credentials", ".ssh/id_rsa", ".netrc", ".config/gcloud/credentials.db")
+SPY = """
+import os, torch
+from pathlib import Path
+
+def tried(what, read):
+    try:
+        print("read", what, read())
+    except OSError as error:
+        print("not read", what, error.strerror)
+
+def memory(pid):
+    start = int(Path(f"/proc/{pid}/maps").read_text().split("-")[0], 16)
+    with open(f"/proc/{pid}/mem", "rb") as file:
+        file.seek(start)
+        return file.read(1 << 16)
+
+print("environment", dict(os.environ))
+for pid in {pids!r}:
+    tried("environ", lambda: Path(f"/proc/{pid}/environ").read_bytes())
+    tried("memory", lambda: memory(pid))
+    tried("command", lambda: Path(f"/proc/{pid}/cmdline").read_bytes())
+for path in {paths!r}:
+    tried("file", Path(path).read_text)
+def make(): return torch.nn.ReLU()
+"""
+
+
+@pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
+def test_a_models_code_reads_no_secret_and_nothing_that_is_kept_holds_one(
+    here: Path, transload: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = here.parent / "home"
+    for name in SECRETS:
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(CANARY)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", CANARY)
+    monkeypatch.setenv("TRANSLOAD_TOKEN", CANARY)
+    paths = [str(home / name) for name in SECRETS]
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as bystander:  # of the same user
+        (here / "net.py").write_text(
+            SPY.replace("{pids!r}", f"[{os.getpid()}, {bystander.pid}]").replace("{paths!r}", repr(paths))
+        )
+        words = ("net.py:make", "--input", "x=float32[batch,2]", "--to", "torchscript", "--out", "out", "--quiet")
+        status, out, err = transload("convert", *words)
+        bystander.communicate()
+    assert (status, CANARY in out + err) == (0, False)
+    logs = "".join(log.read_text() for log in (here / "out" / "logs").glob("*.log"))
+    assert "environment {" in logs
+    assert len(re.findall("^not read ", logs, re.MULTILINE)) >= 2 * 3 + len(SECRETS)
+    assert not re.findall("^read .*", logs, re.MULTILINE)
+    kept = [path for folder in ("out", ".transload") for path in (here / folder).rglob("*") if path.is_file()]
+    assert [path for path in kept if CANARY.encode() in path.read_bytes()] == []
+
+
+@pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
+def test_the_process_of_a_served_model_reads_no_secret(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As serve starts it, with a model whose folder holds code that spies."""
+    home = here.parent / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "id_rsa").write_text(CANARY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", CANARY)
+    put(here / "a.onnx", onnx_model())
+    code = f"""
+import os
+from pathlib import Path
+def look(**_options):
+    seen = [dict(os.environ)]
+    for path in ["/proc/{os.getpid()}/environ", "/proc/{os.getpid()}/mem", "{home}/.ssh/id_rsa", "/proc/self/environ"]:
+        try:
+            seen.append(Path(path).read_bytes()[:100000].decode(errors="replace"))
+        except OSError as error:
+            seen.append(error.strerror)
+    print(seen, flush=True)
+    raise ValueError("looked")
+"""
+    spies = here.parent / "spies"
+    spies.mkdir()
+    (spies / "spy.py").write_text(code)
+    monkeypatch.setattr(model_process, "_HOST", "spy:look")
+
+    def with_spies(log: Path, cwd: Path, limits: Limits, reads: tuple[str, ...]) -> Spawn:
+        return Spawn(log, cwd, limits, (str(spies),), reads)
+
+    monkeypatch.setattr(model_process, "Spawn", with_spies)
+    processes = model_process.ModelProcesses(here, Limits(seconds=60))
+    source = VersionSource("net", 1, here / "a.onnx")
+    with pytest.raises(StepFailed, match="looked"):
+        processes.open(source, threading.Event())
+    log = processes.log(source).read_text()
+    assert log.count("Permission denied") == 3
+    assert CANARY not in log
