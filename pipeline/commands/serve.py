@@ -253,9 +253,11 @@ def _describe(repository: Repository, config: ModelConfig) -> ServingModel:
 
 
 def _watch(repository: Repository, stop: threading.Event) -> None:
-    """Load new versions as they come, until `stop` is set. Raises StepFailed where no model answers any more."""
+    """Load new versions as they come, and replace processes that have grown, until `stop` is set.
+    Raises StepFailed where no model answers any more."""
     while not stop.wait(_POLL_S):
         repository.refresh()
+        repository.replace_grown()
         if repository.is_over:
             raise _first_failure(repository)
 

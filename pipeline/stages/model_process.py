@@ -85,7 +85,9 @@ class ModelProcesses:
             worker.kill("was stopped")
             worker.close()
             raise
-        return OpenedSession(ProcessSession(worker, channel), runtime, lost, worker.describe_exit, channel)
+        return OpenedSession(
+            ProcessSession(worker, channel), runtime, lost, worker.describe_exit, channel, lambda: worker.rss_bytes
+        )
 
     def log(self, source: VersionSource) -> Path:
         """Return the file that takes what the processes of a version print."""

@@ -175,6 +175,11 @@ class Worker:
         """The processes of the worker and of all that it started."""
         return list(descendants(self._process.pid))
 
+    @property
+    def rss_bytes(self) -> int:
+        """The resident memory of the worker and of all that it started."""
+        return _resident_bytes(self.pids)
+
     def _request(self, request: Mapping[str, object]) -> Any:
         self._send(request)
         return self.receive()

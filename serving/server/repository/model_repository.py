@@ -24,6 +24,7 @@ from ..server_records import MAX_BODY_BYTES
 from ..serving_error import Code, ServingError, invalid, not_found, restarting, unavailable
 from .batching_parameters import BatchingParameters
 from .model_config import ModelConfig, VersionPolicy
+from .process_growth import ProcessGrowth
 from .served_version import OpenedSession, ServedVersion
 from .version_keeper import ModelState, Opener, VersionKeeper, VersionSource
 
@@ -71,6 +72,7 @@ class Repository:
         self._fixed: set[str] = set()  # models of add_opened
         # By name, then by number, the latest first. Replaced and not changed: requests read it without a lock.
         self._keepers: Mapping[str, Mapping[int, VersionKeeper]] = {}
+        self._growth = ProcessGrowth()
         self._lock = threading.RLock()
         self._is_closed = False
 
@@ -209,6 +211,37 @@ class Repository:
             }
             self._serve(versions)
 
+    def replace_grown(self) -> None:
+        """Start a new process for each version whose own holds much more memory than when it was loaded. The old one
+        answers until the new one does."""
+        with self._lock:
+            keepers = [keeper for keepers in self._keepers.values() for keeper in keepers.values()]
+        for keeper in keepers:
+            if (served := keeper.served) and (growth := self._growth.describe(served)):
+                self._warn(f"version {served.number} of the model {served.name} gets a new process: {growth}")
+                threading.Thread(target=self._replace, args=(keeper,), name="replace", daemon=True).start()
+
+    def _replace(self, keeper: VersionKeeper) -> None:
+        source = keeper.source
+        has_taken_over = threading.Event()
+
+        def warn(sentence: str) -> None:
+            if has_taken_over.is_set():
+                self._warn(sentence)
+
+        successor = self._keeper(source, self._opener, warn)
+        successor.start()
+        successor.settled.wait()
+        with self._lock:
+            present = self._keepers.get(source.name, {})
+            if successor.served and present.get(source.number) is keeper and not self._is_closed:
+                has_taken_over.set()
+                self._keepers = {**self._keepers, source.name: {**present, source.number: successor}}
+                keeper.retire()
+        if failure := successor.failure:
+            self._warn(f"version {source.number} of the model {source.name} keeps its process: {failure.what}")
+        self._take_out(keeper if has_taken_over.is_set() else successor)
+
     def close(self) -> None:
         """Close all sessions, after the runs that are under way. Safe to call twice."""
         with self._lock:
@@ -267,8 +300,11 @@ class Repository:
         self.admission.wait_for_earlier(_READERS_S)
         keeper.close()
 
+    def _keeper(self, source: VersionSource, opener: Opener, warn: Callable[[str], None]) -> VersionKeeper:
+        return VersionKeeper(source, opener, self.metrics, self.refresh, warn, batching=self._batching)
+
     def _start(self, source: VersionSource, opener: Opener) -> VersionKeeper:
-        keeper = VersionKeeper(source, opener, self.metrics, self.refresh, self._warn, batching=self._batching)
+        keeper = self._keeper(source, opener, self._warn)
         keepers = {**self._keepers.get(source.name, {}), source.number: keeper}
         self._keepers = {**self._keepers, source.name: dict(sorted(keepers.items(), reverse=True))}
         keeper.start()

@@ -29,6 +29,7 @@ from .session_channel import ChannelSession
 SIGNATURE = "serving_default"
 MOST_WAITING = 64  # predictions, the one that runs among them; later ones are refused at once
 _LONGEST_WAIT_S = 3600.0
+_LARGE_BYTES = 1 << 20  # of a request's inputs, for which a runtime may take memory that it keeps
 _QUICK_S = 0.005  # a model that is faster runs on the event loop: handing it to a thread costs 0.1 ms
 
 
@@ -44,6 +45,7 @@ class OpenedSession:
     lost: threading.Event = field(default_factory=threading.Event)  # set when that process has ended
     end_reason: Callable[[], str] = lambda: "its process ended"
     channel: ChannelSession | None = None  # the session, where it lives in a process of its own
+    resident_bytes: Callable[[], int] = lambda: 0  # the memory of that process
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ class ServedVersion:
         self._inputs = [spec.name for spec in self.signature.inputs]
         self._outputs = [spec.name for spec in self.signature.outputs]
         self._sample_axis = _sample_axis(self.signature)
+        self.last_large_at = -math.inf  # of time.monotonic: the last large request
+        self.loaded_bytes = self.resident_bytes  # after a first answer: see VersionKeeper
         self._batches: BatchQueue | None = None
         self._link: ChannelLink | None = None  # of the event loop
 
@@ -91,6 +95,11 @@ class ServedVersion:
         if rows := largest_batch(self.signature, parameters):
             self._batches = BatchQueue(self.name, self._run, parameters, rows)
         return bool(rows)
+
+    @property
+    def resident_bytes(self) -> int:
+        """The memory of the session's own process, 0 where it has none."""
+        return self._opened.resident_bytes()
 
     @property
     def output_names(self) -> Sequence[str]:
@@ -158,7 +167,7 @@ class ServedVersion:
         the model has ended."""
         start = time.perf_counter()
         values = self._check(feeds)
-        self._enter()
+        self._enter(values)
         try:
             if self._batches is not None:
                 return self._run_in_batch(self._batches, values, patience, started)
@@ -186,7 +195,7 @@ class ServedVersion:
                 self._link = ChannelLink(channel, asyncio.get_running_loop())
             except OSError as error:
                 raise restarting(self.name) from error
-        self._enter()
+        self._enter(values)
         self._link.send(values, partial(self._receive, receiver))
 
     def _receive(
@@ -199,8 +208,10 @@ class ServedVersion:
         self._metrics.add_run(self.name, self.runtime, seconds)
         receiver(dict(zip(self._outputs, answers, strict=True)), seconds)
 
-    def _enter(self) -> None:
+    def _enter(self, values: Sequence[Array]) -> None:
         """Count a prediction that waits. Raises ServingError RESOURCE_EXHAUSTED where there are too many."""
+        if sum(value.nbytes for value in values) >= _LARGE_BYTES:
+            self.last_large_at = time.monotonic()
         with self._waiting_lock:
             if self._waiting == MOST_WAITING:
                 raise ServingError(Code.RESOURCE_EXHAUSTED, f"{MOST_WAITING} requests wait for the model {self.name}")

@@ -144,6 +144,7 @@ class VersionKeeper:
             if self.source.folder is not None:
                 check_version(opened.session, self.source.folder)
                 self._allow_batches(served, opened.session, self.source.folder)
+            served.loaded_bytes = served.resident_bytes
             self._metrics.add_model(self.source.name, opened.runtime)
             self.served = served
             if self._is_retired:

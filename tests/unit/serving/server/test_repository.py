@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,10 @@ class Processes:
         self.make_session = make_session
         self.broken: set[int] = set()
         self.opened: list[tuple[VersionSource, Any, threading.Event]] = []
+        self.sizes: dict[int, int] = {}
         self.go_on = threading.Event()
         self.go_on.set()
+        self.bytes = 100 << 20  # of the next process
 
     def open(self, source: VersionSource, lost: threading.Event) -> OpenedSession:
         self.go_on.wait(60)
@@ -37,7 +40,9 @@ class Processes:
             raise BadRequest(f"version {source.number} is broken", fix="mend it")
         session = self.make_session()
         self.opened.append((source, session, lost))
-        return OpenedSession(session, "numpy", lost, lambda: "it was killed")
+        self.sizes[id(session)] = self.bytes
+        size = lambda: self.sizes[id(session)]  # noqa: E731
+        return OpenedSession(session, "numpy", lost, lambda: "it was killed", resident_bytes=size)
 
 
 @pytest.fixture
@@ -287,3 +292,47 @@ def test_a_load_that_fails_does_not_end_the_server(
     processes.broken = set()
     repository.load("m")
     assert repository.find("m").number == 10
+
+
+def test_a_process_that_keeps_the_memory_of_large_requests_is_replaced(
+    repository: Repository, processes: Processes, base: Path, warnings: list[str], until: Any
+) -> None:
+    repository.apply([ModelConfig("m", base)])
+    before = repository.find("m")
+    _, session, _ = processes.opened[0]
+    repository.replace_grown()
+    assert not warnings
+    processes.sizes[id(session)] = 900 << 20
+    before.last_large_at = time.monotonic()  # there may be more to come
+    repository.replace_grown()
+    assert not warnings
+    before.last_large_at -= 60
+    processes.go_on.clear()
+    repository.replace_grown()
+    assert repository.find("m") is before  # until the new one answers
+    assert warnings == [
+        "version 10 of the model m gets a new process: 944 MB after large requests, 105 MB when it was loaded"
+    ]
+    processes.go_on.set()
+    until(lambda: session.released)
+    after = repository.find("m")
+    assert after is not before
+    assert after.predict(FEEDS)["y"].tolist() == [[2, 2]]
+    assert states(repository) == {10: ModelState.AVAILABLE}
+    processes.sizes[id(processes.opened[1][1])] = 900 << 20
+    repository.replace_grown()
+    assert len(warnings) == 1  # not so soon again
+
+
+def test_a_grown_process_is_kept_where_no_other_can_be_loaded(
+    repository: Repository, processes: Processes, base: Path, warnings: list[str], until: Any
+) -> None:
+    repository.apply([ModelConfig("m", base)])
+    served = repository.find("m")
+    processes.sizes[id(processes.opened[0][1])] = 900 << 20
+    processes.broken.add(10)
+    repository.replace_grown()
+    until(lambda: len(warnings) == 2)
+    assert warnings[1] == "version 10 of the model m keeps its process: version 10 is broken"
+    assert repository.find("m") is served
+    assert states(repository) == {10: ModelState.AVAILABLE}
