@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -71,6 +72,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=40, help="of latency")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers end with their `with` blocks
     document = json.loads(options.out.read_text()) if options.out.is_file() else {}
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)

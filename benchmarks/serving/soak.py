@@ -18,6 +18,7 @@ import os
 import platform
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -55,7 +56,8 @@ class Double(Net):
         super().__init__(2.0)
 """
 TRANSLOAD = [sys.executable, "-P", "-m", "transload"]
-RESTART_S = 20.0  # after a kill, in which requests for that model may be refused: TensorFlow takes long to load
+# After a kill, in which requests for that model may be refused: TensorFlow takes long to load, and longer beside others.
+RESTART_S = 20.0 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 SWITCH_S, KILL_S, SAMPLE_S = 7.0, 30.0, 5.0
 GROWTH = 1.1  # of memory, after the first minute
 STEADY_S = 60.0
@@ -274,18 +276,21 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the server ends with us
     with tempfile.TemporaryDirectory() as name:
         server = Server(Path(name))
         soak = Soak(server, options.seed)
         threads = [threading.Thread(target=soak.client, args=(number,)) for number in range(options.clients)]
         for thread in threads:
             thread.start()
-        samples = operate(soak, 60 * options.minutes, random.Random(options.seed))  # noqa: S311
-        soak.stop.set()
-        for thread in threads:
-            thread.join()
-        server.process.terminate()
-        status = server.process.wait(60)
+        try:
+            samples = operate(soak, 60 * options.minutes, random.Random(options.seed))  # noqa: S311
+        finally:
+            soak.stop.set()
+            for thread in threads:
+                thread.join()
+            server.process.terminate()
+            status = server.process.wait(60)
         said = Counter(line.split(":")[0] for line in (Path(name) / "stderr").read_text().splitlines())
     grown = growth(samples)
     grows = [key for key, (early, late) in grown.items() if late > early * GROWTH]
