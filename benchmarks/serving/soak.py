@@ -56,7 +56,7 @@ class Double(Net):
         super().__init__(2.0)
 """
 TRANSLOAD = [sys.executable, "-P", "-m", "transload"]
-# After a kill, in which requests for that model may be refused: TensorFlow takes long to load, and longer beside others.
+# After a kill, in which requests for that model may be refused: TensorFlow takes long to load, longer beside others.
 RESTART_S = 20.0 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 SWITCH_S, KILL_S, SAMPLE_S = 7.0, 30.0, 5.0
 GROWTH = 1.1  # of memory, after the first minute
