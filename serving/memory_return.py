@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 _LARGE_BYTES = 1 << 20  # of a request and its answer, from which on it is worth the call
+_M_MMAP_THRESHOLD = -3  # malloc.h
 _DELAY_S = 0.2  # until what the request held is free; requests that follow each other share one call
 
 
@@ -15,6 +16,13 @@ def trim_heap() -> None:
     """Give free pages of the heap back to the system."""
     with suppress(OSError, AttributeError):  # another C library than glibc
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def map_large_blocks() -> None:
+    """Have each large block mapped by itself from now on, so that it goes back when it is freed. By itself, glibc takes
+    blocks as large as those that were freed once from the heaps of threads, whose tops no trimming reaches."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
 class MemoryReturn:

@@ -24,6 +24,7 @@ from ...models.errors import BadRequest, StepFailed, TransloadError
 from ...models.scratch_folders import remove_abandoned, scratch_folder
 from ...models.signature import TensorSpec
 from ...serving.endpoint_security import check_host, read_security
+from ...serving.memory_return import map_large_blocks
 from ...serving.server.access_log import AccessLog
 from ...serving.server.embedded import listen
 from ...serving.server.repository.batching_parameters import read_batching_file
@@ -116,6 +117,7 @@ def serve(
     _check_models(configs)
     batching = read_batching_file(options.batching_file) if options.batching_file else None
     access_log = _access_log(options.access_log)
+    map_large_blocks()
     temporary = Path(gettempdir())
     remove_abandoned(temporary.glob(f"{_PREFIX}*"))
     with _stop_on_signals() as stop, scratch_folder(temporary, _PREFIX) as scratch:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 
 import psutil
@@ -39,3 +41,36 @@ def test_the_heap_is_given_back() -> None:
     trim_heap()
     assert len(last) == 50_000
     assert psutil.Process().memory_info().rss < before - 50e6
+
+
+_BODIES_IN_A_THREAD = """
+import threading
+from transload.serving.memory_return import map_large_blocks
+
+def resident_bytes():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+def take_bodies():
+    for _ in range(3):
+        pieces = [bytes(1 << 18) for _ in range(40)]
+        body = b"".join(pieces) + b"x"
+        copy = bytearray(body)
+        del pieces, body, copy
+    taken.set()
+    stop.wait()
+
+map_large_blocks()
+taken, stop = threading.Event(), threading.Event()
+thread = threading.Thread(target=take_bodies)
+before = resident_bytes()
+thread.start()
+taken.wait()
+print(resident_bytes() - before)
+stop.set()
+"""
+
+
+def test_what_a_thread_took_for_large_bodies_goes_back() -> None:
+    done = subprocess.run([sys.executable, "-c", _BODIES_IN_A_THREAD], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 4e6  # 10.6e6 without
