@@ -228,12 +228,14 @@ def _code_units(graph: GraphDef) -> dict[_Key, _CodeUnit]:
 def _roots(graph: MetaGraphDef, units: Mapping[_Key, _CodeUnit]) -> Iterator[_Key]:
     """Yield the entry points beside saving and restoring.
 
-    These are all signatures, the functions that Python can call (loading runs some), gradients, and every unit that no
-    other unit calls.
+    These are all signatures, what collections name (a loader runs some), the functions that Python can call (loading
+    runs some), gradients, and every unit that no other unit calls.
     """
     for signature in graph.signature_def.values():
-        for tensor in signature.outputs.values():
-            yield "", tensor.name.partition(b":")[0]
+        for tensor in (*signature.outputs.values(), *signature.inputs.values()):
+            yield from (("", name.partition(b":")[0]) for name in _names_of(tensor))
+    for collection in graph.collection_def.values():
+        yield from (("", name.lstrip(b"^").partition(b":")[0]) for name in collection.node_list.value)
     for name in graph.object_graph_def.concrete_functions:
         yield "f", name.encode()
     for gradient in graph.graph_def.library.gradient:
@@ -242,6 +244,17 @@ def _roots(graph: MetaGraphDef, units: Mapping[_Key, _CodeUnit]) -> Iterator[_Ke
     saver = graph.saver_def
     own = {("", name.partition(b":")[0]) for name in (saver.save_tensor_name, saver.restore_op_name)}
     yield from (key for key in units if key not in called and key not in own)
+
+
+def _names_of(tensor: TensorInfo) -> Iterator[bytes]:
+    """Yield the names of the graph's tensors that an input or output stands for: several, where it is sparse or made of
+    parts."""
+    pending = [tensor]
+    while pending:
+        part = pending.pop()
+        sparse = part.coo_sparse
+        yield from (part.name, sparse.values_tensor_name, sparse.indices_tensor_name, sparse.dense_shape_tensor_name)
+        pending += part.composite_tensor.components
 
 
 def _reached(units: Mapping[_Key, _CodeUnit], roots: Iterable[_Key]) -> frozenset[_Key]:
