@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import BadRequest
+from .foreign_files import read_json
 from .formats import PAYLOAD, Target, parse_target
 from .signature import Signature
 
@@ -44,10 +45,12 @@ def write_artifact(folder: Path, target: Target, signature: Signature, flex: Seq
 def read_artifact(folder: Path) -> Artifact:
     """Read the artifact that `write_artifact` has recorded in a folder. Raises BadRequest where there is none."""
     try:
-        record = json.loads((folder / RECORD).read_text())
+        record = read_json(folder / RECORD)
+        if not (isinstance(record["target"], str) and all(isinstance(name, str) for name in record.get("flex", ()))):
+            raise ValueError("its target or an operator is no text")
         target, signature = parse_target(record["target"]), Signature.from_json(record["signature"])
-        flex = tuple(map(str, record.get("flex", ())))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        flex = tuple(record.get("flex", ()))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise BadRequest(
             f"{folder} holds no artifact: {error}", fix="name a folder under runs/<id>/artifacts/"
         ) from error

@@ -23,7 +23,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import ClassVar
 
-from .foreign_errors import printable
+from .foreign_errors import one_line
 
 
 class Exit(IntEnum):
@@ -43,7 +43,7 @@ class TransloadError(Exception):
     is_internal: ClassVar[bool] = False  # a distinction that our code makes, and that no user is told
 
     def __init__(self, message: str, *, fix: str) -> None:
-        self.what, self.fix = printable(message), printable(fix)
+        self.what, self.fix = one_line(message), one_line(fix)
         super().__init__(f"{self.what}\n  fix: {self.fix}")
 
     @property

@@ -49,6 +49,13 @@ def text_of(error: object) -> str:
         return ""
 
 
+def one_line(text: str) -> str:
+    """Return the text as one line of a terminal, whatever names and messages of strangers it holds.
+    Line ends, and characters that no terminal shows as themselves, are written out: none can look like a line of ours.
+    """
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in printable(text))
+
+
 def printable(text: str) -> str:
     """Return the text as any file and any terminal takes it, without colours.
     Other control characters are written out. So are the halves of characters that Python makes of a file's name that is

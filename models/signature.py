@@ -15,6 +15,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Axis: TypeAlias = int | str
 
 BATCH = "batch"
+_MOST_NAME = 1024  # letters, of a tensor or an axis: names stand in sentences and reports
 DTYPES = (
     "float16", "float32", "float64",
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
@@ -102,6 +103,9 @@ class TensorSpec:
     def __post_init__(self) -> None:
         if not self.name:
             raise ValueError("a tensor needs a name")
+        for text in (self.name, *self.shape):
+            if isinstance(text, str) and not (text.isprintable() and len(text) <= _MOST_NAME):
+                raise ValueError(f"a name is up to {_MOST_NAME} letters that can be printed, got {text[:100]!r}")
         if self.dtype not in DTYPES + NARROW_DTYPES:
             raise ValueError(f"dtype {self.dtype!r} is none of {', '.join(DTYPES + NARROW_DTYPES)}")
         if any(isinstance(axis, int) and axis < 0 for axis in self.shape):
@@ -139,11 +143,40 @@ class TensorSpec:
 
     @staticmethod
     def from_json(row: Mapping[str, Any]) -> TensorSpec:
-        """Reverse `to_json`."""
+        """Reverse `to_json`. Raises ValueError where a value has another type: a record may be anybody's."""
+        _check_types(row)
         name, dtype, shape = row["name"], row["dtype"], tuple(row["shape"])
         bounds = ((axis, Bounds(*limits)) for axis, limits in dict(row.get("bounds", ())).items())
         values = ValueRange(*row["values"]) if "values" in row else None
         return TensorSpec(name, dtype, shape, tuple(bounds), values)
+
+
+_MOST_AXES = 64  # numpy's limit
+_MOST_SIZE = 1 << 48  # of a fixed axis: no machine addresses more
+
+
+def _check_types(row: Mapping[str, Any]) -> None:
+    if not (isinstance(row["name"], str) and isinstance(row["dtype"], str) and isinstance(row["shape"], list | tuple)):
+        raise ValueError("a tensor has a name, a dtype and a list of axes")
+    if len(row["shape"]) > _MOST_AXES:
+        raise ValueError(f"a tensor has at most {_MOST_AXES} axes, got {len(row['shape'])}")
+    if not all(isinstance(axis, str) or (_is_integer(axis) and axis <= _MOST_SIZE) for axis in row["shape"]):
+        raise ValueError(f"an axis is a name, or a size of at most 2^48, got {row['shape']}")
+    for limits in dict(row.get("bounds", ())).values():
+        if not (isinstance(limits, list | tuple) and len(limits) in (2, 3) and all(map(_is_integer_or_none, limits))):
+            raise ValueError(f"bounds are [low, high] or [low, high, step], got {limits}")
+    values = row.get("values", [0, 0])
+    numbers = isinstance(values, list | tuple) and all(type(value) in (int, float) for value in values)
+    if not numbers or len(values) != 2:
+        raise ValueError(f"values are two numbers, got {values}")
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_integer_or_none(value: object) -> bool:
+    return value is None or _is_integer(value)
 
 
 @dataclass(frozen=True, slots=True)

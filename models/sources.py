@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import BadRequest
+from .foreign_files import read_json
 from .signature import Signature
 
 RECORD = "source.json"
@@ -138,8 +139,8 @@ def is_source(folder: Path) -> bool:
 def read_source(folder: Path) -> Source:
     """Read the source that `write_source` has recorded in `folder`. Raises BadRequest where there is none."""
     try:
-        record = json.loads((folder / RECORD).read_text())
+        record = read_json(folder / RECORD)
         ref, signature = CodeRef(**record["ref"]), Signature.from_json(record["signature"])
         return Source(ref, signature, record["code"], record.get("call"))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise BadRequest(f"{folder} holds no source: {error}", fix="name a model: zoo:NAME or FILE.py:NAME") from error

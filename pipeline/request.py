@@ -22,11 +22,14 @@ from pydantic import (
 )
 
 from ..models.errors import BadRequest
+from ..models.foreign_files import check_plain
 from ..models.formats import Target, parse_target
 from ..models.sources import CodeRef, code_ref
 from ..serving.runtimes.runtime_table import DEFAULT_RUNTIMES, RUNTIMES
 from ..serving.server.tfserving_launch import parse_url
 from .drift.metrics.metric_kinds import is_function, kind_of_metric
+
+_MOST_BYTES = 1 << 20  # of a pipeline file
 
 ALL_TARGETS = (
     "pt2", "torchscript", "onnx", "onnx:int8", "onnx:fp16", "saved-model",
@@ -193,28 +196,38 @@ def read_request(path: Path | None, overrides: Mapping[str, Mapping[str, Any] | 
     """Read a pipeline file, or return the default request.
     `overrides` are sections of the same form from the command line, and have precedence; what is None is not given.
     Raises BadRequest with the line of the file and the fix."""
-    text = ""
-    if path is not None:
-        try:
-            text = path.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", None) or "it is not text"
-            fix = "name a pipeline file (docs/pipeline-file.md)"
-            raise BadRequest(f"{path} cannot be read: {why}", fix=fix) from error
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise BadRequest(f"{path} is not TOML: {error}", fix="mend that line") from error
+    text, document = _read_toml(path) if path is not None else ("", {})
+    if "root" in document:
+        raise BadRequest(f"{path}: unknown key 'root'", fix="remove it: paths start at the file's folder")
     for section, values in (overrides or {}).items():
-        if isinstance(values, Mapping):
+        if isinstance(values, Mapping) and isinstance(document.get(section, {}), dict):
             document.setdefault(section, {}).update({key: value for key, value in values.items() if value is not None})
-        elif values is not None:
+        elif values is not None and not isinstance(values, Mapping):
             document[section] = values
     root = str((path.parent if path else Path()).absolute())
     try:
         return RunRequest.model_validate({**document, "root": root})
     except ValidationError as error:
         raise _refused(path, text, error) from error
+
+
+def _read_toml(path: Path) -> tuple[str, dict[str, Any]]:
+    """Return the text of a pipeline file and what it says. Raises BadRequest where it is none."""
+    check_plain(path)
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise ValueError(path)
+        text = path.read_text()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or f"it is not text of up to {_MOST_BYTES >> 20} MB"
+        fix = "name a pipeline file (docs/pipeline-file.md)"
+        raise BadRequest(f"{path} cannot be read: {why}", fix=fix) from error
+    try:
+        return text, tomllib.loads(text)
+    except RecursionError as error:
+        raise BadRequest(f"{path} is nested too deeply", fix="write it as docs/pipeline-file.md does") from error
+    except ValueError as error:  # also a number of more digits than Python reads
+        raise BadRequest(f"{path} is not TOML: {error}", fix="mend that line") from error
 
 
 def _refused(path: Path | None, text: str, error: ValidationError) -> BadRequest:

@@ -19,7 +19,8 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
     "SavedModel": {"meta_graphs": (2, "*MetaGraph")},
     "MetaGraph": {
         "meta_info_def": (1, "MetaInfo"), "graph_def": (2, "Graph"), "saver_def": (3, "Saver"),
-        "collection_def": (4, "map Collection"), "signature_def": (5, "map Signature"), "object_graph_def": (7, "ObjectGraph"),
+        "collection_def": (4, "map Collection"), "signature_def": (5, "map Signature"),
+        "object_graph_def": (7, "ObjectGraph"),
     },
     "MetaInfo": {"tags": (4, "*string")},
     "Graph": {"node": (1, "*Node"), "library": (2, "Library")},

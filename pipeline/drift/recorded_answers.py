@@ -16,6 +16,7 @@ import numpy as np
 
 from ...models.array_file import read_arrays, write_arrays
 from ...models.errors import BadRequest
+from ...models.foreign_files import read_json
 from ...models.probes.evidence import Answers, Series
 from ...models.probes.masks import Fill
 from ...models.probes.probe_set import Probe
@@ -95,7 +96,7 @@ def read_record(folder: Path) -> ReferenceRecord:
     """Read the record of the reference in `folder`.
     Raises BadRequest where there is none."""
     try:
-        document = json.loads((folder / RECORD).read_text())
+        document = read_json(folder / RECORD)
         signature, probes = Signature.from_json(document["signature"]), map(_probe, document["probes"])
         limits = document["refused"], document["constant"], _ranges(document["reach"])
         noise = {Cause(cause): by_output for cause, by_output in document["noise"].items()}

@@ -10,7 +10,8 @@ from typing import Any
 
 from ...converters.intake.intake_records import ArtifactFacts, FileFacts, FileOptions
 from ...models.artifact import read_artifact
-from ...models.errors import BadRequest, StepOutOfMemory, StepTimeout
+from ...models.errors import BadRequest, StepFailed, StepOutOfMemory, StepTimeout
+from ...models.foreign_files import check_plain
 from ...models.formats import Format, Target, parse_target
 from ...models.store import Stored, digest_of, size_of
 from ..context import Context
@@ -65,6 +66,7 @@ def _take_in(
     """Let a worker read the model at `path`. `known`: `external` of the options, where data files lie beside it."""
     requires = _READ_WITH[model_format]
     require_libraries(request.text, requires)
+    check_plain(path)
     trust = context.request.model.trust
     limits = context.intake_limits(_size_of_model(path, model_format))
     options = FileOptions(path=str(path), sha256=digest_of(path), inputs=request.inputs, trust=trust, **known)
@@ -88,6 +90,8 @@ def _take_in(
             f"reading {request.text} took more memory than {limits.memory_bytes / 1e9:.3g} GB",
             fix="where you trust whoever made it, give --trust, and it may take what a conversion may",
         ) from error
+    except StepFailed as error:  # of a library that reads it, or of its process: what it says is in the log
+        raise BadRequest(f"{request.text} cannot be read: {error.what}", fix=f"copy it again; {error.fix}") from error
 
 
 def _size_of_model(path: Path, model_format: Format) -> int:

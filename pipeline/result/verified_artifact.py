@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from ...models.artifact import RECORD
 from ...models.dataset import TEST
 from ...models.errors import BadRequest
+from ...models.foreign_files import read_json
 from ...models.formats import Format, Precision
 from ...models.store import digest_of
 from .schema import Status
@@ -82,7 +82,7 @@ def _document(run: Path) -> Mapping[str, Any] | None:
     if file is None:
         return None
     try:
-        document: Mapping[str, Any] = json.loads(file.read_text())
+        document: Mapping[str, Any] = read_json(file)
         names = [(row["name"], row["path"], row["status"], row["sha256"]) for row in document["artifacts"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadRequest(f"{file} cannot be read: {error}", fix="run again, or name an artifact's folder") from error
@@ -104,6 +104,6 @@ def _samples_of(run: Path) -> Path | None:
 
 def _test_sets(run: Path) -> Iterator[Path]:
     for file in sorted((run / "repeat").glob("*.json")):
-        data = json.loads(file.read_text()).get("job", {}).get("inputs", {}).get("data")
+        data = read_json(file).get("job", {}).get("inputs", {}).get("data")
         if data:
             yield Path(data) / TEST

@@ -131,7 +131,7 @@ def configs_of(message: Message, folder: Path) -> list[ModelConfig]:
 
 
 def _config_of(record: Message, folder: Path) -> ModelConfig:
-    if not record.name or not record.base_path:
+    if not record.name or not record.base_path or "\0" in record.base_path:
         raise BadRequest("a config of model_config_list lacks its name or base_path", fix=_FIX)
     labels: dict[str, Any] = dict(record.version_labels)
     return ModelConfig(record.name, folder / record.base_path, _policy_of(record), labels)

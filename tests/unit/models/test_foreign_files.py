@@ -1,0 +1,68 @@
+"""What is refused of a stranger's file before it is read, and what of its records."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transload.models.errors import BadRequest
+from transload.models.foreign_files import check_plain, read_json
+from transload.models.signature import TensorSpec
+
+
+def test_a_pipe_in_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    os.mkfifo(tmp_path / "a" / "p")
+    with pytest.raises(BadRequest, match="p is no file but a pipe, a socket or a device"):
+        check_plain(tmp_path)
+
+
+def test_a_device_behind_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "m").symlink_to("/dev/zero")
+    with pytest.raises(BadRequest, match="no file but a pipe"):
+        check_plain(tmp_path / "m")
+
+
+def test_a_file_that_says_it_has_a_terabyte_is_refused_and_a_large_whole_one_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    path.write_bytes(b"x" * 1_000_000)
+    check_plain(path)
+    os.truncate(path, 1 << 40)
+    with pytest.raises(BadRequest, match=r"is said to have 1\.1e\+03 GB, of which the disk holds next to nothing"):
+        check_plain(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("[" * 100_000, "nested too deeply"), ("9" * 5000, "digits"), ("x" * 2000, "larger than 0 MiB")],
+)
+def test_a_document_that_is_too_deep_or_too_large_is_a_value_error(content: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "d.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=said):
+        read_json(path, 1000 if "x" in content else 1 << 20)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": 7}, {"dtype": ["float32"]}, {"shape": "abc"}, {"shape": [1.5]}, {"shape": [None]}, {"shape": [True]},
+        {"shape": [1 << 60]}, {"shape": [1] * 65}, {"shape": [["a"]]}, {"bounds": {"n": ["a", 2]}},
+        {"bounds": {"n": [1]}},
+        {"values": "ab"}, {"values": [1]}, {"values": [True, 2]}, {"name": "y\nPASS"}, {"shape": ["n\u2028"]},
+        {"name": "y" * 2000}, {"name": "a\x1b[2J"}, {"name": "a\u202eb"},
+    ],
+)  # fmt: skip
+def test_a_tensor_of_a_record_has_the_types_and_names_of_one(change: dict[str, Any]) -> None:
+    row: dict[str, Any] = {"name": "x", "dtype": "float32", "shape": ["n", 4]}
+    assert TensorSpec.from_json(row).shape == ("n", 4)
+    with pytest.raises(ValueError, match=r"name|axis|axes|bounds|values|tensor"):
+        TensorSpec.from_json({**row, **change})
+
+
+def test_an_error_is_one_line_whatever_names_are_in_it() -> None:
+    error = BadRequest("the output y\nPASS  7 of 7\u2028 \x1b[1m\u202e is none", fix="a\r\nb")
+    assert str(error) == "the output y\\nPASS  7 of 7\\u2028 \\u202e is none\n  fix: a\\r\\nb"
