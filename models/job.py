@@ -8,10 +8,14 @@ a JsonRecord for both beside it, which either side reads them with.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+from .errors import StepFailed
+from .foreign_errors import first_line
 
 WALLED = "TRANSLOAD_WALLED"  # set in the environment of a worker that the kernel holds
 
@@ -68,6 +72,30 @@ class Facts(JsonRecord):
 
     peak_rss_bytes: int = 0  # of the worker and all that it started; the engine adds it
 
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """See JsonRecord. Raises StepFailed."""
+        with forged_as_failure(cls.__name__):
+            return super().from_json(document)
+
+    @classmethod
+    def part_of(cls, document: Mapping[str, Any]) -> Self:
+        """See JsonRecord. Raises StepFailed, as the code of a model, which can forge facts, is at fault."""
+        with forged_as_failure(cls.__name__):
+            return super().part_of(document)
+
+
+@contextmanager
+def forged_as_failure(name: str) -> Iterator[None]:
+    """Turn the errors of reading what a worker said into StepFailed."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        raise StepFailed(
+            f"a step answered with something that is no {name}: {first_line(error, 200, nothing='no message')}",
+            fix="take no models of strangers, or report the step",
+        ) from error
+
 
 def _default_of(own: Field[Any]) -> object:
     """Return the default value of a field, or MISSING."""
@@ -95,4 +123,9 @@ def _decoded(kind: Any, value: Any) -> Any:
         return tuple(_decoded(item, part) for item, part in zip(items, value, strict=True))
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return {name: _decoded(arguments[1], item) for name, item in value.items()}
-    return kind.from_json(value) if hasattr(kind, "from_json") else value
+    if hasattr(kind, "from_json"):
+        return kind.from_json(value)
+    allowed = (int, float) if kind is float else (kind,)
+    if kind in (str, bool, int, float) and type(value) not in allowed:
+        raise ValueError(f"{value!r:.100} is no {kind.__name__}")
+    return value

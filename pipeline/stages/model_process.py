@@ -12,6 +12,7 @@ from ...converters.intake.intake_records import FileOptions
 from ...models.artifact import RECORD, read_artifact
 from ...models.errors import BadRequest
 from ...models.formats import Format
+from ...models.job import forged_as_failure
 from ...models.signature import Array, Signature, TensorSpec
 from ...models.store import digest_of
 from ...serving.server.repository.served_version import OpenedSession
@@ -79,8 +80,9 @@ class ModelProcesses:
             options = {"device": self.limits.device, "threads": self.limits.threads, "channel": str(path)}
             worker.open(_HOST, {"folder": str(folder), **options})
             facts = worker.ask("describe")
-            signature = Signature.from_json(facts["signature"])
-            channel = ChannelSession(path, signature, facts["device"], runtime, self.limits.seconds, lost)
+            with forged_as_failure("description of a session"):
+                signature, served_on = Signature.from_json(facts["signature"]), str(facts["device"])
+            channel = ChannelSession(path, signature, served_on, runtime, self.limits.seconds, lost)
         except BaseException:
             worker.kill("was stopped")
             worker.close()

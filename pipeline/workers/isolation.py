@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import shlex
 import signal
 import socket
@@ -32,6 +33,10 @@ _POLL_S = 0.05  # of the memory watch: an allocation that outruns it meets the k
 _MOST_PROCESSES = 256  # of a worker and all that it starts
 _GRACE_S = 5  # beyond the time limit, before the kernel's alarm
 _FILE_PER_MEMORY = 2  # the largest file that a worker may write, relative to its memory
+_MOST_REPLY_BYTES = 64 << 20
+_CHUNK_BYTES = 1 << 16
+_MOST_TEXT = 4000  # characters of a sentence
+_NO_INPUTS = ("/proc/", "/sys/", "/dev/")  # files there are not read again to see whether they changed
 _PRIVATE = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "TRANSLOAD_WORKER")  # of each worker
 _AUTHORITIES = "SSL_CERT_FILE"
 _FOR_SERVERS = ("TRANSLOAD_TOKEN", _AUTHORITIES)  # of workers that talk to a server which the user named
@@ -103,7 +108,8 @@ class Worker:
             self._process = _forked(spawn, ends) or _started(spawn, ends)
         os.close(lifeline)
         self._socket = ours
-        self._stream = ours.makefile("rwb")
+        self._stream = ours.makefile("rb")
+        self._sent = ""  # the id of the last request, which its reply repeats
         threading.Thread(target=self._watch, name=f"watch-{self._process.pid}", daemon=True).start()
 
     def work(self, entry: str, job: Mapping[str, object]) -> dict[str, Any]:
@@ -129,30 +135,44 @@ class Worker:
         """Return the reply to what was sent.
         Raises the error that the worker met; StepFailed where it died, hung, or answered nonsense."""
         limit_s = self._spawn.limits.seconds
-        self._socket.settimeout(limit_s)
         try:
-            line = self._stream.readline()
-            reply = json.loads(line) if line.endswith(b"\n") else None
+            reply = self._read_reply(limit_s)
         except TimeoutError:
             reason = f"gave no answer in {limit_s:g} s"
             self.kill(reason)
             failure = StepTimeout if self._killed == reason else StepFailed
             raise self._failed(self.describe_exit(), failure=failure) from None
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             reply = None
-        if isinstance(reply, dict) and "value" in reply:
-            self.read = tuple(Path(path) for path in reply["read"])
-            return reply["value"]
-        if isinstance(reply, dict) and isinstance(reply.get("error"), dict):
-            raise self._error(reply["error"])
+        match reply:  # a model's code can write to the socket, too: what is none of these is no reply
+            case {"id": self._sent, "value": value, "read": [*read]} if all(isinstance(path, str) for path in read):
+                self.read = tuple(Path(path) for path in read if not path.startswith(_NO_INPUTS))
+                return value
+            case {"id": self._sent, "error": {"kind": str(kind), "what": str(what), "fix": str(fix)}}:
+                raise self._error({"kind": kind, "what": what[:_MOST_TEXT], "fix": fix[:_MOST_TEXT]})
         how = self.describe_exit()
         raise self._failed(how, failure=StepOutOfMemory if self._out_of_memory else StepFailed)
 
+    def _read_reply(self, seconds: float) -> Any:
+        """Return the next line as JSON, None where there is none. Raises TimeoutError, OSError; ValueError and
+        RecursionError for what is no JSON."""
+        end = time.monotonic() + seconds
+        line = bytearray()
+        while not line.endswith(b"\n"):
+            self._socket.settimeout(max(_POLL_S, end - time.monotonic()))
+            part = self._stream.readline(_CHUNK_BYTES)
+            if not part or len(line) > _MOST_REPLY_BYTES:
+                return None
+            if time.monotonic() > end:
+                raise TimeoutError
+            line += part
+        return json.loads(line)
+
     def close(self) -> None:
         """End the worker; what it held is let go."""
-        for end in (self._stream, self._socket):  # the stream may fail to flush to a worker that is gone
+        for stream in (self._stream, self._socket):
             with contextlib.suppress(OSError):
-                end.close()
+                stream.close()
         self._process.ended(_GRACE_S)
         self.kill("was closed")
         self._closed = True
@@ -186,8 +206,9 @@ class Worker:
 
     def _send(self, request: Mapping[str, object]) -> None:
         try:
-            self._stream.write(json.dumps(request).encode() + b"\n")
-            self._stream.flush()
+            self._sent = secrets.token_hex(8)
+            self._socket.settimeout(self._spawn.limits.seconds)
+            self._socket.sendall(json.dumps({"id": self._sent, **request}).encode() + b"\n")
         except (OSError, ValueError):
             raise self._failed(self.describe_exit()) from None
 

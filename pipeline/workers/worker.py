@@ -6,7 +6,9 @@ and stderr are the log's.
     {"do": "work", "entry": "package.module:name", "job": {inputs, out, options, services, checkpoints}}
     {"do": "open", "entry": ..., "options": {...}}     makes the object that later requests ask
     {"do": "ask", "method": ..., "options": {...}}
-    -> {"value": ...} | {"error": {"kind", "what", "fix"}}
+    -> {"value": ..., "read": [...]} | {"error": {"kind", "what", "fix"}}
+
+A request has an `id`, which its reply repeats.
 """
 
 from __future__ import annotations
@@ -99,7 +101,7 @@ def _answer_all(connection: socket.socket, alarm_s: int, read: set[str]) -> None
                 reply = {"error": _described(error)}
             _limit_time(0)
             sys.stdout.flush()
-            stream.write(json.dumps(reply).encode() + b"\n")
+            stream.write(json.dumps({"id": request["id"], **reply}).encode() + b"\n")
             stream.flush()
     if held is not None:
         held.close()

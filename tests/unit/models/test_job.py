@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from transload.models.errors import StepFailed
 from transload.models.job import Facts, JsonRecord
 from transload.models.signature import TensorSpec, parse_input
 
@@ -53,12 +54,18 @@ def test_a_field_with_its_default_is_not_in_the_json() -> None:
         ({"path": "a", "oops": 1}, "Outer has no oops; it has peak_rss_bytes, path, inputs, inner, by_axis, pair"),
         ({"pair": ["p", 1]}, "Outer lacks path"),
         ({"path": "a", "inner": {}}, "Inner lacks name"),
+        ({"path": 7}, "7 is no str"),
+        ({"path": "a", "pair": ["p", True]}, "True is no int"),
+        ({"path": "a", "by_axis": {"rows": ["x"]}}, "'x' is no int"),
+        ({"path": "a", "by_axis": [1]}, "'list' object has no attribute 'items'"),
+        ({"path": "a", "inputs": 5}, "object of type 'int' has no len()"),
+        ({"path": "a", "inputs": [{}]}, "'name'"),
     ],
 )
-def test_a_wrong_key_is_named(document: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as refused:  # noqa: PT011  (the message is compared whole)
+def test_a_wrong_key_or_value_is_named(document: dict[str, Any], message: str) -> None:
+    with pytest.raises(StepFailed) as refused:
         Outer.from_json(document)
-    assert str(refused.value) == message
+    assert refused.value.what == f"a step answered with something that is no Outer: {message}"
 
 
 def test_the_part_of_a_larger_object_is_read() -> None:

@@ -17,13 +17,14 @@ import pytest
 
 from transload.models.errors import BadRequest, Refused, StepFailed, StepOutOfMemory
 from transload.models.store import Store
+from transload.pipeline.workers import isolation
 from transload.pipeline.workers.fork_server import LOADED, ForkServer
 from transload.pipeline.workers.guard import LOG_BYTES
 from transload.pipeline.workers.isolation import Limits, Spawn, Worker, run_alone, start_fork_server
 from transload.pipeline.workers.worker import addresses_of
 
 JOBS = '''
-import ctypes, json, os, signal, socket, sys, time
+import contextlib, ctypes, json, os, signal, socket, stat, sys, time
 from collections.abc import Callable
 from pathlib import Path
 from transload.models.errors import Refused
@@ -66,6 +67,29 @@ def refuse(job): raise Refused("node 7 (Foo) has mode=3", fix="use mode=1")
 def full(job): raise OSError(28, "No space left on device")
 def listless(job): return [1, 2]
 def say(job): print("out"); print("err", file=sys.stderr); os.write(1, b"raw\\n"); return {}
+FORGED = {
+    "deep": b'{"id": "%b", "value": ' + b"[" * 100_000 + b"]" * 100_000 + b', "read": []}',
+    "no id": b'{"value": {"forged": 1}, "read": []}',
+    "no read": b'{"id": "%b", "value": {}}',
+    "ill-typed read": b'{"id": "%b", "value": {}, "read": [5]}',
+    "ill-typed error": b'{"id": "%b", "error": {"kind": [], "what": 1, "fix": null}}',
+    "no object": b"[1]",
+    "no JSON": b"\\xff",
+    "endless": b" " * (70 << 20),
+}
+def connection():
+    for fd in range(3, 100):
+        with contextlib.suppress(OSError):
+            if stat.S_ISSOCK(os.fstat(fd).st_mode): return fd
+def forge(job):
+    """Write to the socket what a reply would be, before the reply; %b is the id that a forger may have guessed."""
+    fd = connection()
+    left = memoryview(FORGED[job.options["kind"]].replace(b"%b", job.options["id"].encode()) + b"\\n")
+    while left: left = left[os.write(fd, left):]
+    return {"true": 1}
+def drip(job):
+    fd = connection()
+    while True: os.write(fd, b" "); time.sleep(0.05)
 def flood(job):
     print("first", flush=True)
     for _ in range(40): os.write(1, b"x" * (1 << 20))
@@ -218,6 +242,29 @@ def test_however_a_command_ends_no_process_and_no_file_is_left(how: int, status:
     wait_for(lambda: gone(daemon))
     Store(store)  # the next start removes what a killed one left
     assert not [*(store / "tmp").iterdir()]
+
+
+@pytest.mark.parametrize(
+    "kind", ["deep", "no id", "no read", "ill-typed read", "ill-typed error", "no object", "no JSON", "endless"]
+)
+def test_a_forged_reply_is_no_reply(kind: str, spawn: Spawn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("secrets.token_hex", lambda _bytes: "guessed")
+    monkeypatch.setattr(isolation, "_GRACE_S", 0.2)
+    with pytest.raises(StepFailed, match="the worker answered with something that is no reply"):
+        run_alone("jobs:forge", job(spawn.cwd, kind=kind, id="guessed"), spawn)
+
+
+def test_a_forged_reply_to_the_next_request_is_none(spawn: Spawn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line too many would answer the request after it."""
+    monkeypatch.setattr(isolation, "_GRACE_S", 0.2)
+    with pytest.raises(StepFailed, match="something that is no reply"):
+        run_alone("jobs:forge", job(spawn.cwd, kind="no read", id="unknown"), spawn)
+
+
+def test_a_reply_that_comes_in_drips_is_ended_at_the_time_limit(spawn: Spawn) -> None:
+    spawn.limits = Limits(seconds=1)
+    with pytest.raises(StepFailed, match="the worker gave no answer in 1 s"):
+        run_alone("jobs:drip", job(spawn.cwd), spawn)
 
 
 def test_a_log_keeps_its_first_and_its_last_part(spawn: Spawn) -> None:
