@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Self
 
 
@@ -53,36 +54,31 @@ class Stopwatch:
     """The steps of one inference, in the order of _STEPS. It counts the inference when the last has ended, or as failed
     where a `with` block of it raises."""
 
-    __slots__ = ("_key", "_laps_ns", "_last_ns", "_statistics", "samples")
+    __slots__ = ("_key", "_marks_ns", "_statistics", "samples")
 
     def __init__(self, statistics: InferenceStatistics, key: tuple[str, int]) -> None:
         self.samples = 1
         self._statistics, self._key = statistics, key
-        self._laps_ns: list[int] = []
-        self._last_ns = time.perf_counter_ns()
+        self._marks_ns = [time.perf_counter_ns()]  # the beginning, and the end of each step
 
     def lap(self) -> None:
         """End a step, and begin the next."""
-        now = time.perf_counter_ns()
-        self._laps_ns.append(now - self._last_ns)
-        self._last_ns = now
-        if len(self._laps_ns) == len(_STEPS):
-            self._statistics.add(self._key, self._laps_ns, self.samples)
+        marks = self._marks_ns
+        marks.append(time.perf_counter_ns())
+        if len(marks) > len(_STEPS):
+            self._statistics.add(self._key, [end - start for start, end in pairwise(marks)], self.samples)
 
     def split_lap(self, seconds: float) -> None:
         """End two steps, the second of which has taken `seconds`."""
-        self.lap()
-        ns = min(int(seconds * 1e9), self._laps_ns[-1])
-        self._laps_ns[-1] -= ns
-        self._laps_ns.append(ns)
+        now = time.perf_counter_ns()
+        self._marks_ns += (max(now - int(seconds * 1e9), self._marks_ns[-1]), now)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
-            now = time.perf_counter_ns()
-            self._statistics.add_failed(self._key, sum(self._laps_ns) + now - self._last_ns)
+            self._statistics.add_failed(self._key, time.perf_counter_ns() - self._marks_ns[0])
 
 
 class InferenceStatistics:

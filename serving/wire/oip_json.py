@@ -129,7 +129,7 @@ def _from_numbers(claim: Claim, data: Any) -> Array:
         raise _not_within(claim) from error
     with np.errstate(over="ignore"):
         array = raw.astype(wanted, copy=False)
-    if wanted.kind == "f" and (np.isfinite(array) != np.isfinite(raw)).any():
+    if wanted.kind == "f" and not (finite := np.isfinite(array)).all() and (finite != np.isfinite(raw)).any():
         raise _not_within(claim)
     return array.reshape(claim.shape)
 
