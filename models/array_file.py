@@ -17,6 +17,7 @@ from typing import IO, Any
 import numpy as np
 
 from .errors import BadRequest
+from .plain_zip import check_plain_zip
 from .signature import Array
 
 MADE_BY = "make it with numpy.savez(FILE, INPUT_NAME=array, labels=array)"
@@ -65,6 +66,7 @@ def map_arrays(path: Path, scratch: Path | None = None) -> dict[str, Array]:
     A compressed file is unpacked to the file `scratch`; without one it is read into memory.
     Raises BadRequest where it is no such file."""
     try:
+        check_plain_zip(path, of_paths=False)
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
             compressed = any(member.compress_type != zipfile.ZIP_STORED for member in members)

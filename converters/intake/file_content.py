@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from ...models.errors import BadRequest
 from ...models.foreign_errors import first_line
 from ...models.formats import Format
+from ...models.plain_zip import check_plain_zip
 
 MAX_RATIO = 100  # of unpacked to packed size: neither torch nor Keras compresses
 # Errors of zipfile, json, pickletools, h5py and torch for broken files.
@@ -63,9 +64,13 @@ def _format_of_archive(path: Path) -> Format | None:
 
 
 @contextmanager
-def opened_archive(path: Path, kind: str, fix: str) -> Iterator[zipfile.ZipFile]:
-    """Open an archive. Raises BadRequest if it, or what is read inside, is not "a whole ..." file of its kind."""
+def opened_archive(path: Path, kind: str, fix: str, *, ignores_case: bool = False) -> Iterator[zipfile.ZipFile]:
+    """Open an archive. Raises BadRequest if it, or what is read inside, is not "a whole ..." file of its kind.
+
+    `ignores_case`: its reader does, as PyTorch's.
+    """
     try:
+        check_plain_zip(path, ignores_case=ignores_case)
         with zipfile.ZipFile(path) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > MAX_RATIO * max(1, path.stat().st_size):
                 raise BadRequest(f"{path} unpacks to far more than its own size", fix=fix)

@@ -78,7 +78,7 @@ def take_in_pt2(job: Job) -> Mapping[str, Any]:
     Raises BadRequest if it is no complete program, or reading it would run code.
     """
     options, path = _checked_file(job, Format.PT2)
-    check_pt2(path)
+    check_pt2(path, trust=options.trust)
     program = load_pt2(path)
     declared, call = describe_program(program, path)
     if call is None:
@@ -202,7 +202,7 @@ def read_checked(folder: Path, *, trust: bool = False) -> Artifact:
     payload = artifact.path
     checks: Mapping[Format, Callable[[], object]] = {
         Format.ONNX: lambda: check_external(parse_onnx(payload), payload),
-        Format.PT2: lambda: check_pt2(payload),
+        Format.PT2: lambda: check_pt2(payload, trust=trust),
         Format.TORCHSCRIPT: lambda: check_torchscript(payload, trust=trust),
         Format.SAVED_MODEL: lambda: read_saved_model(payload, trust=trust),
         Format.KERAS: lambda: check_keras(payload),

@@ -47,7 +47,7 @@ def check_torchscript(path: Path, *, trust: bool = False) -> None:
     """
     if not zipfile.is_zipfile(path):
         raise _refuse_other_file(path)
-    with opened_archive(path, "TorchScript archive", _WRITE_AGAIN) as archive:
+    with opened_archive(path, "TorchScript archive", _WRITE_AGAIN, ignores_case=True) as archive:
         _check_archive(archive, path, trust=trust)
 
 

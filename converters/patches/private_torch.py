@@ -32,6 +32,7 @@ MODULES = {  # by name, the module that has it
     "call_op": "torch.onnx._internal.exporter._torchlib.ops.hop",
     "enable_python_dispatcher": "torch._dispatch.python",
     "int_oo": "torch.utils._sympy.numbers",
+    "schema": "torch._export.serde",
     "statically_known_true": "torch.fx.experimental.symbolic_shapes",
     "tree_leaves": "torch.utils._pytree",
     "tree_unflatten": "torch.utils._pytree",
