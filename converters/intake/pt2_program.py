@@ -35,6 +35,7 @@ _FUNCTIONS = frozenset((
     *(f"torch.fx.experimental.symbolic_shapes.{name}" for name in ("sym_sqrt", "cast_symbool_to_symint_guardless")),
     *(f"torch._functorch.predispatch.{name}" for name in (
         "_add_batch_dim", "_remove_batch_dim", "_vmap_increment_nesting", "_vmap_decrement_nesting",
+        "lazy_load_decompositions",
     )),
 ))  # fmt: skip
 # Operators that call graphs of the program itself.
@@ -65,6 +66,7 @@ class ProgramCheck:
 
     def __init__(self, *, trust: bool = False) -> None:
         self._trust = trust
+        self._passed: set[tuple[str, str]] = set()  # texts by their noun; most stand there many times
 
     def check(self, json: object, schema: str) -> None:
         self._check(json, getattr(private_torch.schema, schema), schema)
@@ -132,13 +134,18 @@ class ProgramCheck:
             raise RefusedProgramError(f"holds {place}, which is not known")
 
     def _hold(self, noun: str, text: str, check: Check) -> None:
+        """Check a text, unless the same has passed as the same noun."""
+        if (noun, text) in self._passed:
+            return
         try:
             check(text)
+            self._passed.add((noun, text))
         except ValueError as error:
             shown = text if len(text) < 80 else f"{text[:80]}..."
             raise RefusedProgramError(f"has {shown!r} as {noun}, and {error}") from error
 
     def _check_operator(self, target: str) -> None:
+        """Check what a node calls: an operator of torch or a known library, or arithmetic of Python."""
         if self._trust and _OPERATOR.fullmatch(target):
             return
         parts = _OPERATOR.fullmatch(target)

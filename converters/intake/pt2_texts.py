@@ -80,7 +80,7 @@ def check_path(text: str) -> None:
 
 def check_free(text: str) -> None:
     """Check a text that is only kept, and may come into a comment of generated code."""
-    if any(not (character.isprintable() or character in "\n\t") for character in text):
+    if not text.replace("\n", "").replace("\t", "").isprintable():
         raise ValueError("it holds control characters")
 
 
