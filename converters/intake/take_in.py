@@ -99,7 +99,7 @@ def take_in_torchscript(job: Job) -> Mapping[str, Any]:
     options, path = _checked_file(job, Format.TORCHSCRIPT)
     check_torchscript(path, trust=options.trust)
     bounds_of(options.inputs)  # raises where an axis has two
-    module = load_torchscript(path)
+    module = load_torchscript(path, trust=options.trust)
     signature, call = describe_torchscript(module, options.inputs, path)
     if call is not None:
         write_flat_torchscript(module, signature, call, job.out / PAYLOAD[Format.TORCHSCRIPT])

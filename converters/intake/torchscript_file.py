@@ -2,9 +2,10 @@
 
 TorchScript has its own language and interpreter. PyTorch's C++ reads the archive: its unpickler makes tensors,
 containers and TorchScript's own classes and calls no Python, and the archive's code reaches only PyTorch's operators.
-Two of those touch files (`aten::save`, `aten::from_file`), some talk to other processes. An archive that names one is
-refused, and so is a pickle that names anything of Python's. PyTorch's operators were not written for hostile arguments:
-the worker, without a network, is the second barrier.
+Two of those touch files (`aten::save`, `aten::from_file`), some talk to other processes, and `__setstate__` of a class
+runs while the archive is loaded. So all code is checked before (torchscript_code.py), and what torch compiled of it
+before it is called (torchscript_graphs.py). A pickle that names anything of Python's is refused. PyTorch's operators
+were not written for hostile arguments: the worker's walls are the second barrier.
 """
 
 from __future__ import annotations
@@ -25,18 +26,20 @@ from ...models.loading.infer_signature import infer_signature
 from ...models.loading.refused_inputs import suggest_inputs
 from ...models.signature import Signature, TensorSpec
 from ..lazy_import import torch
+from ..patches import private_torch
 from ..to_pytorch.model_calls import example_inputs
 from ..to_pytorch.tracing import traced
 from .allowed_operators import TRUST
 from .file_content import opened_archive
+from .torchscript_code import RefusedCodeError, check_code
+from .torchscript_graphs import refused_operators
 
 _WRITE_AGAIN = "copy it again, or write it again with torch.jit.save"
-# Operators by which code reaches beyond tensors, on any object.
-_ESCAPES = re.compile(r"\b(save|from_file|load_tensor|rpc_async|rpc_sync|rpc_remote)\s*\(")
-_NAMESPACES = frozenset(("aten", "prim", "prims", "quantized", "mkldnn", "mkldnn_prepacked", "sparse", "torchvision"))
-_OPERATOR = re.compile(r"\bops\s*\.\s*(\w+)\s*\.\s*(\w+)")
-_CLASSES = frozenset(("quantized", "sparse", "xnnpack", "mkldnn"))
-_CLASS = re.compile(r"\btorch\s*\.\s*classes\s*\.\s*(\w+)\s*\.\s*(\w+)")
+# What torch.jit.save writes below the archive's folder. An older format would be read by its own name (model.json).
+_KNOWN = re.compile(
+    r"(data|constants|traced_inputs|bytecode|mobile_debug_handles)\.pkl|(data|constants|traced_inputs)/\d+|code/.+\.py(\.debug_pkl)?"
+    r"|version|byteorder|\.format_version|\.storage_alignment|\.data/(version|serialization_id)|extra/.+"
+)
 _PICKLED = ("__torch__", "torch", "collections")  # packages that an archive may name; PyTorch makes these itself
 
 
@@ -75,11 +78,19 @@ def _check_archive(archive: zipfile.ZipFile, path: Path, *, trust: bool) -> None
         raise _refuse_checkpoint(path)
     if "constants.pkl" not in inner or not any(name.startswith("code/") for name in inner):
         raise BadRequest(f"{path} holds no TorchScript", fix="write it with torch.jit.save")
+    codes = {}
     for short, name in inner.items():
-        if name.suffix == ".pkl" and "/" not in short:
+        if name.parts[0] != names[0].parts[0] or not _KNOWN.fullmatch(short):
+            raise BadRequest(f"{path} holds {name}, which torch.jit.save does not write", fix=_WRITE_AGAIN)
+        if name.suffix == ".pkl":
             _check_pickle(archive.read(str(name)), path, name)
-        if name.suffix == ".py" and not trust:
-            _check_code(archive.read(str(name)).decode(errors="replace"), path, name)
+        if name.suffix == ".py" and not short.startswith("extra/"):
+            codes[str(name)] = archive.read(str(name)).decode("utf-8")
+    if not trust:
+        try:
+            check_code(codes)
+        except RefusedCodeError as error:
+            raise BadRequest(f"{path} {error}", fix=TRUST) from error
 
 
 def _check_pickle(content: bytes, path: Path, name: PurePosixPath) -> None:
@@ -103,31 +114,26 @@ def _pickled_names(content: bytes) -> Iterator[str]:
             yield f"{opcode.name} {argument}"
 
 
-def _check_code(code: str, path: Path, name: PurePosixPath) -> None:
-    operator = next(_escaping_operators(code), None)
-    if operator:
-        raise BadRequest(f"{path} calls {operator} ({name}), which may do more than compute", fix=TRUST)
-
-
-def _escaping_operators(code: str) -> Iterator[str]:
-    yield from _ESCAPES.findall(code)
-    yield from (f"{space}::{name}" for space, name in _OPERATOR.findall(code) if space not in _NAMESPACES)
-    yield from (f"{space}::{name}" for space, name in _CLASS.findall(code) if space not in _CLASSES)
-
-
-def load_torchscript(path: Path) -> torch.jit.ScriptModule:
+def load_torchscript(path: Path, *, trust: bool = False) -> torch.jit.ScriptModule:
     """Load the module in a file that `check_torchscript` has passed, in evaluation mode.
 
-    Raises BadRequest if torch cannot read it.
+    Raises BadRequest if torch cannot read it, or compiled operators from it that may do more than compute, unless
+    `trust`.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # TorchScript is deprecated, but still served
         try:
-            module: torch.jit.ScriptModule = torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
+            # As torch.jit.load does it, which does not return all that was compiled.
+            unit = torch._C.CompilationUnit()  # noqa: SLF001 no other name for it
+            loaded = torch._C.import_ir_module(unit, str(path), torch.device("cpu"), {}, False)  # noqa: FBT003, SLF001
+            operator = None if trust else next(refused_operators(unit), None)
         except Exception as error:
             raise BadRequest(
                 f"{path} is no TorchScript that torch {torch.__version__} reads: {first_line(error)}", fix=_WRITE_AGAIN
             ) from error
+        if operator:
+            raise BadRequest(f"{path} calls {operator}, which may do more than compute", fix=TRUST)
+        module: torch.jit.ScriptModule = private_torch.wrap_cpp_module(loaded)
     return module.eval()
 
 

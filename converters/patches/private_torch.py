@@ -36,6 +36,7 @@ MODULES = {  # by name, the module that has it
     "statically_known_true": "torch.fx.experimental.symbolic_shapes",
     "tree_leaves": "torch.utils._pytree",
     "tree_unflatten": "torch.utils._pytree",
+    "wrap_cpp_module": "torch.jit._recursive",
 }
 
 
