@@ -36,7 +36,7 @@ _PLAIN_NAME = re.compile(r"[^\x00-\x1f\x7f\\]+")
 
 
 @dataclass(frozen=True)
-class _Header:
+class _FileHeader:
     """What one of the two headers of a file says."""
 
     name: bytes
@@ -115,7 +115,7 @@ def _read_record(file: IO[bytes], offset: int, layout: struct.Struct) -> tuple[A
     return layout.unpack(content) if len(content) == layout.size else None
 
 
-def _read_directory(directory: bytes, count: int) -> Iterator[_Header]:
+def _read_directory(directory: bytes, count: int) -> Iterator[_FileHeader]:
     """Yield what the directory says of each file. Raises BadZipFile where it does not list `count` files."""
     position = 0
     for _ in range(count):
@@ -130,7 +130,7 @@ def _read_directory(directory: bytes, count: int) -> Iterator[_Header]:
         if comment or disk or position > len(directory):
             raise zipfile.BadZipFile("its directory has comments, or is cut short")
         unpacked, packed, offset = _resolve(extra, (unpacked, packed, offset))
-        yield _Header(name, flags, method, crc, packed, unpacked, offset, position)
+        yield _FileHeader(name, flags, method, crc, packed, unpacked, offset, position)
     if position != len(directory):
         raise zipfile.BadZipFile("its directory lists more files than it says")
 
@@ -154,7 +154,7 @@ def _resolve(extra: bytes, numbers: Sequence[int]) -> list[int]:
     return [next(values) if points else number for number, points in zip(numbers, pointing, strict=True)]
 
 
-def _check_file(file: IO[bytes], entry: _Header, end: int) -> None:
+def _check_file(file: IO[bytes], entry: _FileHeader, end: int) -> None:
     """Check that a file's own header agrees with the directory, and that the file ends where the next begins."""
     record = _read_record(file, entry.offset, _LOCAL)
     if record is None or record[0] != _LOCAL_SIGNATURE:
@@ -162,7 +162,7 @@ def _check_file(file: IO[bytes], entry: _Header, end: int) -> None:
     _, _, flags, method, _, _, crc, packed, unpacked, name_size, extra_size = record
     name = file.read(name_size)
     unpacked, packed = _resolve(file.read(extra_size), (unpacked, packed))
-    local = _Header(name, flags, method, crc, packed, unpacked, entry.offset, file.tell())
+    local = _FileHeader(name, flags, method, crc, packed, unpacked, entry.offset, file.tell())
     streamed = bool(flags & _STREAMED)
     if local.what_agrees != entry.what_agrees or (local.sums != entry.sums and not (streamed and not any(local.sums))):
         raise zipfile.BadZipFile("a file's header says other than its directory")
@@ -175,7 +175,7 @@ def _check_file(file: IO[bytes], entry: _Header, end: int) -> None:
         raise zipfile.BadZipFile("its files overlap, or something lies between them")
 
 
-def _has_descriptor(file: IO[bytes], entry: _Header, start: int, size: int) -> bool:
+def _has_descriptor(file: IO[bytes], entry: _FileHeader, start: int, size: int) -> bool:
     """Return whether `size` bytes after a file's content repeat its checksum and sizes, and nothing else."""
     for layout in _DESCRIPTORS:
         if size == layout.size:
@@ -183,7 +183,7 @@ def _has_descriptor(file: IO[bytes], entry: _Header, start: int, size: int) -> b
     return False
 
 
-def _check_names(entries: Sequence[_Header], *, ignores_case: bool, of_paths: bool) -> None:
+def _check_names(entries: Sequence[_FileHeader], *, ignores_case: bool, of_paths: bool) -> None:
     """Raise BadZipFile where two files share a name, or a name is none of a file inside of a folder."""
     seen: set[str] = set()
     for entry in entries:

@@ -174,14 +174,16 @@ _COMPUTING = frozenset((
 _TORCHVISION = frozenset((
     "nms", "qnms", "roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool", "deform_conv2d", "_roi_align_forward",
 ))  # fmt: skip
-_TORCHAUDIO = frozenset(("_lfilter", "_lfilter_core_loop", "forced_align", "overdrive", "rnnt_loss", "rnnt_loss_forward"))
+_TORCHAUDIO = frozenset(
+    ("_lfilter", "_lfilter_core_loop", "forced_align", "overdrive", "rnnt_loss", "rnnt_loss_forward")
+)
 _PRIM = frozenset((
     "NumToTensor", "RaiseException", "StringIndex", "TupleIndex", "TupleUnpack", "Uninitialized", "ChunkSizes",
     "ConstantChunk", "EnumName", "EnumValue", "IfThenElse", "abs", "data", "device", "dtype", "index", "is_cpu",
     "is_cuda", "is_meta", "is_mkldnn", "is_mps", "is_mtia", "is_nested", "is_quantized", "is_sparse", "is_sparse_csr",
     "is_vulkan", "is_xla", "is_xpu", "is_ipu", "is_maia", "itemsize", "layout", "max", "min", "name", "nbytes",
-    "rangelist", "requires_grad", "tolist", "type", "unchecked_cast", "unchecked_unwrap_optional", "ModuleContainerIndex",
-    "VarConcat", "VarStack", "Print", "id", "isinstance", "awaitable_nowait", "awaitable_wait", "grad",
+    "rangelist", "requires_grad", "tolist", "type", "unchecked_cast", "unchecked_unwrap_optional", "VarConcat",
+    "ModuleContainerIndex", "VarStack", "Print", "id", "isinstance", "awaitable_nowait", "awaitable_wait", "grad",
 ))  # fmt: skip
 ALLOWED_ATEN = frozenset(_ATEN.split())
 _BY_NAMESPACE = {"aten": ALLOWED_ATEN, "prim": _PRIM, "torchvision": _TORCHVISION, "torchaudio": _TORCHAUDIO}

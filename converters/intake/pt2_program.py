@@ -1,7 +1,7 @@
 """Check of the program in a .pt2 file, as JSON, before torch reads it.
 
-The JSON is read by torch's own schema (torch._export.serde.schema), strictly: each field has its type, and each text its
-grammar (pt2_texts.py), by the class and the field that it stands in. A field or a text that is not known is refused.
+The JSON is read by torch's own schema (torch._export.serde.schema), strictly: each field has its type, and each text
+its grammar (pt2_texts.py), by the class and the field that it stands in. What is not known is refused.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from . import pt2_texts as texts
 from .allowed_torch_operators import is_allowed, is_foreign
 
 Check = Callable[[str], None]
+_JSON = {dict: "object", list: "list", str: "text", int: "whole number", float: "number", bool: "true or false"}
 _OPERATOR = re.compile(r"torch\.ops\.(\w+)\.(\w+)(?:\.(\w+))?", re.ASCII)
 _DEVICE = re.compile(r"[a-z]{2,12}(:\d{1,3})?")
 # Functions of Python's and torch's that the exporter writes for numbers, and those around vmap.
@@ -69,6 +70,7 @@ class ProgramCheck:
         self._passed: set[tuple[str, str]] = set()  # texts by their noun; most stand there many times
 
     def check(self, json: object, schema: str) -> None:
+        """Check parsed JSON against the class `schema`."""
         self._check(json, getattr(private_torch.schema, schema), schema)
 
     def _check(self, value: object, expected: Any, place: str) -> None:
@@ -115,14 +117,14 @@ class ProgramCheck:
 
     def _typed(self, value: object, expected: Any, place: str) -> Any:
         if type(value) is not expected:
-            raise RefusedProgramError(f"holds {place}, which is no {expected.__name__}")
+            raise RefusedProgramError(f"holds a {place} that is no {_JSON[expected]}")
         return value
 
     def _check_number(self, value: object, expected: Any, place: str) -> None:
         """Check a number; JSON of torch writes infinity and NaN as texts."""
         allowed: tuple[object, ...] = (float, int) if expected is float else (expected,)
         if type(value) not in allowed and not (expected is float and value in ("Infinity", "-Infinity", "NaN")):
-            raise RefusedProgramError(f"holds {place}, which is no {expected.__name__}")
+            raise RefusedProgramError(f"holds a {place} that is no {_JSON[expected]}")
 
     def _check_text(self, text: str, place: str) -> None:
         if place in ("Node.target", "Argument.as_operator"):

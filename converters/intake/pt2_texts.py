@@ -30,7 +30,7 @@ _ASSUMPTIONS = frozenset(("positive", "nonnegative", "nonpositive", "negative", 
                           "zero", "even", "odd", "commutative", "extended_real"))  # fmt: skip
 _CONSTANTS = frozenset(("true", "false", "oo", "int_oo", "nan", "pi", "inf"))
 # Classes of sympy and torch.utils._sympy.functions.
-_FUNCTIONS = frozenset("""
+_SYMPY = """
 Symbol Integer Rational Float One Zero NegativeOne Half Infinity NegativeInfinity IntInfinity NegativeIntInfinity
 Add Mul Pow Mod Max Min Abs floor ceiling sign sqrt log exp Eq Ne Ge Gt Le Lt Equality Unequality GreaterThan
 StrictGreaterThan LessThan StrictLessThan And Or Not Xor ITE Piecewise ExprCondPair FloorDiv ModularIndexing Where
@@ -39,7 +39,9 @@ IsNonOverlappingAndDenseIndicator TruncToFloat TruncToInt RoundToInt RoundDecima
 BitwiseFn_bitwise_and BitwiseFn_bitwise_or BitwiseFn_bitwise_xor OpaqueUnaryFn_sqrt OpaqueUnaryFn_cos
 OpaqueUnaryFn_cosh OpaqueUnaryFn_sin OpaqueUnaryFn_sinh OpaqueUnaryFn_tan OpaqueUnaryFn_tanh OpaqueUnaryFn_asin
 OpaqueUnaryFn_acos OpaqueUnaryFn_atan OpaqueUnaryFn_exp OpaqueUnaryFn_log OpaqueUnaryFn_asinh OpaqueUnaryFn_log2
-""".split())
+"""
+_FUNCTIONS = frozenset(_SYMPY.split())
+_NUMBERS = frozenset(("Integer", "Rational", "Float"))
 _POWERS = frozenset(("Pow", "PowByNatural", "FloatPow", "LShift"))
 _OPERATORS = (
     ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod,
@@ -131,13 +133,8 @@ def check_guard(text: str) -> None:
     for node in _nodes(text):
         if isinstance(node, ast.Call):
             _check_guard_call(node)
-        elif isinstance(node, ast.Attribute):
-            modules = _GUARD_MODULES.get(node.value.id) if isinstance(node.value, ast.Name) else None
-            if modules is not None and node.attr not in modules or node.attr.startswith("_") and modules is None:
-                raise ValueError(f"it asks for {node.attr}")
-        elif isinstance(node, ast.Name):
-            if node.id not in {"L", "inf", "True", "False", *_GUARD_FUNCTIONS, *_GUARD_MODULES}:
-                raise ValueError(f"{node.id} is not known")
+        elif isinstance(node, ast.Attribute | ast.Name):
+            _check_guard_name(node)
         elif isinstance(node, ast.Constant):
             if isinstance(node.value, str):
                 check_words(node.value)
@@ -145,6 +142,18 @@ def check_guard(text: str) -> None:
                 _check_number(node)
         elif not isinstance(node, (*_OPERATORS, ast.Subscript, ast.Is, ast.IsNot)):
             raise ValueError("it is no condition on sizes")
+
+
+def _check_guard_name(node: ast.Attribute | ast.Name) -> None:
+    """Check that a name is the inputs, arithmetic, or a part of an input."""
+    if isinstance(node, ast.Name):
+        known = node.id in {"L", "inf", "True", "False", *_GUARD_FUNCTIONS, *_GUARD_MODULES}
+    elif isinstance(node.value, ast.Name) and node.value.id in _GUARD_MODULES:
+        known = node.attr in _GUARD_MODULES[node.value.id]
+    else:
+        known = not node.attr.startswith("_")
+    if not known:
+        raise ValueError(f"it asks for {node.id if isinstance(node, ast.Name) else node.attr}")
 
 
 def _check_guard_call(call: ast.Call) -> None:
@@ -191,11 +200,14 @@ def _check_power(node: ast.AST) -> int:
         exponent = node.args[1]
     else:
         return 0
-    numbers = exponent.args if isinstance(exponent, ast.Call) else [exponent]  # Integer(2), Rational(1, 2)
+    is_number = isinstance(exponent, ast.Call) and isinstance(exponent.func, ast.Name) and exponent.func.id in _NUMBERS
+    numbers = exponent.args if is_number and isinstance(exponent, ast.Call) else [exponent]
     for number in numbers:
         literal = number.operand if isinstance(number, ast.UnaryOp) else number
         value = literal.value if isinstance(literal, ast.Constant) else None
-        if not isinstance(value, int | float) or abs(value) > MAX_POWER:
+        if isinstance(value, str) and _NUMBER_TEXT.fullmatch(value):
+            value = float(value)
+        if not isinstance(value, int | float) or not abs(value) <= MAX_POWER:
             raise ValueError(f"it has an exponent that is no number up to {MAX_POWER}")
     return 1
 

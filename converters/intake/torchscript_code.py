@@ -19,18 +19,22 @@ _SIGNS = re.compile(r"[\w \n\0.,:=()\[\]{}<>!+\-*/%&|~@]*", re.ASCII)  # outside
 _PREFIXED = re.compile(r"\w\0|\0 *\0")
 _CONSTANT = re.compile(r"c\d+", re.ASCII)
 # Names of the language. The attributes of `torch`, `ops`, `__torch__` and `CONSTANTS` have their own rules.
-_NAMES = frozenset("""
-torch ops __torch__ CONSTANTS annotate unchecked_cast uninitialized fork awaitable getattr hasattr isinstance range print
-len int float bool str complex tuple list dict min max abs zip enumerate inf nan infj nanj None True False
+_LANGUAGE = """
+torch ops __torch__ CONSTANTS annotate unchecked_cast uninitialized fork awaitable getattr hasattr isinstance range
+print len int float bool str complex tuple list dict min max abs zip enumerate inf nan infj nanj None True False
 Tensor NoneType Optional List Tuple Dict Union Final Any Future Await Device Stream Generator Storage Scalar number
 RRef AnyEnumType AnyClassType Module NamedTuple Enum ModuleInterface Interface Device Layout ScalarType MemoryFormat
 QScheme Function Capsule PyObject AnyListType AnyTupleType Set
-""".split())
+"""
+_NAMES = frozenset(_LANGUAGE.split())
 _ROOTS = frozenset(("torch", "ops", "__torch__", "CONSTANTS"))
 _REFUSED = frozenset(("save", "from_file", "rpc_async", "rpc_sync", "rpc_remote"))  # whatever they belong to
 _CLASSES = frozenset(("quantized", "sparse", "xnnpack", "mkldnn"))  # namespaces of classes that C++ defines
-_METHODS = frozenset(("unpack", "run", "bias", "stride", "padding", "output_padding", "dilation", "groups", "transpose",
-                      "__getstate__", "__setstate__"))  # of these classes: packed weights
+# Methods of these classes, which are packed weights.
+_METHODS = frozenset((
+    "unpack", "run", "bias", "stride", "padding", "output_padding", "dilation", "groups", "transpose", "__getstate__",
+    "__setstate__",
+))  # fmt: skip
 _STATEMENTS = (
     ast.Module, ast.ClassDef, ast.FunctionDef, ast.Assign, ast.AnnAssign, ast.Expr, ast.Return, ast.If, ast.While,
     ast.For, ast.Pass,
@@ -40,6 +44,7 @@ _EXPRESSIONS = (
     ast.UnaryOp, ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.keyword, ast.arg, ast.arguments, ast.expr_context,
     ast.operator, ast.unaryop, ast.boolop, ast.cmpop,
 )  # fmt: skip
+_NO_TORCHSCRIPT = "holds code that torch.jit.save does not write"
 
 
 class RefusedCodeError(ValueError):
@@ -53,13 +58,13 @@ def check_code(codes: Mapping[str, str]) -> None:
         try:
             trees[name] = _parse(code)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise RefusedCodeError(f"holds code that torch.jit.save does not write ({name})") from error
+            raise RefusedCodeError(f"{_NO_TORCHSCRIPT} ({name}), which may do more than compute") from error
     members = (frozenset(member for tree in trees.values() for member in _members(tree)) | _METHODS) - _REFUSED
     for name, tree in trees.items():
         try:
             _check_tree(tree, members)
         except ValueError as error:
-            raise RefusedCodeError(f"{error} ({name})") from error
+            raise RefusedCodeError(f"{error} ({name}), which may do more than compute") from error
 
 
 def _parse(code: str) -> ast.Module:
@@ -100,13 +105,13 @@ def _check_part(part: ast.AST, members: frozenset[str]) -> None:
     variables = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     variables |= {node.arg for node in nodes if isinstance(node, ast.arg)}
     variables |= {node.name for node in nodes if isinstance(node, ast.FunctionDef) and node is not part}  # of a fork
-    if taken := variables & (_REFUSED | _ROOTS | {"getattr", "hasattr"}):
-        raise ValueError(f"calls something {min(taken)}")
+    if reserved := variables & (_REFUSED | _ROOTS | {"getattr", "hasattr"}):
+        raise ValueError(f"calls a variable {min(reserved)}")
     names = _NAMES | variables | {"__annotations__"}
     followed: set[int] = set()  # nodes that the rule of another covers
     for node in nodes:
         if not isinstance(node, (*_STATEMENTS, *_EXPRESSIONS)):
-            raise ValueError("holds code that torch.jit.save does not write")
+            raise ValueError(_NO_TORCHSCRIPT)
         if isinstance(node, ast.Call):
             _check_getattr(node, members, followed)
         if id(node) in followed:
@@ -114,7 +119,7 @@ def _check_part(part: ast.AST, members: frozenset[str]) -> None:
         if isinstance(node, ast.Attribute):
             _check_attribute(node, members, followed)
         elif isinstance(node, ast.Name) and (node.id not in names or node.id in (*_ROOTS, "getattr", "hasattr")):
-            raise ValueError(f"calls {node.id}, which may do more than compute")
+            raise ValueError(f"calls {node.id}")
 
 
 def _check_getattr(call: ast.Call, members: frozenset[str], followed: set[int]) -> None:
@@ -123,7 +128,7 @@ def _check_getattr(call: ast.Call, members: frozenset[str], followed: set[int]) 
         return
     name = call.args[1].value if len(call.args) == 2 and isinstance(call.args[1], ast.Constant) else None
     if not isinstance(name, str) or name not in members:
-        raise ValueError(f"calls {name or 'something'} by its name, which may do more than compute")
+        raise ValueError(f"calls {name!r} by its name")
     followed.add(id(call.func))
 
 
@@ -142,7 +147,7 @@ def _check_attribute(node: ast.Attribute, members: frozenset[str], followed: set
     else:
         allowed, chain, path = node.attr in members, [], [node.attr]
     if not allowed:
-        raise ValueError(f"calls {'::'.join(path[-2:])}, which may do more than compute")
+        raise ValueError(f"calls {'::'.join(path[-2:])}")
     followed.update(map(id, chain))
 
 

@@ -124,8 +124,8 @@ def load_torchscript(path: Path, *, trust: bool = False) -> torch.jit.ScriptModu
         warnings.simplefilter("ignore", DeprecationWarning)  # TorchScript is deprecated, but still served
         try:
             # As torch.jit.load does it, which does not return all that was compiled.
-            unit = torch._C.CompilationUnit()  # noqa: SLF001 no other name for it
-            loaded = torch._C.import_ir_module(unit, str(path), torch.device("cpu"), {}, False)  # noqa: FBT003, SLF001
+            unit = private_torch.CompilationUnit()
+            loaded = private_torch.import_ir_module(unit, str(path), torch.device("cpu"), {}, False)
             operator = None if trust else next(refused_operators(unit), None)
         except Exception as error:
             raise BadRequest(

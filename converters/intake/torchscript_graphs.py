@@ -6,12 +6,9 @@ It is the second check of the code: torchscript_code.py reads the archive's text
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .allowed_torch_operators import is_allowed
-
-if TYPE_CHECKING:
-    import torch
 
 # Kinds of nodes that are no operators.
 _STRUCTURE = frozenset(f"prim::{name}" for name in (
@@ -22,8 +19,8 @@ _STRUCTURE = frozenset(f"prim::{name}" for name in (
 ))  # fmt: skip
 
 
-def refused_operators(unit: torch._C.CompilationUnit) -> Iterator[str]:
-    """Yield the kinds of nodes that are not known to only compute, in all functions and methods of a model."""
+def refused_operators(unit: Any) -> Iterator[str]:
+    """Yield the kinds of nodes that are not known to only compute, in all functions of a CompilationUnit."""
     for function in unit.get_functions():
         pending: list[Any] = [function.graph]
         while pending:

@@ -13,6 +13,7 @@ from ..lazy_import import name_of
 _TORCHSCRIPT_EXPORTER = "torch.onnx._internal.torchscript_exporter"
 MODULES = {  # by name, the module that has it
     **dict.fromkeys((f"symbolic_opset{opset}" for opset in (9, 10, 11, 13, 14)), _TORCHSCRIPT_EXPORTER),
+    "CompilationUnit": "torch._C",
     "DimDynamic": "torch.fx.experimental.symbolic_shapes",
     "FakeTensorMode": "torch._subclasses.fake_tensor",
     "GuardOnDataDependentSymNode": "torch.fx.experimental.symbolic_shapes",
@@ -31,6 +32,7 @@ MODULES = {  # by name, the module that has it
     "bound_sympy": "torch.utils._sympy.value_ranges",
     "call_op": "torch.onnx._internal.exporter._torchlib.ops.hop",
     "enable_python_dispatcher": "torch._dispatch.python",
+    "import_ir_module": "torch._C",
     "int_oo": "torch.utils._sympy.numbers",
     "schema": "torch._export.serde",
     "statically_known_true": "torch.fx.experimental.symbolic_shapes",

@@ -40,13 +40,15 @@ def marker_of(path: Path) -> Path:
 
 def write_samples(folder: Path) -> list[Sample]:
     """Write every sample into a folder, and the good archives that they were made from (`good.pt2`, `good.pt`)."""
-    good = write_good(folder)
     samples = []
-    for suffix, cases in ((".pt2", PROGRAMS), (".pt", SCRIPTS)):
-        for name, (attempt, change) in cases.items():
-            path = folder / f"{name}{suffix}"
-            change(read_files(good[suffix]), path)
-            samples.append(Sample(path, attempt))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of TorchScript
+        good = write_good(folder)
+        for suffix, cases in ((".pt2", PROGRAMS), (".pt", SCRIPTS)):
+            for name, (attempt, change) in cases.items():
+                path = folder / f"{name}{suffix}"
+                change(read_files(good[suffix]), path)
+                samples.append(Sample(path, attempt))
     return samples
 
 
@@ -311,10 +313,11 @@ def called_operator(target: str, *arguments: tuple[str, Program]) -> Change:
         for name, value in arguments:
             text = str(marker_of(path))
             inputs.append({"name": name, "arg": {k: text if v == "MARKER" else v for k, v in value.items()}, "kind": 1})
-        node = {"target": target, "inputs": inputs, "outputs": [{"as_tensor": {"name": "added"}}], "metadata": {},
-                "is_hop_single_tensor_return": None, "name": "added"}  # fmt: skip
+        rest: Program = {"metadata": {}, "is_hop_single_tensor_return": None}
+        node = {"target": target, "inputs": inputs, "outputs": [{"as_tensor": {"name": "added"}}], "name": "added"}
+        node |= rest
         graph["nodes"].insert(0, node)
-        add = {"target": "torch.ops.aten.add.Tensor", "metadata": {}, "is_hop_single_tensor_return": None,
+        add = {"target": "torch.ops.aten.add.Tensor", **rest,
                "name": "moved", "outputs": [{"as_tensor": {"name": "moved"}}],
                "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "x"}}, "kind": 1},
                           {"name": "other", "arg": {"as_tensor": {"name": "added"}}, "kind": 1}]}  # fmt: skip
@@ -368,7 +371,8 @@ PROGRAMS: Mapping[str, tuple[str, Change]] = {
     "python-function": ("calls a function of Python", called_operator("torch.os.mkdir", ("path", MARKER))),
     "image-write": (
         "writes a file by an operator of torchvision",
-        called_operator("torch.ops.image.write_file.default", ("filename", MARKER), ("data", {"as_tensor": {"name": "x"}})),
+        called_operator("torch.ops.image.write_file.default", ("filename", MARKER),
+                        ("data", {"as_tensor": {"name": "x"}})),
     ),
     "library-operator": (
         "calls an operator of a library that is not known",

@@ -217,8 +217,8 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
     ),
     "pt2 with a broken table": (
         edited("m.pt2", **{"model_weights_config.json": lambda _, __: b"[]"}), "m.pt2",
-        "{here}/m.pt2 is not a whole file of torch.export.save: list indices must be integers or slices, not str"
-        f"\n  fix: {AGAIN_PT2}",
+        "{here}/m.pt2 holds a PayloadConfig that is no object (good/data/weights/model_weights_config.json)"
+        "\n  fix: export the model again with torch.export.export, from operators of torch alone",
     ),
     "a missing file": (
         lambda here, programs: None, "m.onnx",
