@@ -9,6 +9,7 @@
 # make mutations   right and wrong copies of small models through the checks (docs/mutations.md); an hour
 # make hostile   480 hostile files through every command that reads them, each defence alone, too (docs/security.md)
 # make zoo   many models through every step, and onnx2tf beside them (docs/zoo.md); hours. ZOO='--only timm/*' for some
+# make audit   known holes in the tested set    make lock   constraints.lock, with hashes    make sbom   sbom.cdx.json
 #
 # PYTHON=/path/to/python3.12 picks the interpreter, EXTRAS=gpu,dev the extras (docs/install.md).
 
@@ -19,10 +20,10 @@ EXTRAS ?= cpu,dev
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: help setup demo quick test slow canaries lint gpu-check docs-check conformance zoo routes mutations soak hostile
+.PHONY: audit lock sbom help setup demo quick test slow canaries lint gpu-check docs-check conformance zoo routes mutations soak hostile
 
 help:
-	@sed -n '1,13s/^# \{0,1\}//p' Makefile
+	@sed -n '1,14s/^# \{0,1\}//p' Makefile
 
 setup: # .ci/setup keeps a stamp: a second call is instant, a changed list of libraries installs anew
 	@.ci/setup "$(PYTHON)" "$(EXTRAS)"
@@ -57,6 +58,17 @@ soak: setup
 
 hostile: setup
 	$(RUN) -m tests.hostile.corpus --out benchmarks/results/hostile.json
+
+audit: setup
+	$(RUN) .ci/audit
+
+lock: setup
+	$(RUN) .ci/lock
+
+SBOM_TOOLS := .venv/sbom
+sbom: setup # the wheel and the cpu image take their libraries from this set, which has those of the tests, too
+	test -x $(SBOM_TOOLS)/bin/cyclonedx-py || { $(RUN) -m venv $(SBOM_TOOLS) && $(SBOM_TOOLS)/bin/python -m pip install -q cyclonedx-bom==7.5.0; }
+	$(SBOM_TOOLS)/bin/cyclonedx-py requirements constraints.lock --pyproject pyproject.toml --output-reproducible -o sbom.cdx.json
 
 conformance: setup
 	$(RUN) benchmarks/conformance --write --jobs 2 --backend saved-model tflite onnxruntime "onnx2tf saved-model" "onnx2tf tflite"
