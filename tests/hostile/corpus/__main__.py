@@ -20,6 +20,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mode", action="append", choices=[*Mode], type=Mode, help="without it, all three")
     parser.add_argument("--only", default="", help="cases whose name holds this")
+    parser.add_argument("--reach", action="store_true", help="of single defences, cases that try to run, read or write")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
@@ -28,7 +29,10 @@ def main() -> int:
         for framework in FRAMEWORKS:
             build = [sys.executable, "-m", "tests.hostile.corpus.build", framework, str(corpus), arguments.only]
             subprocess.run(build, check=True, stderr=subprocess.DEVNULL)
-        results = {mode: run_all(corpus, mode, arguments.jobs, arguments.only) for mode in arguments.mode or [*Mode]}
+        results = {
+            mode: run_all(corpus, mode, arguments.jobs, arguments.only, reach=arguments.reach and mode is not Mode.BOTH)
+            for mode in arguments.mode or [*Mode]
+        }
     faults = sum(bool(row.faults) for rows in results.values() for row in rows)
     for mode, rows in results.items():
         ran = sum(any(fault.startswith(("wrote", "read")) for fault in row.faults) for row in rows)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -27,8 +28,11 @@ from transload.pipeline.workers.isolation import Limits, Spawn
 
 from .case import CANARY, OUT, Outcome, Place
 
-LIMIT_S = 90.0  # of a command: what takes longer hangs
+LIMIT_S = 45.0  # of a command: what takes longer hangs
 _MOST_BYTES = 4 << 30  # of memory for a worker, however much the machine has
+_REACHES = re.compile(
+    r"\b(run (code|Python|more|as code)|the code|as code|read (a file|outside)|writ|list files|delete|map a file|load)"
+)
 _SETTLE_S = 3.0  # in which the processes of a command that has ended have to be gone
 _FORGED = b"\nPASS  7 of 7"
 _SCRATCH = (OUT, "b", ".transload", "runs")
@@ -225,10 +229,13 @@ def _processes_in(folder: Path) -> Iterator[int]:
                 continue
 
 
-def run_all(corpus: Path, mode: Mode, jobs: int, only: str = "") -> list[CaseResult]:
-    """Run all cases below a folder in one mode, `jobs` at a time."""
+def run_all(corpus: Path, mode: Mode, jobs: int, only: str = "", *, reach: bool = False) -> list[CaseResult]:
+    """Run all cases below a folder in one mode, `jobs` at a time; `reach`: those alone that try to run, read or write."""
+    records = {folder: json.loads((folder / "case.json").read_text()) for folder in sorted(corpus.iterdir())}
     folders = [
-        folder for folder in sorted(corpus.iterdir()) if only in json.loads((folder / "case.json").read_text())["name"]
+        folder
+        for folder, record in records.items()
+        if only in record["name"] and (not reach or _REACHES.search(record["aim"]))
     ]
     with_parts = [corpus.parent / f"results-{part}.json" for part in range(jobs)]
     pids = []
