@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import mmap
 import struct
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +19,17 @@ from typing import IO, Any
 import numpy as np
 
 from .errors import BadRequest
+from .foreign_files import check_unpacked
 from .plain_zip import check_plain_zip
 from .signature import Array
 
 MADE_BY = "make it with numpy.savez(FILE, INPUT_NAME=array, labels=array)"
+# Errors of zipfile, zlib and numpy's reader of headers, which evaluates them as Python's literals.
+_BROKEN = (
+    ValueError, OSError, EOFError, zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError,
+    TypeError, SyntaxError, OverflowError, MemoryError, AttributeError, LookupError, struct.error, zlib.error,
+    tokenize.TokenError,
+)  # fmt: skip
 _PIECE_BYTES = 4 << 20  # of an array that are copied at a time
 _ALIGNMENT = 64  # bytes, as numpy has it in .npy files
 _LOCAL_HEADER = struct.Struct("<4s22xHH")  # of a ZIP member: signature, ..., length of its name, length of its extra
@@ -68,6 +77,7 @@ def map_arrays(path: Path, scratch: Path | None = None) -> dict[str, Array]:
     try:
         check_plain_zip(path, of_paths=False)
         with zipfile.ZipFile(path) as archive:
+            check_unpacked(path, archive)
             members = archive.infolist()
             compressed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
             if not compressed:
@@ -79,7 +89,7 @@ def map_arrays(path: Path, scratch: Path | None = None) -> dict[str, Array]:
             return _map_members(scratch, archive.infolist())
     except FileNotFoundError as error:
         raise BadRequest(f"no such file: {path}", fix="check the path") from error
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError) as error:
+    except _BROKEN as error:
         if isinstance(error, OSError) and error.errno:
             raise
         raise BadRequest(f"{path} is not an .npz file of plain arrays: {error}", fix=MADE_BY) from error

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import stat
+import zipfile
 from pathlib import Path
 from typing import Any
 
 from .errors import BadRequest
 
 MOST_JSON_BYTES = 64 << 20
+MOST_RATIO = 100  # of unpacked to packed size: numbers that were measured or trained stay far below it
+_LEAST_UNPACKED_BYTES = 256 << 20  # less harms nobody
 _MOST_SPARSE = 100  # times what the disk holds of a file; file systems that compress stay far below it
 _LEAST_SPARSE_BYTES = 1 << 30
 
@@ -32,6 +35,16 @@ def check_plain(path: Path) -> None:
                 f"{file} is said to have {status.st_size / 1e9:.3g} GB, of which the disk holds next to nothing",
                 fix="copy it again",
             )
+
+
+def check_unpacked(path: Path, archive: zipfile.ZipFile) -> None:
+    """Raise BadRequest where a zip unpacks to far more than its own size."""
+    unpacked = sum(entry.file_size for entry in archive.infolist())
+    if unpacked > max(_LEAST_UNPACKED_BYTES, MOST_RATIO * path.stat().st_size):
+        raise BadRequest(
+            f"{path} unpacks to {unpacked / 1e9:.3g} GB, more than {MOST_RATIO} times its own size",
+            fix="write it again, without compression",
+        )
 
 
 def read_json(path: Path, most_bytes: int = MOST_JSON_BYTES) -> Any:

@@ -68,6 +68,11 @@ class Context:
         """Return the limits of a user's code that makes a model and answers a few calls."""
         return replace(self.convert_limits(), seconds=self.request.model.seconds)
 
+    def call_limits(self) -> Limits:
+        """Return the limits of a step that calls a model file: those of any step, or the time of the request."""
+        model, limits = self.request.model, self.limits()
+        return replace(limits, seconds=model.seconds) if "seconds" in model.model_fields_set else limits
+
     def data_limits(self) -> Limits:
         """Return the limits of reading samples: an hour, as there may be very many."""
         return replace(self.limits(), seconds=3600.0)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from ...models.foreign_errors import first_line
 from ...models.formats import PAYLOAD, Format
 from ...models.signature import BATCH, DTYPES, Axis, Signature, TensorSpec
 from ..lazy_import import onnx
+from ..onnx_graph.graph import graphs_in
 from ..onnx_graph.topological_order import sort_nodes
 from ..to_onnx.finish_model import declare, save
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 _EXPORT_AGAIN = "copy it again, or export it again"
 _MAX_PARSED_BYTES = 1 << 31  # protobuf's own limit
+MOST_NODES = 500_000  # with those of functions at each of their calls
+_LOOPS = ("Loop", "Scan")
 _PLACEHOLDER_NAMES = frozenset(("?", "*", "-1", "None", "none", "unk", "unknown", "dynamic"))  # mean any size
 
 
@@ -88,6 +92,15 @@ def _byte_count(text: str | None, problem: str) -> int:
     return int(text or 0)
 
 
+def _nodes_in(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Yield nodes, and those of the graphs inside of them."""
+    pending = [nodes]
+    while pending:
+        for node in pending.pop():
+            yield node
+            pending += [body.node for attribute in node.attribute for body in graphs_in(attribute)]
+
+
 @dataclass
 class OnnxFile:
     """A parsed model and its path. `changed`: the model differs from the file."""
@@ -103,6 +116,32 @@ class OnnxFile:
             self.changed = True
             with self._onnx_errors("the data of {} cannot be read"):
                 onnx.load_external_data_for_model(self.model, str(self.path.parent))
+
+    def check_nodes(self) -> None:
+        """Raise BadRequest if the model holds too many nodes, its functions written out, or one that calls itself."""
+        functions = {(function.domain, function.name): function for function in self.model.functions}
+        called = {
+            key: [call for node in _nodes_in(function.node) if (call := (node.domain, node.op_type)) in functions]
+            for key, function in functions.items()
+        }
+        try:
+            order = list(TopologicalSorter(called).static_order())
+        except CycleError as error:
+            raise BadRequest(f"{self.path} holds functions that call themselves", fix=_EXPORT_AGAIN) from error
+        sizes: dict[tuple[str, str], int] = {}
+        for key in order:
+            sizes[key] = sum(sizes.get((node.domain, node.op_type), 1) for node in _nodes_in(functions[key].node))
+        total = sum(sizes.get((node.domain, node.op_type), 1) for node in _nodes_in(self.model.graph.node))
+        if total > MOST_NODES:
+            raise BadRequest(
+                f"{self.path} holds {total:,} nodes, and {MOST_NODES:,} are the most that are read",
+                fix="export it with its loops as loops",
+            )
+
+    def has_loops(self) -> bool:
+        """Return whether any graph of the model, or function in it, holds a loop."""
+        parts = (self.model.graph.node, *(function.node for function in self.model.functions))
+        return any(node.op_type in _LOOPS for part in parts for node in _nodes_in(part))
 
     def sort(self) -> None:
         """Sort the nodes topologically. Raises BadRequest if they have a cycle."""

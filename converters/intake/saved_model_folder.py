@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # the messages of saved_model_proto have the same fields, wit
 _Key = tuple[str, bytes]  # ("", name of a node) or ("f", name of a function)
 _COPY_AGAIN = "copy it again, or save it again with tf.saved_model.save"
 _MAX_PROTO_BYTES = 1 << 31  # protobuf's own limit
+MOST_NODES = 500_000
 _FILE = "saved_model.pb"
 # tensorflow/core/framework/types.proto
 _DTYPES = {
@@ -57,6 +58,8 @@ def read_saved_model(folder: Path, *, trust: bool = False) -> MetaGraphDef:
     except DecodeError as error:
         raise BadRequest(f"{file} is no whole SavedModel: it cannot be decoded", fix=_COPY_AGAIN) from error
     graphs = [graph for graph in model.meta_graphs if b"serve" in graph.meta_info_def.tags]
+    for graph in model.meta_graphs:
+        _check_size(graph.graph_def, folder)
     if not graphs:
         raise BadRequest(f"{folder} holds no graph that is tagged serve", fix="save it with tf.saved_model.save")
     # Before the operators: what parses text is refused for its text, which no --trust mends.
@@ -66,6 +69,15 @@ def read_saved_model(folder: Path, *, trust: bool = False) -> MetaGraphDef:
             _check_operators(graph, folder)
     _check_variables(graphs[0], folder)
     return graphs[0]
+
+
+def _check_size(graph: GraphDef, folder: Path) -> None:
+    count = len(graph.node) + sum(len(function.node_def) for function in graph.library.function)
+    if count > MOST_NODES:
+        raise BadRequest(
+            f"{folder} holds {count:,} nodes, and {MOST_NODES:,} are the most that are read",
+            fix="save it with its loops as loops",
+        )
 
 
 def signature_of_saved_model(graph: MetaGraphDef, folder: Path, requested: Sequence[TensorSpec] = ()) -> Signature:

@@ -58,6 +58,15 @@ def check_one_batch(
             return
 
 
+def call_once(inputs: Sequence[TensorSpec], open_model: Callable[[], Run]) -> None:
+    """Call a model whose loops may have no end: that ends here, by the limits of taking in, and not in a later step.
+    An error that it raises is reported later."""
+    try:
+        open_model()(sample_tensors(inputs, example_sizes(inputs, 1)))
+    except Exception as error:  # noqa: BLE001  (any error of a runtime)
+        print(f"a first call failed: {first_line(error)}")
+
+
 def onnx_runner(path: Path) -> Run:
     """Open an ONNX file in ONNX Runtime."""
     options = onnxruntime.SessionOptions()

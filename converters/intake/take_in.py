@@ -31,7 +31,15 @@ from .keras_file import check_keras, load_checked_keras
 from .onnx_file import OnnxFile, check_external, parse_onnx
 from .pt2_file import check_pt2, load_pt2
 from .saved_model_folder import read_saved_model, signature_of_saved_model
-from .shared_batch import check_one_batch, guessed_batches, keras_runner, onnx_runner, saved_model_runner, with_own_axes
+from .shared_batch import (
+    call_once,
+    check_one_batch,
+    guessed_batches,
+    keras_runner,
+    onnx_runner,
+    saved_model_runner,
+    with_own_axes,
+)
 from .tflite_file import TfliteFile
 from .torchscript_file import check_torchscript, describe_torchscript, load_torchscript, write_flat_torchscript
 
@@ -55,6 +63,7 @@ def take_in_onnx(job: Job) -> Mapping[str, Any]:
     options, path = _checked_file(job, Format.ONNX)
     requested = options.inputs
     file = OnnxFile(parse_onnx(path), path)
+    file.check_nodes()
     external = check_external(file.model, path)
     for name, digest in options.external.items():
         check_file(path.parent / name, digest)
@@ -65,8 +74,11 @@ def take_in_onnx(job: Job) -> Mapping[str, Any]:
     file.declare(signature)
     file.check()
     file.write(job.out)
+    payload = job.out / PAYLOAD[Format.ONNX]
     if not requested:
-        check_one_batch(path, signature.inputs, file.unnamed, lambda: onnx_runner(job.out / PAYLOAD[Format.ONNX]))
+        check_one_batch(path, signature.inputs, file.unnamed, lambda: onnx_runner(payload))
+    if file.has_loops():
+        call_once(signature.inputs, lambda: onnx_runner(payload))
     write_artifact(job.out, Target(Format.ONNX), signature)
     digests = {name: digest_of(path.parent / name) for name in external}
     return FileFacts(signature=signature, external=digests).to_json()
@@ -201,7 +213,7 @@ def read_checked(folder: Path, *, trust: bool = False) -> Artifact:
         raise BadRequest(f"{folder} lacks its {artifact.path.name}", fix=_MAKE_AGAIN)
     payload = artifact.path
     checks: Mapping[Format, Callable[[], object]] = {
-        Format.ONNX: lambda: check_external(parse_onnx(payload), payload),
+        Format.ONNX: lambda: _check_onnx(payload),
         Format.PT2: lambda: check_pt2(payload, trust=trust),
         Format.TORCHSCRIPT: lambda: check_torchscript(payload, trust=trust),
         Format.SAVED_MODEL: lambda: read_saved_model(payload, trust=trust),
@@ -210,6 +222,12 @@ def read_checked(folder: Path, *, trust: bool = False) -> Artifact:
     }
     checks[artifact.target.format]()
     return artifact
+
+
+def _check_onnx(path: Path) -> None:
+    model = parse_onnx(path)
+    check_external(model, path)
+    OnnxFile(model, path).check_nodes()
 
 
 def _check_flex_record(artifact: Artifact, flex: Sequence[str]) -> None:

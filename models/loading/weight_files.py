@@ -5,14 +5,17 @@ A module also keeps notes for the user on where its weights are from.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
+import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest
+from ..foreign_files import check_unpacked
 from ..store import digest_of, digest_of_json
 
 if TYPE_CHECKING:
@@ -131,6 +134,8 @@ def _check_there(path: Path) -> None:
 
 
 def _read_checkpoint(path: Path) -> object:
+    with contextlib.suppress(zipfile.BadZipFile, NotImplementedError, ValueError), zipfile.ZipFile(path) as archive:
+        check_unpacked(path, archive)  # what is no whole zip, torch says
     import pickle
     import re
     import warnings

@@ -222,7 +222,7 @@ def _reference_action(
         code=model.code,
         root=model.root,
         reads=model.reads,
-        limits=context.limits(),
+        limits=context.limits() if model.ref else context.call_limits(),
     )
     return action, random and bool(free_integers(specs))
 

@@ -1,0 +1,98 @@
+"""Hostile arrays and loops, against the readers themselves."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from transload.converters.intake import saved_model_folder, take_in
+from transload.converters.intake.onnx_file import OnnxFile
+from transload.converters.intake.saved_model_proto import message_class
+from transload.models import foreign_files
+from transload.models.array_file import map_arrays
+from transload.models.errors import BadRequest
+from transload.models.job import Job
+from transload.models.loading.weight_files import read_weight_file
+from transload.models.store import digest_of
+
+from .corpus.case import Place
+from .corpus.data_files import _HEADERS, archive_bytes, array_bytes
+from .corpus.onnx_files import _doubling, _recursive, endless_onnx, good_onnx
+
+
+@pytest.mark.parametrize("name", _HEADERS)
+def test_a_broken_header_of_an_array_is_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "d.npz"
+    path.write_bytes(archive_bytes({"x.npy": array_bytes(_HEADERS[name], body=bytes(48))}))
+    with pytest.raises(BadRequest, match=r"is not an \.npz file of plain arrays: "):
+        map_arrays(path)
+
+
+@pytest.fixture
+def no_bytes_are_harmless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a zip of a megabyte count as one that could fill a disk."""
+    monkeypatch.setattr(foreign_files, "_LEAST_UNPACKED_BYTES", 1000)
+
+
+@pytest.mark.usefixtures("no_bytes_are_harmless")
+def test_arrays_and_weights_that_unpack_to_far_more_are_refused(tmp_path: Path) -> None:
+    zeros = archive_bytes({"x.npy": array_bytes() + bytes(1_000_000)}, zipfile.ZIP_DEFLATED)
+    for name, read in (("d.npz", map_arrays), ("w.ckpt", read_weight_file)):
+        (tmp_path / name).write_bytes(zeros)
+        with pytest.raises(BadRequest, match=r"unpacks to 0\.001 GB, more than 100 times its own size"):
+            read(tmp_path / name)
+
+
+def test_arrays_that_are_packed_well_are_read(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "d.npz", x=np.zeros((1000, 1000), np.float32))  # a thousandth of its size
+    assert map_arrays(tmp_path / "d.npz")["x"].shape == (1000, 1000)
+
+
+@pytest.mark.parametrize("loops", [True, False])
+def test_a_model_with_a_loop_is_called_when_it_is_taken_in(
+    loops: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Mapping[str, Any]] = []
+    monkeypatch.setattr(take_in, "onnx_runner", lambda path: calls.append)
+    place = Place(tmp_path / "case")
+    place.make()
+    path = place.write("m.onnx", (endless_onnx() if loops else good_onnx()).SerializeToString())
+    (tmp_path / "out").mkdir()
+    take_in.take_in_onnx(Job({}, tmp_path / "out", {"path": str(path), "sha256": digest_of(path), "inputs": []}))
+    assert len(calls) == loops
+
+
+def test_nodes_are_counted_with_those_of_functions_at_each_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    OnnxFile(_doubling(10), tmp_path).check_nodes()
+    for model, said in (
+        (_doubling(40), r"holds 2,199,023,255,551 nodes, and 500,000 are the most"), (_recursive(), "call themselves"),
+    ):  # fmt: skip
+        with pytest.raises(BadRequest, match=said):
+            OnnxFile(model, tmp_path).check_nodes()
+    monkeypatch.setattr(saved_model_folder, "MOST_NODES", 2)
+    graph = message_class("Graph")()
+    graph.node.add(name=b"a")
+    graph.library.function.add().node_def.add(name=b"b")
+    saved_model_folder._check_size(graph, tmp_path)
+    graph.library.function.add().node_def.add(name=b"c")
+    with pytest.raises(BadRequest, match="holds 3 nodes, and 2 are the most that are read"):
+        saved_model_folder._check_size(graph, tmp_path)
+
+
+def test_a_loop_in_a_branch_or_a_function_is_seen(tmp_path: Path) -> None:
+    in_branch, in_function = good_onnx(), good_onnx()
+    branch = in_branch.graph.node.add(op_type="If").attribute.add(name="then_branch")
+    branch.g.node.add(op_type="Scan")
+    in_function.functions.add(name="f").node.add(op_type="Loop")
+    assert [OnnxFile(model, tmp_path).has_loops() for model in (in_branch, in_function, good_onnx())] == [
+        True,
+        True,
+        False,
+    ]
