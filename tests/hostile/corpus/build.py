@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .case import Case, Place
 
-FRAMEWORKS = ("plain", "tensorflow")
+FRAMEWORKS = ("plain", "tensorflow", "torch")
 
 
 def cases(framework: str) -> Iterator[Case]:
@@ -22,6 +22,11 @@ def cases(framework: str) -> Iterator[Case]:
 
         for module in (saved_models, tflite_files, keras_files):
             yield from module.cases()
+        return
+    if framework == "torch":
+        from . import archive_files
+
+        yield from archive_files.cases()
         return
     from . import checkpoint_files, data_files, folder_files, onnx_files, record_files
 
