@@ -4,6 +4,7 @@
 # make slow    the slow tests                                 make docs-check   docs and code say the same
 # make canaries   each patch of another library is still needed (docs/patches.md); minutes
 # make gpu-check   on a machine with a GPU
+# make fuzz   invalid requests to `transload serve` over HTTP and gRPC, REQUESTS=100000 of each; an hour
 # make conformance   the ONNX node tests through SavedModel and TFLite, and others beside them (docs/conformance.md)
 # make routes   the recipes there and back, and 40 models from every format to every other (docs/routes.md)
 # make mutations   right and wrong copies of small models through the checks (docs/mutations.md); an hour
@@ -20,10 +21,10 @@ EXTRAS ?= cpu,dev
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: audit lock sbom help setup demo quick test slow canaries lint gpu-check docs-check conformance zoo routes mutations soak hostile
+.PHONY: audit lock sbom help setup demo quick test slow canaries lint gpu-check docs-check conformance zoo routes mutations soak hostile fuzz
 
 help:
-	@sed -n '1,14s/^# \{0,1\}//p' Makefile
+	@sed -n '1,15s/^# \{0,1\}//p' Makefile
 
 setup: # .ci/setup keeps a stamp: a second call is instant, a changed list of libraries installs anew
 	@.ci/setup "$(PYTHON)" "$(EXTRAS)"
@@ -52,6 +53,16 @@ lint: setup
 
 gpu-check:
 	$(if $(wildcard $(RUN)),$(RUN),python3) benchmarks/gpu_check.py
+
+FUZZ_PACKAGES := benchmarks/fuzz/.packages
+$(FUZZ_PACKAGES)/stamp: benchmarks/fuzz/requirements.txt
+	rm -rf $(FUZZ_PACKAGES)
+	$(RUN) -m pip install -q --target $(FUZZ_PACKAGES)/site-packages -r $<
+	touch $@
+
+REQUESTS ?= 100000
+fuzz: setup $(FUZZ_PACKAGES)/stamp
+	$(RUN) benchmarks/fuzz --requests $(REQUESTS) --out benchmarks/results/fuzz.json
 
 soak: setup
 	$(RUN) benchmarks/serving/soak.py --minutes 10 --out benchmarks/results/soak.json

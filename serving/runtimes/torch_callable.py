@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     import torch
 
 _GUARD = re.compile(r"Guard failed: (?P<guard>.+)", re.DOTALL)  # of an exported program, in torch's words
-# How TorchScript's interpreter tells of an IndexError.
-_INDEX = re.compile(r"^RuntimeError: (.*\bout of (?:range|bounds)\b.*)\s*\Z", re.MULTILINE)
+# How TorchScript's interpreter tells of an index among the values. One of `select` was traced, and is of the sizes.
+_INDEX = re.compile(
+    r"^RuntimeError: (index out of range in self|.*\bis out of bounds for dimension\b.*)\s*\Z", re.MULTILINE
+)
 _SIZE = re.compile(r"(?P<name>\w+)(?P<keys>(?:\[[^\]]*\])*)\.size\(\)\[(?P<axis>\d+)\]")
 
 

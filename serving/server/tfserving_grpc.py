@@ -125,15 +125,22 @@ def _handler(grpc: Any, repository: Repository, method: str, act: _Act) -> Any:
             record.status, record.bytes_out = "OK", len(reply)
             return reply
         except (ServingError, TransloadError) as error:
-            status = as_status(error)
-            record.status = status.code.name
-            context.abort(codes[status.code], status.text)
+            code, text = _status_of(error)
+            record.status = code.name
+            context.abort(codes[code], text)
             raise
         finally:
             repository.admission.leave(ticket)
             repository.add_request(record)
 
     return grpc.unary_unary_rpc_method_handler(handle, request_deserializer=bytes, response_serializer=bytes)
+
+
+def _status_of(error: ServingError | TransloadError) -> tuple[Code, str]:
+    """Return the status that tells an error. The handler has no name for the error that `as_status` returns: its
+    traceback would hold the handler's frame, and so the request, until garbage is collected."""
+    status = as_status(error)
+    return status.code, status.text
 
 
 def _spec(request: Message, record: RequestRecord) -> Message:

@@ -19,10 +19,13 @@ import orjson
 
 from ...models.errors import BadRequest
 from ...models.signature import Array, TensorSpec, shape_text
-from .tensor_proto import BY_DTYPE
+from .tensor_proto import BY_DTYPE, TooLarge
 
 _FIX = "see https://www.tensorflow.org/tfx/serving/api_rest"
 _MOST_AXES = 64  # numpy's limit
+_MOST_MARKS = 1 << 22  # `[`, `{` and `"` of a document: empty objects take 30 times their bytes
+_MARKS = b'[{"'
+_MOST_WIDE_BYTES = 8 << 20  # of a document with NaN or Infinity, which is parsed three times, and slowly
 _TOKENS = re.compile(rb'"(?:\\.|[^"\\])*"|-?\b(?:Inf(?:inity)?|NaN)\b')
 _KINDS = {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}  # what may be read into what, by numpy's letters
 _LEAST_OVERFLOW = {2: 6e4, 4: 3e38, 8: math.inf}  # by the bytes of a float: values below stay finite in it
@@ -40,13 +43,18 @@ def is_base64(value: Any) -> bool:
 
 
 def loads(body: bytes) -> Any:
-    """Parse JSON, with NaN, Inf, Infinity and their negatives as numbers. Raises BadRequest."""
+    """Parse JSON, with NaN, Inf, Infinity and their negatives as numbers.
+    Raises BadRequest; TooLarge where the document would take many times its bytes."""
     if not body:
         raise refuse("JSON Parse error: The document is empty")
+    if len(body) > _MOST_MARKS and len(body) - len(body.translate(None, _MARKS)) > _MOST_MARKS:
+        raise TooLarge(f"a JSON document has at most {_MOST_MARKS} lists, objects and quotation marks", fix=_FIX)
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
         try:
+            if len(body) > _MOST_WIDE_BYTES:
+                raise ValueError
             # Python's parser takes more than these words: half of a surrogate pair, integers beyond all floats.
             orjson.loads(_TOKENS.sub(lambda m: m[0] if m[0].startswith(b'"') else b"null", body))
             return json.loads(_TOKENS.sub(lambda m: m[0] + b"inity" if m[0].endswith(b"Inf") else m[0], body))

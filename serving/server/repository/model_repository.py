@@ -275,7 +275,7 @@ class Repository:
             present = self._keepers.get(name, {})
             for number, model in models.items():
                 keeper = present.get(number)
-                if keeper is None or (keeper.state is ModelState.END and keeper.failure is None):
+                if keeper is None or (keeper.is_over and keeper.failure is None):
                     self._start(VersionSource(name, number, model), self._opener)
         unwanted = [keeper for name in self._keepers for keeper in self._unwanted(name, versions.get(name))]
         for keeper in unwanted:

@@ -73,19 +73,20 @@ def statements(text):
 @pytest.mark.parametrize("name", [each for each in HOSTILE if each and "\x00" not in each])
 def test_names_in_a_file_cannot_become_code(bench, name):
     x, w = numbers(2, 3), numbers(3, 4)
+    outside = name if name.isprintable() and len(name) < 1000 else "x"  # others are refused for inputs and outputs
     nodes = [
-        helper.make_node("MatMul", [f"{name}in", name], [f"{name}mid"], name=name, doc_string=name),
-        helper.make_node("Relu", [f"{name}mid"], [f"{name}out"], name=f"/{name}/x"),
+        helper.make_node("MatMul", [f"{outside}in", name], [f"{name}mid"], name=name, doc_string=name),
+        helper.make_node("Relu", [f"{name}mid"], [f"{outside}out"], name=f"/{name}/x"),
     ]
     entry = nodes[1].metadata_props.add()
     entry.key, entry.value = "pkg.torch.onnx.stack_trace", f'File "{name}", line 3'
-    path = bench.model(nodes, {f"{name}in": x}, [f"{name}out"], constants={name: w}, dynamic=(0,))
-    made = bench.written(path, {f"{name}in": x})
+    path = bench.model(nodes, {f"{outside}in": x}, [f"{outside}out"], constants={name: w}, dynamic=(0,))
+    made = bench.written(path, {f"{outside}in": x})
     kinds, imported = statements(made.text)
     assert kinds <= {"Expr", "ImportFrom", "Import", "ClassDef", "FunctionDef"}
     assert imported <= {"annotations", "Path", "torch", "load_file", "Tensor", "nn", "torch.nn.functional", "math"}
     assert made.text.isascii()
-    bench.same(path, {f"{name}in": x}, dynamic=(0,))
+    bench.same(path, {f"{outside}in": x}, dynamic=(0,))
 
 
 @pytest.mark.parametrize("text", HOSTILE[:4])

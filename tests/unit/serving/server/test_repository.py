@@ -204,6 +204,15 @@ def test_models_are_unloaded_and_loaded_by_name(
         repository.load("p")
 
 
+def test_a_model_that_is_loaded_while_it_is_unloaded_answers(repository: Repository, base: Path) -> None:
+    repository.apply([ModelConfig("m", base)])
+    with repository.admission.counted():  # a request under way, for which what is taken out waits
+        repository.unload("m")
+        assert states(repository) == {10: ModelState.UNLOADING}
+        repository.load("m")
+        assert repository.find("m").number == 10
+
+
 def test_a_server_goes_on_without_models_after_the_last_was_unloaded(
     repository: Repository, base: Path, until: Callable[..., None]
 ) -> None:

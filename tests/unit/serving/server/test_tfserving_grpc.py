@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import http.client
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 from transload.models.errors import BadRequest
 from transload.serving.server.repository import served_version
 from transload.serving.server.repository.model_repository import hold_session
+from transload.serving.server.serving_error import ServingError
 from transload.serving.server.tfserving_grpc import GrpcServer
 from transload.serving.wire.tensor_proto import decode_all, encode
 from transload.serving.wire.tfserving_messages import stock
@@ -410,3 +413,18 @@ def test_a_request_of_many_megabytes_goes_through(two: Any, client: Client) -> N
     with channel:
         ask = channel.unary_unary(f"/{PREDICTION}/Predict", None, stock().PredictResponse.FromString)
         assert decode_all(ask(asked.SerializeToString(), timeout=60).outputs)["sum"].shape == (many, 2)
+
+
+def test_a_refused_request_leaves_no_garbage(two: Any, client: Client, until: Any) -> None:
+    link = http.client.HTTPConnection(two.addresses["rest"], timeout=60)
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.raises(grpc.RpcError):
+            client.predict(stock().PredictRequest())
+        link.request("POST", "/v1/models/other:predict", b"{}")
+        assert link.getresponse().read()
+        until(lambda: not [entry for entry in gc.get_objects() if type(entry) is ServingError])
+    finally:
+        gc.enable()
+        link.close()

@@ -15,6 +15,8 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from transload.models.errors import BadRequest
 from transload.models.signature import DTYPES, Array, TensorSpec
+from transload.serving.wire import tfserving_json
+from transload.serving.wire.tensor_proto import TooLarge
 from transload.serving.wire.tfserving_json import dumps, loads, to_array
 
 
@@ -126,3 +128,19 @@ def test_long_text_takes_no_memory_for_its_neighbours() -> None:
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert most < 16 << 20
+
+
+@pytest.mark.parametrize("unit", [b"[],", b"{},", b'"",'])
+def test_a_document_that_takes_many_times_its_bytes_is_refused(unit: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tfserving_json, "_MOST_MARKS", 200)
+    assert len(loads(b"[" + unit * 99 + b"0]")) == 100
+    assert len(loads(b"[" + b"1.25," * 500 + b"0]")) == 501
+    with pytest.raises(TooLarge, match="a JSON document has at most 200 lists, objects and quotation marks"):
+        loads(b"[" + unit * 200 + b"0]")
+
+
+def test_words_beside_numbers_are_read_in_documents_of_some_length_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tfserving_json, "_MOST_WIDE_BYTES", 20)
+    assert len(loads(b"[NaN,NaN,NaN,NaN]")) == 4
+    with pytest.raises(BadRequest, match="JSON Parse error"):
+        loads(b"[NaN,NaN,NaN,NaN,NaN]")
