@@ -126,6 +126,7 @@ def _decoded(kind: Any, value: Any) -> Any:
     if hasattr(kind, "from_json"):
         return kind.from_json(value)
     allowed = (int, float) if kind is float else (kind,)
-    if kind in (str, bool, int, float) and type(value) not in allowed:
+    fits = isinstance(value, str) if kind is str else type(value) in allowed  # an enum of texts is one; True no number
+    if kind in (str, bool, int, float) and not fits:
         raise ValueError(f"{value!r:.100} is no {kind.__name__}")
     return value
