@@ -69,6 +69,7 @@ class Repository:
         self._batching = batching
         self._configs: dict[str, ModelConfig] = {}  # what is to be served
         self._known: dict[str, ModelConfig] = {}  # what was ever to be served
+        self._folders: set[Path] = set()  # of all that was; what a client swaps stays among them
         self._fixed: set[str] = set()  # models of add_opened
         # By name, then by number, the latest first. Replaced and not changed: requests read it without a lock.
         self._keepers: Mapping[str, Mapping[int, VersionKeeper]] = {}
@@ -160,6 +161,7 @@ class Repository:
                 raise unavailable("the server is stopping")
             self._configs = {config.name: config for config in configs}
             self._known = {**self._known, **self._configs}
+            self._folders |= {config.base_path.resolve() for config in configs}
             self._forget_ended()
             versions = {config.name: config.versions() for config in configs}
             self._serve(versions)
@@ -182,9 +184,8 @@ class Repository:
     def apply_request(self, configs: Sequence[ModelConfig], timeout_s: float | None = None) -> None:
         """Apply what a client asks for. Raises as `apply`, and ServingError INVALID_ARGUMENT where a folder is none of
         those that the operator has named: no request reaches another."""
-        allowed = {config.base_path.resolve() for config in self._known.values()}
         for config in configs:
-            if "\0" in str(config.base_path) or config.base_path.resolve() not in allowed:
+            if "\0" in str(config.base_path) or config.base_path.resolve() not in self._folders:
                 raise invalid(f"the base_path of the model {config.name} is none that the server was started with")
         self.apply(configs, timeout_s)
 

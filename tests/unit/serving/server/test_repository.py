@@ -236,6 +236,18 @@ def test_a_request_reaches_no_folder_that_the_operator_has_not_named(
     assert repository.find("n").number == 10
 
 
+def test_a_client_that_gives_a_model_the_folder_of_another_can_give_it_back(
+    repository: Repository, base: Path, tmp_path: Path
+) -> None:
+    add_version(tmp_path / "n", 7)
+    configs = [ModelConfig("m", base), ModelConfig("n", tmp_path / "n")]
+    repository.apply(configs)
+    repository.apply_request([ModelConfig("m", tmp_path / "n")])
+    repository.apply_request(configs)
+    assert repository.find("m", 10).number == 10
+    assert repository.find("n").number == 7
+
+
 @pytest.mark.parametrize(
     ("policy", "words"), [(VersionPolicy(specific=(3,)), "has no version 3 of the model m"), (VersionPolicy(), None)]
 )
