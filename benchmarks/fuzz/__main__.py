@@ -81,6 +81,7 @@ def fuzz(part: str, count: int, seed: int, jobs: int) -> dict[str, Any]:
             server.check(outcomes)
             memory.append(server.memory())
             print(f"{part}: {outcomes.requests} requests, {outcomes.counts['faults']} faults", file=sys.stderr)
+            print(*outcomes.faults, sep="\n", file=sys.stderr, end="\n" if outcomes.faults else "")
         seconds = time.monotonic() - start
         status, lines = server.stop(), server.lines
     before, after = memory[min(1, len(memory) - 1)], memory[-1]
