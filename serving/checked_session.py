@@ -71,7 +71,7 @@ class FeedCheck:
     def __init__(self, specs: Sequence[TensorSpec]) -> None:
         self._specs = specs
         self._names = [spec.name for spec in specs]
-        self._last: list[object] = []
+        self._last: list[object] | None = None
 
     def __call__(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Return the feeds in the signature's order. Raises BadRequest where they do not fit."""

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from transload.models.errors import BadRequest, StepFailed
+from transload.serving.checked_session import FeedCheck
 from transload.serving.server.repository.model_config import ModelConfig, VersionPolicy
 from transload.serving.server.repository.model_repository import Repository
 from transload.serving.server.repository.served_version import OpenedSession
@@ -248,6 +249,14 @@ def test_a_client_that_gives_a_model_the_folder_of_another_can_give_it_back(
     assert repository.find("n").number == 7
 
 
+@pytest.mark.parametrize("name", ["", "a/b", "../m", "a\nb", "é" * 65, "x" * 129])
+def test_a_client_names_no_model_as_no_file_can_be_named(name: str, repository: Repository, base: Path) -> None:
+    repository.apply([ModelConfig("m", base)])
+    with pytest.raises(ServingError, match="a model's name has letters"):
+        repository.apply_request([ModelConfig(name, base)])
+    assert repository.find("m").number == 10
+
+
 @pytest.mark.parametrize(
     ("policy", "words"), [(VersionPolicy(specific=(3,)), "has no version 3 of the model m"), (VersionPolicy(), None)]
 )
@@ -357,3 +366,9 @@ def test_a_grown_process_is_kept_where_no_other_can_be_loaded(
     assert warnings[1] == "version 10 of the model m keeps its process: version 10 is broken"
     assert repository.find("m") is served
     assert states(repository) == {10: ModelState.AVAILABLE}
+
+
+def test_a_first_request_without_inputs_is_refused(repository: Repository, base: Path) -> None:
+    repository.apply([ModelConfig("m", base)])
+    with pytest.raises(BadRequest, match="x"):
+        FeedCheck(repository.find("m").signature.inputs)({})
