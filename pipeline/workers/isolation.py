@@ -34,7 +34,6 @@ _MOST_PROCESSES = 256  # of a worker and all that it starts
 _GRACE_S = 5  # beyond the time limit, before the kernel's alarm
 _FILE_PER_MEMORY = 2  # the largest file that a worker may write, relative to its memory
 _MOST_REPLY_BYTES = 64 << 20
-_CHUNK_BYTES = 1 << 16
 _MOST_TEXT = 4000  # characters of a sentence
 _NO_INPUTS = ("/proc/", "/sys/", "/dev/")  # files there are not read again to see whether they changed
 _PRIVATE = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "TRANSLOAD_WORKER")  # of each worker
@@ -160,7 +159,8 @@ class Worker:
         line = bytearray()
         while not line.endswith(b"\n"):
             self._socket.settimeout(max(_POLL_S, end - time.monotonic()))
-            part = self._stream.readline(_CHUNK_BYTES)
+            ready = self._stream.peek()  # what is there, or comes by one read: `readline` waits for each drip
+            part = self._stream.read(ready.find(b"\n") + 1 or len(ready))
             if not part or len(line) > _MOST_REPLY_BYTES:
                 return None
             if time.monotonic() > end:
