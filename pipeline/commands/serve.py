@@ -6,7 +6,6 @@ models. The command needs no store and no run folder: in a container both may be
 
 from __future__ import annotations
 
-import re
 import shutil
 import signal
 import threading
@@ -28,7 +27,7 @@ from ...serving.memory_return import map_large_blocks
 from ...serving.server.access_log import AccessLog
 from ...serving.server.embedded import listen
 from ...serving.server.repository.batching_parameters import read_batching_file
-from ...serving.server.repository.model_config import ModelConfig, read_config_file, versions_in
+from ...serving.server.repository.model_config import ModelConfig, is_model_name, read_config_file, versions_in
 from ...serving.server.repository.model_repository import Repository
 from ...serving.server.server_records import MAX_BODY_BYTES
 from ...serving.server.serving_error import ServingError
@@ -195,7 +194,7 @@ def find_models(models: Sequence[str], options: ServeOptions) -> list[ModelConfi
         raise BadRequest("there is no model to serve", fix="name an artifact's folder, or --model-config-file")
     names = [config.name for config in configs]
     for name in names:
-        if not re.fullmatch(r"[\w.-]+", name):
+        if not is_model_name(name):
             raise BadRequest(f"the name {name!r} fits no URL", fix="name it with letters, digits, '-', '_' and '.'")
         if names.count(name) > 1:
             raise BadRequest(f"two models are called {name}", fix="write NAME=PATH for each")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -17,8 +18,15 @@ _FIRST = 1  # the version of an artifact that stands in no folder of versions
 _FIX = "write it as TF Serving's documentation of model_config_list says"
 _LAYOUT = "name the folder of an artifact, or one with a folder per version (1, 2, ...)"
 _MOST_DIGITS = 18  # of a version, which is an int64
+_NAME = re.compile(r"[\w.-]+")
+_MOST_NAME_BYTES = 128
 SAVED_MODEL = "saved_model.pb"
 _MODEL_SUFFIXES = {".pth", *(Path(name).suffix for name in PAYLOAD.values() if "." in name)}
+
+
+def is_model_name(name: str) -> bool:
+    """Return whether a model may be called so: the name stands in URLs and in the names of files."""
+    return _NAME.fullmatch(name) is not None and len(name.encode()) <= _MOST_NAME_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ model_servers/get_model_status_impl.cc, model_servers/server_core.cc).
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,13 +23,11 @@ from ..metrics import Metrics, RequestRecord
 from ..server_records import MAX_BODY_BYTES
 from ..serving_error import Code, ServingError, invalid, not_found, restarting, unavailable
 from .batching_parameters import BatchingParameters
-from .model_config import ModelConfig, VersionPolicy
+from .model_config import ModelConfig, VersionPolicy, is_model_name
 from .process_growth import ProcessGrowth
 from .served_version import OpenedSession, ServedVersion
 from .version_keeper import ModelState, Opener, VersionKeeper, VersionSource
 
-_NAME = re.compile(r"[\w.-]+")  # it stands in URLs, and names the log
-_MOST_NAME_BYTES = 128
 _READERS_S = 30.0  # for which a version that is taken out waits for requests that have found it
 
 
@@ -188,7 +185,7 @@ class Repository:
         """Apply what a client asks for. Raises as `apply`, and ServingError INVALID_ARGUMENT where a folder is none of
         those that the operator has named: no request reaches another."""
         for config in configs:
-            if not (_NAME.fullmatch(config.name) and len(config.name.encode()) <= _MOST_NAME_BYTES):
+            if not is_model_name(config.name):
                 raise invalid(f"a model's name has letters, digits, '-', '_' and '.', got {config.name[:60]!r}")
             if "\0" in str(config.base_path) or config.base_path.resolve() not in self._folders:
                 raise invalid(f"the base_path of the model {config.name} is none that the server was started with")

@@ -86,7 +86,7 @@ class ServedVersion:
         self._outputs = [spec.name for spec in self.signature.outputs]
         self._sample_axis = _sample_axis(self.signature)
         self.last_large_at = -math.inf  # of time.monotonic: the last large request
-        self.loaded_bytes = self.resident_bytes  # after a first answer: see VersionKeeper
+        self.loaded_bytes = 0  # of its process after a first answer: see VersionKeeper
         self._batches: BatchQueue | None = None
         self._link: ChannelLink | None = None  # of the event loop
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ....models.errors import StepFailed, TransloadError
+from ....models.foreign_errors import first_line
 from ...session import Session
 from ..metrics import Metrics
 from .batching_parameters import BatchingParameters
@@ -123,9 +124,14 @@ class VersionKeeper:
                 if not self._is_retired:
                     self._count_death(cause)
         except TransloadError as error:
-            self.failure = error
-            self._set_state(ModelState.END)
-            self._warn(f"{self._title} is not served: {error.what}")
+            self._fail(error)
+        except Exception as error:  # noqa: BLE001  (whoever waits for the version has to learn that it has ended)
+            self._fail(StepFailed(f"{type(error).__name__}: {first_line(error)}", fix="report it, with the model"))
+
+    def _fail(self, error: TransloadError) -> None:
+        self.failure = error
+        self._set_state(ModelState.END)
+        self._warn(f"{self._title} is not served: {error.what}")
 
     def _serve_until_lost(self) -> str:
         """Open, and serve until the process ends; return what ended it. Raises what the opener raises."""

@@ -73,4 +73,4 @@ stop.set()
 
 def test_what_a_thread_took_for_large_bodies_goes_back() -> None:
     done = subprocess.run([sys.executable, "-c", _BODIES_IN_A_THREAD], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 4e6  # 10.6e6 without
+    assert int(done.stdout) < 4e6  # 10.6e6 without map_large_blocks

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from transload.models.errors import BadRequest, StepFailed
-from transload.serving.checked_session import FeedCheck
 from transload.serving.server.repository.model_config import ModelConfig, VersionPolicy
 from transload.serving.server.repository.model_repository import Repository
 from transload.serving.server.repository.served_version import OpenedSession
@@ -368,7 +367,15 @@ def test_a_grown_process_is_kept_where_no_other_can_be_loaded(
     assert states(repository) == {10: ModelState.AVAILABLE}
 
 
-def test_a_first_request_without_inputs_is_refused(repository: Repository, base: Path) -> None:
-    repository.apply([ModelConfig("m", base)])
-    with pytest.raises(BadRequest, match="x"):
-        FeedCheck(repository.find("m").signature.inputs)({})
+def test_an_error_that_nobody_foresaw_ends_the_version_and_not_its_thread_alone(base: Path, until: Any) -> None:
+    def open_badly(source: VersionSource, lost: threading.Event) -> OpenedSession:
+        raise OSError("File name too long")
+
+    warnings: list[str] = []
+    repository = Repository(open_badly, warn=warnings.append)
+    with pytest.raises(StepFailed, match="OSError: File name too long"):
+        repository.apply([ModelConfig("m", base)], timeout_s=60)
+    assert states(repository) == {10: ModelState.END}
+    until(lambda: warnings)
+    assert warnings == ["version 10 of the model m is not served: OSError: File name too long"]
+    repository.close()
