@@ -39,19 +39,19 @@ def main() -> int:
     parser.add_argument("models", nargs="*", default=["zoo:digits-cnn", "torchvision:resnet18"])
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "sandbox.json")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     document: dict[str, Any] = {
         "environment": vars(describe_environment()),
         "landlock": landlock_version(),
         "missing_walls": missing_walls(),
         "load_before": os.getloadavg()[0],
-        "rounds": asked.rounds,
+        "rounds": options.rounds,
         "models": {},
     }
-    for model in asked.models:
+    for model in options.models:
         with tempfile.TemporaryDirectory() as folder:
-            document["models"][model] = row = measure(model, asked.rounds, Path(folder))
-        asked.out.write_text(json.dumps(document, indent=1) + "\n")
+            document["models"][model] = row = measure(model, options.rounds, Path(folder))
+        options.out.write_text(json.dumps(document, indent=1) + "\n")
         print(model, json.dumps({name: value for name, value in row.items() if not name.endswith("samples")}))
     return 0
 

@@ -12,7 +12,7 @@ from .workers.engine import LocalExecutor
 from .workers.isolation import Limits
 from .workers.sandbox import missing_walls
 
-# Of taking in a file, where the request does not say more.
+# Limits of reading a model file, unless the request sets its own.
 INTAKE_S = 20.0
 INTAKE_BYTES_PER_S = 50e6  # a larger file may take longer
 INTAKE_MEMORY_BYTES = 2 << 30  # the libraries themselves take up to a third of it

@@ -98,11 +98,11 @@ class ForkServer:
         os.close(theirs)
         if not (ready := is_readable(ours, _LOADING_S)):
             self.close()
-        told = os.read(ours, _NUMBER.size) if ready else b""
-        if not told:
+        pid = os.read(ours, _NUMBER.size) if ready else b""
+        if not pid:
             os.close(ours)
             return None
-        return Forked(_NUMBER.unpack(told)[0], ours)
+        return Forked(_NUMBER.unpack(pid)[0], ours)
 
     def close(self) -> None:
         """End the process. Its forks live on: each has a lifeline to the caller."""
@@ -134,9 +134,9 @@ class Forked:
         """Return the exit code of a process that has ended, or minus its signal."""
         with self._lock:
             if self._code is None:
-                told = os.read(self._told, _NUMBER.size) if is_readable(self._told, _LOADING_S) else b""
+                code = os.read(self._told, _NUMBER.size) if is_readable(self._told, _LOADING_S) else b""
                 # Without a word the fork server is gone as well.
-                self._code = int(_NUMBER.unpack(told)[0]) if told else -signal.SIGKILL
+                self._code = int(_NUMBER.unpack(code)[0]) if code else -signal.SIGKILL
             return self._code
 
 

@@ -64,7 +64,7 @@ def descendants(pid: int) -> Iterator[int]:
 
 
 def is_readable(descriptor: int, seconds: float = 0) -> bool:
-    """Return whether there is something to read, or the other side is gone, within this time."""
+    """Wait up to `seconds`; return whether a descriptor has data to read, or its other end is closed."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(seconds * 1000))

@@ -14,17 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from transload.pipeline.cli import main
 
-NET = """
-import torch
+from .corpus.case import NET
 
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = torch.nn.Linear(4, 3)
-
-    def forward(self, x):
-        return self.inner(x)
-"""
 EXPORT = """
 import torch
 from net import Net

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from .conftest import NET, Ran, onnx_model, put
+from .conftest import Ran, onnx_model, put
+from .corpus.case import NET
 
 FORMATS = "pt2, torchscript, onnx, saved-model, tflite"
 RUNTIMES = (

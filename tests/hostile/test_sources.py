@@ -26,7 +26,8 @@ from transload.pipeline.workers.isolation import Limits, Spawn
 from transload.pipeline.workers.sandbox import landlock_version
 from transload.serving.server.repository.version_keeper import VersionSource
 
-from .conftest import NET, Ran, onnx_model, put
+from .conftest import Ran, onnx_model, put
+from .corpus.case import NET
 
 Make = Callable[[Path, Path], object]  # (the folder that the command runs in, the folder of good programs)
 TAKEN = (

@@ -207,7 +207,7 @@ def _holds_canary(place: Place) -> bool:
 
 
 def _are_gone(folder: Path) -> bool:
-    """Whether no process works in the case's folder any more; what does is ended."""
+    """Return whether every process that worked in the case's folder has ended by itself; end those that have not."""
     ends = time.monotonic() + _SETTLE_S
     while pids := list(_processes_in(folder)):
         if time.monotonic() > ends:

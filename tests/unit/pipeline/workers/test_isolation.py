@@ -324,7 +324,7 @@ def test_a_server_that_the_user_named_may_be_reached_by_those_who_talk_to_server
 
 
 def test_a_named_server_may_be_reached_by_its_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A socket connects to what a name stands for, and not to the name."""
+    """Sockets connect to the addresses of a host, so the guard of a worker allows these beside the host's name."""
     rows = [(None, None, 0, "", ("192.0.2.7", 0)), (None, None, 0, "", ("2001:db8::7", 0, 0, 0))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_: rows)
     assert addresses_of("models.example") == {"models.example", "192.0.2.7", "2001:db8::7"}

@@ -146,7 +146,7 @@ print(json.dumps(jobs.attempts(SimpleNamespace(options={places!r}, out={str(tmp_
 
 
 def test_a_wall_that_the_kernel_has_and_that_cannot_be_raised_ends_the_worker(tmp_path: Path) -> None:
-    """It would stand around one thread alone; without it no model's code may run."""
+    """A second thread is running, which a wall would leave out. So the worker ends before a model's code runs."""
     script = tmp_path / "threads.py"
     script.write_text("""
 import threading
