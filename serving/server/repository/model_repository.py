@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ....models.errors import TransloadError
@@ -38,6 +38,14 @@ class VersionStatus:
     number: int
     state: ModelState
     failure: TransloadError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A version that is to take the place of one with the same number, which answers until then."""
+
+    successor: VersionKeeper
+    is_over: threading.Event = field(default_factory=threading.Event)  # it has taken over, or has failed
 
 
 def _no_opener(source: VersionSource, lost: threading.Event) -> OpenedSession:  # noqa: ARG001
@@ -74,6 +82,7 @@ class Repository:
         # By name, then by number, the latest first. Replaced and not changed: requests read it without a lock.
         self._keepers: Mapping[str, Mapping[int, VersionKeeper]] = {}
         self._growth = ProcessGrowth()
+        self._replacements: dict[tuple[str, int], Replacement] = {}  # under way, or failed
         self._lock = threading.RLock()
         self._is_closed = False
 
@@ -165,10 +174,15 @@ class Repository:
             self._forget_ended()
             versions = {config.name: config.versions() for config in configs}
             self._serve(versions)
-            wanted = [self._keepers[name][number] for name, models in versions.items() for number in models]
-        for keeper in wanted:
-            if not keeper.settled.wait(timeout_s):
-                raise unavailable(f"the model {keeper.source.name} is not loaded within {timeout_s:g} s")
+            numbers = [(name, number) for name, models in versions.items() for number in models]
+            replacements = [self._replacements[key] for key in numbers if key in self._replacements]
+            wanted = [self._keepers[name][number] for name, number in numbers]
+            wanted += [replacement.successor for replacement in replacements]
+        settled = [(keeper.source.name, keeper.settled) for keeper in wanted]
+        settled += [(replacement.successor.source.name, replacement.is_over) for replacement in replacements]
+        for name, event in settled:
+            if not event.wait(timeout_s):
+                raise unavailable(f"the model {name} is not loaded within {timeout_s:g} s")
         for keeper in wanted:
             if keeper.failure is not None:
                 raise keeper.failure
@@ -222,28 +236,38 @@ class Repository:
         for keeper in keepers:
             if (served := keeper.served) and (growth := self._growth.describe(served)):
                 self._warn(f"version {served.number} of the model {served.name} gets a new process: {growth}")
-                threading.Thread(target=self._replace, args=(keeper,), name="replace", daemon=True).start()
+                self._replace(keeper, keeper.source)
 
-    def _replace(self, keeper: VersionKeeper) -> None:
-        source = keeper.source
-        has_taken_over = threading.Event()
+    def _replace(self, keeper: VersionKeeper, source: VersionSource) -> None:
+        """Start `source` in the place of a version that answers until the new one does."""
 
         def warn(sentence: str) -> None:
-            if has_taken_over.is_set():
+            if self._keepers.get(source.name, {}).get(source.number) is successor:
                 self._warn(sentence)
 
         successor = self._keeper(source, self._opener, warn)
+        replacement = Replacement(successor)
+        with self._lock:
+            self._replacements[source.name, source.number] = replacement
         successor.start()
+        threading.Thread(target=self._finish, args=(keeper, replacement), name="replace", daemon=True).start()
+
+    def _finish(self, keeper: VersionKeeper, replacement: Replacement) -> None:
+        """Let the successor take over as soon as it answers."""
+        successor = replacement.successor
+        source = successor.source
         successor.settled.wait()
         with self._lock:
             present = self._keepers.get(source.name, {})
-            if successor.served and present.get(source.number) is keeper and not self._is_closed:
-                has_taken_over.set()
+            takes_over = bool(successor.served) and present.get(source.number) is keeper and not self._is_closed
+            if takes_over:
                 self._keepers = {**self._keepers, source.name: {**present, source.number: successor}}
+                del self._replacements[source.name, source.number]
                 keeper.retire()
         if failure := successor.failure:
             self._warn(f"version {source.number} of the model {source.name} keeps its process: {failure.what}")
-        self._take_out(keeper if has_taken_over.is_set() else successor)
+        replacement.is_over.set()
+        self._take_out(keeper if takes_over else successor)
 
     def close(self) -> None:
         """Close all sessions, after the runs that are under way. Safe to call twice."""
@@ -269,6 +293,7 @@ class Repository:
             name: {number: keeper for number, keeper in keepers.items() if keeper.state is not ModelState.END}
             for name, keepers in self._keepers.items()
         }
+        self._replacements = {key: kept for key, kept in self._replacements.items() if not kept.is_over.is_set()}
 
     def _serve(self, versions: Mapping[str, Mapping[int, Path]]) -> None:
         """Start these versions where they are not there, and take out the others. The lock is held."""
@@ -277,9 +302,11 @@ class Repository:
         for name, models in versions.items():
             present = self._keepers.get(name, {})
             for number, model in models.items():
-                keeper = present.get(number)
+                keeper, source = present.get(number), VersionSource(name, number, model)
                 if keeper is None or (keeper.is_over and keeper.failure is None):
-                    self._start(VersionSource(name, number, model), self._opener)
+                    self._start(source, self._opener)
+                elif keeper.source != source and (name, number) not in self._replacements:
+                    self._replace(keeper, source)
         unwanted = [keeper for name in self._keepers for keeper in self._unwanted(name, versions.get(name))]
         for keeper in unwanted:
             keeper.retire()

@@ -379,3 +379,34 @@ def test_an_error_that_nobody_foresaw_ends_the_version_and_not_its_thread_alone(
     until(lambda: warnings)
     assert warnings == ["version 10 of the model m is not served: OSError: File name too long"]
     repository.close()
+
+
+def test_a_model_that_moves_to_another_folder_is_loaded_from_there(
+    repository: Repository, processes: Processes, base: Path, tmp_path: Path, until: Any
+) -> None:
+    repository.apply([ModelConfig("m", base)])
+    before = repository.find("m")
+    add_version(tmp_path / "other", 10)
+    repository.apply([ModelConfig("m", tmp_path / "other")])
+    assert repository.find("m") is not before
+    assert [source.folder for source, _, _ in processes.opened] == [base / "10", tmp_path / "other" / "10"]
+    until(lambda: processes.opened[0][1].released)
+    repository.refresh()
+    assert len(processes.opened) == 2
+    assert states(repository) == {10: ModelState.AVAILABLE}
+
+
+def test_a_model_stays_where_it_is_if_the_other_folder_cannot_be_loaded(
+    repository: Repository, processes: Processes, base: Path, tmp_path: Path
+) -> None:
+    repository.apply([ModelConfig("m", base)])
+    before = repository.find("m")
+    add_version(tmp_path / "other", 10)
+    processes.broken = {10}
+    with pytest.raises(BadRequest, match="version 10 is broken"):
+        repository.apply([ModelConfig("m", tmp_path / "other")])
+    repository.refresh()
+    assert repository.find("m") is before
+    processes.broken = set()
+    repository.apply([ModelConfig("m", tmp_path / "other")])
+    assert repository.find("m") is not before
