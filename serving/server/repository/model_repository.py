@@ -160,19 +160,21 @@ class Repository:
 
     def apply(self, configs: Sequence[ModelConfig], timeout_s: float | None = None) -> None:
         """Serve these models and no others; return when all their versions answer, or have failed.
-        Raises BadRequest where a model has no version; ServingError UNAVAILABLE where they are not loaded in time,
-        FAILED_PRECONDITION of a label of a version that is not available; and the error of the first version that
-        cannot be loaded. Versions in whose place others were to come are then served as before."""
+        Raises BadRequest where a model has no version, and ServingError FAILED_PRECONDITION of a label of a version that
+        is not wanted: nothing is changed then. Raises UNAVAILABLE where they are not loaded in time, and the error of
+        the first version that cannot be loaded. Versions in whose place others were to come are then served as before."""
         for config in configs:
             config.check_versions()
         with self._lock:
             if self._is_closed:
                 raise unavailable("the server is stopping")
+            versions = {config.name: config.versions() for config in configs}
+            for config in configs:
+                _check_labels(config, versions[config.name])
             self._configs = {config.name: config for config in configs}
             self._known = {**self._known, **self._configs}
             self._folders |= {config.base_path.resolve() for config in configs}
             self._forget_ended()
-            versions = {config.name: config.versions() for config in configs}
             self._serve(versions)
             numbers = [(name, number) for name, models in versions.items() for number in models]
             replacements = [self._replacements[key] for key in numbers if key in self._replacements]
@@ -186,14 +188,6 @@ class Repository:
         for keeper in wanted:
             if keeper.failure is not None:
                 raise keeper.failure
-        for config in configs:
-            for label, number in config.labels.items():
-                if number not in {keeper.source.number for keeper in wanted if keeper.source.name == config.name}:
-                    raise ServingError(
-                        Code.FAILED_PRECONDITION,
-                        f"Request to assign label to unavailable version of model {config.name}: "
-                        f"label {label}, version {number}",
-                    )
 
     def apply_request(self, configs: Sequence[ModelConfig], timeout_s: float | None = None) -> None:
         """Apply what a client asks for. Raises as `apply`, and ServingError INVALID_ARGUMENT where a folder is none of
@@ -201,6 +195,10 @@ class Repository:
         for config in configs:
             if not is_model_name(config.name):
                 raise invalid(f"a model's name has letters, digits, '-', '_' and '.', got {config.name[:60]!r}")
+            if not config.base_path.is_absolute():
+                raise invalid(
+                    f"Expected model {config.name} to have an absolute path or URI; got base_path()={config.base_path}"
+                )
             if "\0" in str(config.base_path) or config.base_path.resolve() not in self._folders:
                 raise invalid(f"the base_path of the model {config.name} is none that the server was started with")
         self.apply(configs, timeout_s)
@@ -339,6 +337,16 @@ class Repository:
         self._keepers = {**self._keepers, source.name: dict(sorted(keepers.items(), reverse=True))}
         keeper.start()
         return keeper
+
+
+def _check_labels(config: ModelConfig, numbers: Collection[int]) -> None:
+    for label, number in config.labels.items():
+        if number not in numbers:
+            raise ServingError(
+                Code.FAILED_PRECONDITION,
+                f"Request to assign label to unavailable version of model {config.name}: "
+                f"label {label}, version {number}",
+            )
 
 
 def _status(keeper: VersionKeeper) -> VersionStatus:

@@ -229,7 +229,7 @@ def test_a_request_reaches_no_folder_that_the_operator_has_not_named(
 ) -> None:
     repository.apply([ModelConfig("m", base)])
     add_version(tmp_path / "secret", 1)
-    for folder in (tmp_path / "secret", base / ".." / "secret", base / "1", Path("\0"), Path("m" * 5000)):
+    for folder in (tmp_path / "secret", base / ".." / "secret", base / "1", Path("/\0"), Path("/" + "m" * 5000)):
         with pytest.raises(ServingError, match="the base_path of the model m is none that the server was started with"):
             repository.apply_request([ModelConfig("m", folder)])
     repository.apply_request([ModelConfig("n", base / "." / ".." / "m")])
@@ -410,3 +410,13 @@ def test_a_model_stays_where_it_is_if_the_other_folder_cannot_be_loaded(
     processes.broken = set()
     repository.apply([ModelConfig("m", tmp_path / "other")])
     assert repository.find("m") is not before
+
+
+def test_a_request_for_what_cannot_be_changes_nothing(repository: Repository, base: Path, tmp_path: Path) -> None:
+    repository.apply([ModelConfig("m", base)])
+    with pytest.raises(ServingError, match="label new, version 7"):
+        repository.apply_request([ModelConfig("other", base, labels={"new": 7})])
+    with pytest.raises(ServingError, match=r"Expected model other to have an absolute path or URI; got base_path\(\)=m"):
+        repository.apply_request([ModelConfig("other", Path("m"))])
+    assert states(repository) == {10: ModelState.AVAILABLE}
+    assert repository.names == ["m"]
