@@ -160,9 +160,10 @@ class Repository:
 
     def apply(self, configs: Sequence[ModelConfig], timeout_s: float | None = None) -> None:
         """Serve these models and no others; return when all their versions answer, or have failed.
-        Raises BadRequest where a model has no version, and ServingError FAILED_PRECONDITION of a label of a version that
-        is not wanted: nothing is changed then. Raises UNAVAILABLE where they are not loaded in time, and the error of
-        the first version that cannot be loaded. Versions in whose place others were to come are then served as before."""
+        Raises BadRequest where a model has no version, and ServingError FAILED_PRECONDITION of a label of a version
+        that is not wanted: nothing is changed then. Raises UNAVAILABLE where they are not loaded in time, and the error
+        of the first version that cannot be loaded; versions in whose place others were to come are then served as
+        before."""
         for config in configs:
             config.check_versions()
         with self._lock:

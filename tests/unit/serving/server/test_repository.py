@@ -416,7 +416,9 @@ def test_a_request_for_what_cannot_be_changes_nothing(repository: Repository, ba
     repository.apply([ModelConfig("m", base)])
     with pytest.raises(ServingError, match="label new, version 7"):
         repository.apply_request([ModelConfig("other", base, labels={"new": 7})])
-    with pytest.raises(ServingError, match=r"Expected model other to have an absolute path or URI; got base_path\(\)=m"):
+    with pytest.raises(
+        ServingError, match=r"Expected model other to have an absolute path or URI; got base_path\(\)=m"
+    ):
         repository.apply_request([ModelConfig("other", Path("m"))])
     assert states(repository) == {10: ModelState.AVAILABLE}
     assert repository.names == ["m"]
