@@ -249,6 +249,9 @@ def bench(
     batches: Sequence[int] | None = None,
     threads: int | None = None,
     rounds: int | None = None,
+    processes: int | None = None,
+    budget_s: float | None = None,
+    same_within: float | None = None,
     device: str | None = None,
     tfserving_url: str | None = None,
     tfserving_model: str | None = None,
@@ -259,15 +262,20 @@ def bench(
 ) -> BenchResult:
     """Measure the latency of artifacts and of served models (URLs), all in the same rounds.
 
-    Ratios are relative to the model `against`, else to the first candidate in its first runtime. There is a row for
-    each artifact, runtime and batch size, the reference first.
+    Ratios are relative to the model `against`, else to the first candidate in its first runtime; of what is served, to
+    the first that is served in the same way. There is a row for each artifact, runtime and batch size, the reference
+    first. All is repeated in new processes, at least in `processes` of each, until every ratio is settled or `budget_s`
+    is spent; a ratio within `same_within` of 1 is the same.
 
     The result has the rows, and the folder that keeps the samples.
     """
     if not candidates:
         raise BadRequest("nothing to measure is named", fix="name the folders of artifacts")
     section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
-    rule = {"runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds}
+    rule = {
+        "runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds, "processes": processes,
+        "budget_s": budget_s, "same_within": same_within,
+    }  # fmt: skip
     server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model}
     request = read_request(None, {"model": section, "bench": rule, "device": device, **server})
     return bench_command.bench(

@@ -27,6 +27,7 @@ from ..models.formats import Target, parse_target
 from ..models.sources import CodeRef, code_ref
 from ..serving.runtimes.runtime_table import DEFAULT_RUNTIMES, RUNTIMES
 from ..serving.server.tfserving_launch import parse_url
+from .bench.comparison import LEAST_PROCESSES, SAME_WITHIN
 from .drift.metrics.metric_kinds import is_function, kind_of_metric
 
 _MOST_BYTES = 1 << 20  # of a pipeline file
@@ -149,7 +150,10 @@ class BenchSection(_Section):
     runtimes: tuple[RuntimeText, ...] = DEFAULT_RUNTIMES
     batches: Batches = (1, 8)
     threads: int = Field(default=1, ge=1)
-    rounds: int = Field(default=30, ge=3)
+    rounds: int = Field(default=10, ge=3)  # in each process
+    processes: int = Field(default=LEAST_PROCESSES, ge=1)  # at least, one after the other, of each model
+    budget_s: float = Field(default=60.0, ge=0)  # of measuring; more processes until then, or until all is settled
+    same_within: float = Field(default=SAME_WITHIN, gt=0, lt=1)  # a ratio this close to 1 is the same
     seed: int = Field(default=0, ge=0)
 
 

@@ -1,7 +1,7 @@
 """Rows of the result from samples, and the file that keeps the samples (parent side: this reaches pydantic).
 
-latency.npz holds two arrays for each row that has samples: `ARTIFACT|RUNTIME|BATCH|seconds`, float64, every call in
-order, and `ARTIFACT|RUNTIME|BATCH|round`, int32, the round that each belongs to.
+latency.npz holds three arrays for each row that has samples: `ARTIFACT|RUNTIME|BATCH|seconds`, float64, every call in
+order, and `ARTIFACT|RUNTIME|BATCH|round` and `...|process`, int32, the round and the set of processes of each.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from ...models.errors import BadRequest
 from ...models.signature import Array
 from ...serving.runtimes.provider_check import runs_on
 from ..result.schema import LatencyRow
+from .answer_agreement import doubt_answers
+from .comparison import SAME_WITHIN, Comparison, Ratio, compare
 from .rounds import Pair, Series
-from .statistics import Load, doubts, ratio, summary
+from .statistics import Load, doubts, median_of, summary
 
 Server = Literal["embedded", "binary", "remote"]
 
@@ -32,34 +34,78 @@ class About:
     threads: int = 1
     server: Server | None = None
     peak_rss_bytes: int | None = None
+    size_bytes: int | None = None  # of the artifact
+    reference: Pair | None = None  # what its ratio is held against; None: nothing
     note: str | None = None  # a doubt that every row of the subject has
 
 
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What all rows of a measurement share."""
+
+    load: Load | None = None
+    same_within: float = SAME_WITHIN
+    seconds_per_process: float | None = None  # of one set of processes
+
+
 def latency_rows(
-    series: Iterable[Series], reference: Pair | None, about: Mapping[Pair, About], *, load: Load | None = None
+    series: Iterable[Series], about: Mapping[Pair, About], conditions: Conditions = Conditions()
 ) -> list[LatencyRow]:
-    """One row for each series, the reference's too (its ratio is 1). A subject that was lost has no numbers, and its
+    """One row for each series, a reference's too (its ratio is 1). A subject that was lost has no numbers, and its
     sentence as the first doubt."""
-    series = list(series)
-    held = {entry.batch: entry for entry in series if entry.pair == reference and entry.lost is None and entry.rounds}
-    return [_row(entry, held.get(entry.batch), about[entry.pair], load) for entry in series]
+    by_pair = {(entry.pair, entry.batch): entry for entry in series}
+    return [
+        _row(entry, reference_of(entry, by_pair, about), about[entry.pair], conditions) for entry in by_pair.values()
+    ]
 
 
-def _row(series: Series, reference: Series | None, about: About, load: Load | None) -> LatencyRow:
-    if series.lost is not None or not series.rounds:
+def reference_of(
+    series: Series, by_pair: Mapping[tuple[Pair, int], Series], about: Mapping[Pair, About]
+) -> Series | None:
+    """Return the series that this one's ratio is held against; None where there is none that was measured."""
+    pair = about[series.pair].reference
+    reference = None if pair is None else by_pair.get((pair, series.batch))
+    return reference if reference and reference.lost is None and reference.processes else None
+
+
+def _row(series: Series, reference: Series | None, about: About, conditions: Conditions) -> LatencyRow:
+    if series.lost is not None or not series.processes:
         return failed_row(series.pair, series.batch, series.lost or "it was not measured", about, series.device)
-    ratio_to_reference = None if reference is None else ratio(series, reference)
-    interval = None if ratio_to_reference is None else ratio_to_reference[1]
+    ratio = None if reference is None else compare(series, reference, same_within=conditions.same_within)
     device = series.device or about.device
     return replace(
         failed_row(series.pair, series.batch, "", about, device),
-        rounds=len(series.rounds),
+        processes=len(series.processes),
+        rounds=len(series.chunks),
         samples=len(series.samples_s),
         **asdict(summary(series.samples_s, series.batch)),
-        ratio_to_reference=None if ratio_to_reference is None else ratio_to_reference[0],
-        ratio_ci95=interval,
-        doubts=(*_doubt_device(device, about), *filter(None, [about.note]), *doubts(series, interval, load=load)),
+        load_s=median_of(series, "load_s"),
+        first_call_s=median_of(series, "first_call_s"),
+        steady_rss_bytes=int(median_of(series, "steady_bytes")) if about.server is None else None,
+        **_comparison(ratio, series is reference, about, conditions),
+        doubts=(
+            *_doubt_device(device, about),
+            *doubt_answers(series, reference),
+            *filter(None, [about.note]),
+            *doubts(series, None if ratio is None else ratio.ci95, load=conditions.load),
+        ),
     )
+
+
+def _comparison(ratio: Ratio | None, is_reference: bool, about: About, conditions: Conditions) -> dict[str, object]:
+    """Return the fields of a row that say how it compares."""
+    if ratio is None:
+        return {}
+    settling_s = None
+    if ratio.settling_processes is not None and conditions.seconds_per_process is not None:
+        settling_s = ratio.settling_processes * conditions.seconds_per_process
+    return {
+        "reference": None if about.reference is None else " in ".join(about.reference),
+        "ratio_to_reference": ratio.center,
+        "ratio_ci95": (1.0, 1.0) if is_reference else ratio.ci95,
+        "comparison": Comparison.SAME if is_reference else ratio.comparison,
+        "settling_s": None if is_reference else settling_s,
+    }
 
 
 def failed_row(pair: Pair, batch: int, why: str, about: About, device: str | None = None) -> LatencyRow:
@@ -80,6 +126,7 @@ def failed_row(pair: Pair, batch: int, why: str, about: About, device: str | Non
         ratio_to_reference=None,
         ratio_ci95=None,
         peak_rss_bytes=about.peak_rss_bytes,
+        size_bytes=about.size_bytes,
         doubts=(why,),
     )
 
@@ -94,25 +141,28 @@ def write_samples(path: Path, series: Iterable[Series]) -> None:
     """Keep every sample, of subjects that were lost on the way as well."""
     arrays: dict[str, Array] = {}
     for entry in series:
-        if entry.rounds:
-            key = "|".join((*entry.pair, str(entry.batch)))
-            arrays[f"{key}|seconds"] = entry.samples_s
-            counts = [len(samples) for samples in entry.rounds.values()]
-            arrays[f"{key}|round"] = np.repeat(np.array(list(entry.rounds), dtype=np.int32), counts)
+        if not entry.chunks:
+            continue
+        key = "|".join((*entry.pair, str(entry.batch)))
+        places = [
+            (number, at, len(chunk)) for number, one in entry.processes.items() for at, chunk in one.rounds.items()
+        ]
+        counts = [count for _, _, count in places]
+        arrays[f"{key}|seconds"] = entry.samples_s
+        arrays[f"{key}|round"] = np.repeat(np.array([at for _, at, _ in places], dtype=np.int32), counts)
+        arrays[f"{key}|process"] = np.repeat(np.array([number for number, _, _ in places], dtype=np.int32), counts)
     write_arrays(path, arrays)
 
 
-def read_samples(path: Path) -> dict[tuple[str, str, int], dict[int, Array]]:
-    """Seconds by (artifact, runtime, batch) and round, as `write_samples` kept them.
+def read_samples(path: Path) -> dict[tuple[str, str, int], Array]:
+    """Seconds by (artifact, runtime, batch), in order, as `write_samples` kept them.
     Raises BadRequest where the file is no such one."""
     arrays = read_arrays(path)
-    samples: dict[tuple[str, str, int], dict[int, Array]] = {}
+    samples: dict[tuple[str, str, int], Array] = {}
     for key, seconds in arrays.items():
         parts = key.split("|")
-        if len(parts) != 4 or not parts[2].isdecimal() or "|".join((*parts[:3], "round")) not in arrays:
+        if len(parts) != 4 or not parts[2].isdecimal() or "|".join((*parts[:3], "seconds")) not in arrays:
             raise BadRequest(f"{path} holds no samples of a bench", fix="name the latency.npz of a run")
         if parts[3] == "seconds":
-            rounds = arrays["|".join((*parts[:3], "round"))]
-            numbers = [int(at) for at in dict.fromkeys(rounds.tolist())]
-            samples[parts[0], parts[1], int(parts[2])] = {at: seconds[rounds == at] for at in numbers}
+            samples[parts[0], parts[1], int(parts[2])] = seconds
     return samples

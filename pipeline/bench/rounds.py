@@ -1,7 +1,9 @@
 """Interleaved rounds: every subject once a round, in random order, a chunk of calls at a time; all samples kept.
 
 What slows the machine for a while slows all subjects of a round, and leaves the ratios of that round as they are.
-Chunks and not single calls, because alternating call by call meets cold caches (docs/design/latency.md).
+Chunks and not single calls, because alternating call by call meets cold caches. The rounds of one set of processes
+repeat one draw of what a process is born with (addresses, pages), so the whole is repeated in new processes, each of
+which adds its own samples to a series (docs/design/latency.md).
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ import numpy as np
 from ...models.errors import TransloadError
 from ...models.signature import Array
 
-LEAST_ROUNDS = 5  # an interval over fewer is none
 _MOST_CALLS = 100_000
 _CALIBRATIONS = 3
 
@@ -28,15 +29,28 @@ Subject: TypeAlias = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class RoundsPlan:
-    """What is measured, and for how long."""
+    """What is measured in one set of processes, and for how long."""
 
     batches: tuple[int, ...] = (1, 8)
-    rounds: int = 30
+    rounds: int = 10
     chunk_s: float = 0.02  # at least
 
     def __post_init__(self) -> None:
         if not self.batches or min(self.batches) < 1 or self.rounds < 1 or self.chunk_s <= 0:
             raise ValueError(f"a plan needs batches, rounds and a chunk above 0, got {self}")
+
+
+@dataclass
+class ProcessSamples:
+    """What one process gave at one batch size."""
+
+    load_s: float = 0.0  # from nothing to a session: modules and the model
+    first_call_s: float = 0.0
+    warm_up_s: float = 0.0
+    timer_s: float = 0.0
+    steady_bytes: int = 0  # resident after the warm-up
+    calls: int = 1  # in a chunk
+    rounds: dict[int, Array] = field(default_factory=dict)  # number of the round -> seconds of its calls
 
 
 @dataclass
@@ -46,49 +60,66 @@ class Series:
     pair: Pair
     batch: int
     device: str | None = None  # None: it was lost before it could say
-    first_call_s: float | None = None
-    timer_s: float = 0.0
-    calls: int = 1  # in a chunk
-    rounds: dict[int, Array] = field(default_factory=dict)  # number of the round -> seconds of its calls
+    processes: dict[int, ProcessSamples] = field(default_factory=dict)  # number of the set of processes -> its samples
+    answers: Mapping[str, Any] | None = None  # to the first feed (subject.py)
     lost: str | None = None  # the sentence of what ended it
 
     @property
+    def chunks(self) -> list[Array]:
+        """The seconds of the calls of each chunk, in the order in which they were measured."""
+        return [chunk for process in self.processes.values() for chunk in process.rounds.values()]
+
+    @property
     def samples_s(self) -> Array:
-        """The seconds of every call, in the order of the rounds."""
-        return np.concatenate([*self.rounds.values()]) if self.rounds else np.zeros(0)
+        """The seconds of every call, in the order in which they were measured."""
+        return np.concatenate(chunks) if (chunks := self.chunks) else np.zeros(0)
 
 
 def run_rounds(
     subjects: Mapping[Pair, Subject],
+    series: Mapping[tuple[Pair, int], Series],
     plan: RoundsPlan,
+    number: int,
     *,
     rng: Random,
     progress: Callable[[int, int], None] = lambda batch, done: None,  # noqa: ARG005
-) -> list[Series]:
-    """One series for each subject and batch, in the order of `plan.batches`, then of `subjects`.
-    `progress` is told the batch and how many rounds are done."""
-    lost: dict[Pair, str] = {}
-    measured: list[Series] = []
+) -> None:
+    """Add the samples of set `number` of processes to the series of these subjects (by pair and batch), batch by batch.
+    A subject that is lost on the way is asked no more. `progress` is told the batch and how many rounds are done."""
     for batch in plan.batches:
-        series = [_prepared(pair, subjects[pair], batch, plan.chunk_s, lost.get(pair)) for pair in subjects]
-        for done in _rounds(subjects, series, plan.rounds, rng):
+        alive = [series[pair, batch] for pair in subjects if _lost(series, plan, pair) is None]
+        for entry in alive:
+            _prepare(entry, subjects[entry.pair], number, plan.chunk_s)
+        for done in _rounds(subjects, [entry for entry in alive if entry.lost is None], plan.rounds, number, rng):
             progress(batch, done)
-        lost.update({entry.pair: entry.lost for entry in series if entry.lost})
-        measured.extend(series)
-    return measured
 
 
-def _prepared(pair: Pair, subject: Subject, batch: int, chunk_s: float, lost: str | None) -> Series:
-    series = Series(pair, batch, lost=lost)
-    if lost is None:
-        try:
-            series.device = subject("device")
-            warm = subject("prepare", batch=batch)
-            series.first_call_s, series.timer_s = float(warm["first_call_s"]), float(warm["timer_s"])
-            series.calls = _calibrated(subject, batch, chunk_s, float(warm["call_s"]))
-        except TransloadError as error:
-            series.lost = error.what
-    return series
+def _lost(series: Mapping[tuple[Pair, int], Series], plan: RoundsPlan, pair: Pair) -> str | None:
+    """Return what ended a subject at any batch size: its process is gone, so all others end, too."""
+    why = next((series[pair, batch].lost for batch in plan.batches if series[pair, batch].lost), None)
+    if why:
+        for batch in plan.batches:
+            series[pair, batch].lost = series[pair, batch].lost or why
+    return why
+
+
+def _prepare(series: Series, subject: Subject, number: int, chunk_s: float) -> None:
+    try:
+        series.device = subject("device")
+        warm = subject("prepare", batch=series.batch)
+        process = ProcessSamples(
+            load_s=float(warm["load_s"]),
+            first_call_s=float(warm["first_call_s"]),
+            warm_up_s=float(warm["warm_up_s"]),
+            timer_s=float(warm["timer_s"]),
+            steady_bytes=int(warm["resident_bytes"]),
+        )
+        if series.answers is None:
+            series.answers = subject("answers", batch=series.batch)
+        process.calls = _calibrated(subject, series.batch, chunk_s, float(warm["call_s"]))
+        series.processes[number] = process
+    except TransloadError as error:
+        series.lost = error.what
 
 
 def _calibrated(subject: Subject, batch: int, chunk_s: float, call_s: float) -> int:
@@ -106,7 +137,9 @@ def _calls(chunk_s: float, call_s: float) -> int:
     return max(1, min(_MOST_CALLS, math.ceil(chunk_s / max(call_s, 1e-9))))
 
 
-def _rounds(subjects: Mapping[Pair, Subject], series: list[Series], rounds: int, rng: Random) -> Iterator[int]:
+def _rounds(
+    subjects: Mapping[Pair, Subject], series: list[Series], rounds: int, number: int, rng: Random
+) -> Iterator[int]:
     """Measure one batch size, and count the rounds."""
     for at in range(rounds):
         alive = [entry for entry in series if entry.lost is None]
@@ -114,9 +147,10 @@ def _rounds(subjects: Mapping[Pair, Subject], series: list[Series], rounds: int,
             return
         rng.shuffle(alive)
         for entry in alive:
+            process = entry.processes[number]
             try:
-                samples = subjects[entry.pair]("chunk", batch=entry.batch, calls=entry.calls)["samples_s"]
-                entry.rounds[at] = np.asarray(samples, dtype=np.float64)
+                samples = subjects[entry.pair]("chunk", batch=entry.batch, calls=process.calls)["samples_s"]
+                process.rounds[at] = np.asarray(samples, dtype=np.float64)
             except TransloadError as error:
                 entry.lost = error.what
         yield at + 1

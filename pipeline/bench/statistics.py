@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...models.signature import Array
-from .rounds import LEAST_ROUNDS, Series
+from .comparison import LEAST_PROCESSES
+from .rounds import Series
 
-_RESAMPLES = 4999
 _P99_SAMPLES = 662  # MLPerf's early stopping: 0.99^n (1 + n/99) <= 0.01, so that a p99 is bounded at 99 % confidence
 _SPREAD = 0.10
 _TIMER = 0.01
@@ -53,25 +53,10 @@ def summary(samples_s: Array, batch: int) -> Summary:
     return Summary(p50, p90, p99, batch / max(float(np.mean(samples_s)), _TICK_S))
 
 
-def ratio(candidate: Series, reference: Series, *, seed: int = 0) -> tuple[float, tuple[float, float] | None] | None:
-    """Seconds of a call over the reference's, and its 95 % interval; below 1 is faster.
-    The (geometric) median over rounds of the candidate's median over the reference's in the same round, and the
-    percentile bootstrap over rounds (4999 resamples, seeded). None without a common round; the interval is None below
-    five of them."""
-    common = sorted(candidate.rounds.keys() & reference.rounds.keys())
-    if not common:
-        return None
-    logs = np.array([_log_median(candidate, at) - _log_median(reference, at) for at in common])
-    center = math.exp(float(np.median(logs)))
-    if len(common) < LEAST_ROUNDS:
-        return center, None
-    picks = np.random.default_rng(seed).integers(0, len(logs), size=(_RESAMPLES, len(logs)))
-    low, high = np.percentile(np.median(logs[picks], axis=1), (2.5, 97.5))
-    return center, (math.exp(float(low)), math.exp(float(high)))
-
-
-def _log_median(series: Series, at: int) -> float:
-    return math.log(max(float(np.median(series.rounds[at])), _TICK_S))
+def median_of(series: Series, fact: str) -> float:
+    """Return the median over processes of one of their facts (a field of ProcessSamples); 0 without a process."""
+    values = [float(getattr(process, fact)) for process in series.processes.values()]
+    return float(np.median(values)) if values else 0.0
 
 
 def doubts(series: Series, interval: tuple[float, float] | None = None, *, load: Load | None = None) -> tuple[str, ...]:
@@ -85,23 +70,23 @@ def _doubts(series: Series, interval: tuple[float, float] | None, load: Load | N
     if len(samples_s) < _P99_SAMPLES:
         yield (
             f"a p99 from {len(samples_s)} calls is a guess: {_P99_SAMPLES} bound it at 99 % confidence, "
-            "so measure more rounds"
+            "so measure longer"
         )
     low, mid, high = np.percentile(samples_s, (25, 50, 75))
     if high - low > _SPREAD * mid:
         yield f"the middle half of the calls spreads over {(high - low) / mid:.0%} of the median: close other programs"
     yield from _doubt_modes(samples_s)
     yield from _doubt_trend(series)
-    call_s, first_s = max(float(mid), _TICK_S), series.first_call_s or 0.0
-    if (share := series.timer_s / call_s) > _TIMER:
+    call_s, first_s = max(float(mid), _TICK_S), median_of(series, "first_call_s")
+    if (share := median_of(series, "timer_s") / call_s) > _TIMER:
         yield f"reading the clock is {share:.1%} of a call: compare ratios and not microseconds, or use a larger batch"
     if (times := first_s / call_s) > _FIRST_CALLS and first_s > _FIRST_S:
         yield f"the first call took {first_s:.2f} s, {times:.0f} times the median: warm it up before use"
-    if len(series.rounds) < LEAST_ROUNDS:
-        yield f"{len(series.rounds)} rounds give no interval: measure at least {LEAST_ROUNDS}"
+    if (processes := len(series.processes)) < LEAST_PROCESSES:
+        yield f"{processes} processes give no interval: use --processes {LEAST_PROCESSES}, or more"
     if interval is not None and interval[1] / interval[0] - 1 > _WIDE:
         least, most = interval
-        yield f"the ratio lies anywhere in {least:.2f} to {most:.2f}: measure more rounds on a quiet machine"
+        yield f"the ratio lies anywhere in {least:.2f} to {most:.2f}: measure longer (--budget), on a quiet machine"
     if load is not None and load.other_cores > 0.25 * load.cores:
         yield f"other programs used {load.other_cores:.1f} of {load.cores} cores: measure on a quiet machine"
 
@@ -129,10 +114,10 @@ def _doubt_modes(samples_s: Array) -> Iterator[str]:
 
 def _doubt_trend(series: Series) -> Iterator[str]:
     """Mann-Kendall over the medians of the rounds, sized by the Theil-Sen slope."""
-    if len(series.rounds) < _TREND_ROUNDS:
+    medians = np.array([float(np.median(chunk)) for chunk in series.chunks])
+    if len(medians) < _TREND_ROUNDS:
         return
-    at = np.array(sorted(series.rounds), dtype=np.float64)
-    medians = np.array([float(np.median(series.rounds[int(index)])) for index in at])
+    at = np.arange(len(medians), dtype=np.float64)
     i, j = np.triu_indices(len(at), 1)
     score = abs(float(np.sum(np.sign(medians[j] - medians[i]))))
     sigma = math.sqrt(len(at) * (len(at) - 1) * (2 * len(at) + 5) / 18)

@@ -7,6 +7,7 @@ arrays of the host, so that on a GPU a call ends when its answer is there.
 from __future__ import annotations
 
 import gc
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,9 +16,10 @@ from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
+import psutil
 
 from ...models.dataset import Dataset, read_dataset
-from ...models.errors import BadRequest
+from ...models.errors import BadRequest, SessionLost
 from ...models.job import JsonRecord
 from ...models.probes.feeds import make_feeds
 from ...models.signature import Array, Signature
@@ -25,9 +27,11 @@ from ...serving.session import Session
 from ..drift.sessions import open_session
 
 _FEEDS = 8  # different ones, taken in turn: a model that remembers its last answer gains nothing
-_WARM_CALLS = 5  # at least
-_WARM_NS = 200_000_000  # or until so much time has gone ...
-_MOST_WARM_CALLS = 50  # ... or so many calls
+_WINDOW_NS, _WINDOW_CALLS = 30_000_000, 3  # of the warm-up, at least
+_STILL_WINDOWS, _FASTER = 3, 0.02  # warm: so many windows in turn were not faster than the fastest before by so much
+_MOST_WARM_NS = 2_000_000_000
+_ANSWERS = 4096  # numbers of the answer to the first feed, for a look whether the models agree
+_AGREEMENT = 1e-3  # of the largest number, within which a model's later answers to a feed agree with its first
 _TIMER_READS = 2000
 
 Clock = Callable[[], int]  # nanoseconds; never goes back
@@ -35,7 +39,8 @@ Clock = Callable[[], int]  # nanoseconds; never goes back
 
 class MeasuredSession:
     """A session and feeds for it. Methods take and return JSON values.
-    `signature`: that of the model whose data it is, which says how calls are put together; else the session's own."""
+    `signature`: that of the model whose data it is, which says how calls are put together; else the session's own.
+    `load_s`: what opening the session took, with the modules that it needs."""
 
     def __init__(
         self,
@@ -43,6 +48,7 @@ class MeasuredSession:
         data: Dataset,
         clock_ns: Clock = perf_counter_ns,
         signature: Signature | None = None,
+        load_s: float = 0.0,
     ) -> None:
         if not len(data):
             raise BadRequest("there are no samples to measure with", fix="give a test set with at least one")
@@ -50,7 +56,10 @@ class MeasuredSession:
         self._data = data
         self._signature = signature or session.signature
         self._clock_ns = clock_ns
+        self.load_s = load_s
         self._feeds: dict[int, list[dict[str, Array]]] = {}
+        self._expected: dict[int, list[Mapping[str, Array]]] = {}
+        self._last: Mapping[str, Array] = {}
         self._turn = 0  # goes on from chunk to chunk, so that chunks of one call see different feeds, too
 
     def device(self) -> str:
@@ -58,31 +67,44 @@ class MeasuredSession:
         return self._session.device
 
     def prepare(self, batch: int) -> dict[str, Any]:
-        """Make feeds of `batch` samples and warm up: at least 5 calls, up to 0.2 s or 50 calls.
-        Returns {first_call_s, call_s (median of the later half), calls, timer_s (what reading the clock twice
-        costs)}."""
+        """Make feeds of `batch` samples and warm up, until calls get no faster or for 2 s.
+        Returns {load_s, first_call_s, warm_up_s, call_s (median of the last window), timer_s (what reading the clock
+        twice costs), resident_bytes}."""
         self._feeds[batch] = self._make_feeds(batch)
-        spent: list[int] = []
-        while len(spent) < _WARM_CALLS or (sum(spent) < _WARM_NS and len(spent) < _MOST_WARM_CALLS):
-            spent.extend(self._timed(batch, 1))
+        first_call_ns = self._timed(batch, 1)[0]
+        windows = self._warm_up(batch)
+        self._expected[batch] = [self._session.run(feed) for feed in self._feeds[batch]]
         gc.collect()
         gc.freeze()  # what the framework holds is not garbage; no later collection need look at it
         return {
-            "first_call_s": spent[0] / 1e9,
-            "call_s": median(spent[len(spent) // 2 :]) / 1e9,
-            "calls": len(spent),
+            "load_s": self.load_s,
+            "first_call_s": first_call_ns / 1e9,
+            "warm_up_s": (first_call_ns + sum(map(sum, windows))) / 1e9,
+            "call_s": median(windows[-1]) / 1e9,
             "timer_s": _timer_ns(self._clock_ns) / 1e9,
+            "resident_bytes": psutil.Process().memory_info().rss,
+        }
+
+    def answers(self, batch: int) -> dict[str, Any]:
+        """{outputs, shapes}: the answer to the first feed, in order of outputs; the first 4096 numbers of each."""
+        arrays = [np.asarray(array) for array in self._expected[batch][0].values()]
+        return {
+            "outputs": [np.ravel(array)[:_ANSWERS].astype(np.float64).tolist() for array in arrays],
+            "shapes": [list(array.shape) for array in arrays],
         }
 
     def chunk(self, batch: int, calls: int) -> dict[str, Any]:
-        """{samples_s}: the seconds of each of `calls` calls, in order, with the collector off."""
+        """{samples_s}: the seconds of each of `calls` calls, in order, with the collector off.
+        Raises SessionLost where the last answer is not the one that the model gave to the same feed before."""
         was_on = gc.isenabled()
         gc.disable()
         try:
-            return {"samples_s": [ns / 1e9 for ns in self._timed(batch, calls)]}
+            spent = self._timed(batch, calls)
         finally:
             if was_on:
                 gc.enable()
+        self._check_answer(batch)
+        return {"samples_s": [ns / 1e9 for ns in spent]}
 
     def close(self) -> None:
         """Let go of the session."""
@@ -94,10 +116,39 @@ class MeasuredSession:
         for at in range(calls):
             feed = feeds[(self._turn + at) % len(feeds)]
             start = now()
-            run(feed)
+            answer = run(feed)
             spent[at] = now() - start
         self._turn += calls
+        self._last = answer
         return spent
+
+    def _warm_up(self, batch: int) -> list[list[int]]:
+        """Call until calls get no faster; return the nanoseconds of each window."""
+        windows: list[list[int]] = []
+        fastest, still, total = math.inf, 0, 0
+        while still < _STILL_WINDOWS and total < _MOST_WARM_NS:
+            window: list[int] = []
+            while sum(window) < _WINDOW_NS or len(window) < _WINDOW_CALLS:
+                window.extend(self._timed(batch, 1))
+            windows.append(window)
+            total += sum(window)
+            still = 0 if median(window) < (1 - _FASTER) * fastest else still + 1
+            fastest = min(fastest, median(window))
+        return windows
+
+    def _check_answer(self, batch: int) -> None:
+        """Hold the last answer against the first one to the same feed: a fast wrong answer is none."""
+        at = (self._turn - 1) % len(self._feeds[batch])
+        for name, expected in self._expected[batch][at].items():
+            got, wanted = np.asarray(self._last[name]), np.asarray(expected)
+            room = (
+                _AGREEMENT * float(np.max(np.abs(wanted[np.isfinite(wanted)]), initial=0.0)) if _is_float(wanted) else 0
+            )
+            if got.shape != wanted.shape or not np.allclose(got, wanted, rtol=0, atol=room, equal_nan=True):
+                raise SessionLost(
+                    f"its answers change: {name} of one feed differs from call to call",
+                    fix="validate it (transload validate)",
+                )
 
     def _make_feeds(self, batch: int) -> list[dict[str, Array]]:
         if batch < 1:
@@ -126,6 +177,7 @@ class SubjectOptions(JsonRecord):
 def open_subject(**document: Any) -> MeasuredSession:
     """Open a subject by SubjectOptions as JSON. Raises BadRequest, ToolMissing or SessionLost as the runtime does."""
     options = SubjectOptions.from_json(document)
+    start = perf_counter_ns()
     session = open_session(
         options.runtime,
         Path(options.folder),
@@ -135,9 +187,14 @@ def open_subject(**document: Any) -> MeasuredSession:
         model=options.model,
         signature=options.served,
     )
+    load_s = (perf_counter_ns() - start) / 1e9
     signature = options.signature or session.signature
     data = read_dataset(Path(options.feeds) / "test.npz", signature.inputs)
-    return MeasuredSession(session, data, signature=signature)
+    return MeasuredSession(session, data, signature=signature, load_s=load_s)
+
+
+def _is_float(array: Array) -> bool:
+    return bool(np.issubdtype(array.dtype, np.floating))
 
 
 def _timer_ns(clock_ns: Clock) -> float:

@@ -10,6 +10,8 @@ import typer
 from . import options
 from .render import finish, page
 
+_DOUBTS = 3  # of a row; all of them are in bench.json
+
 if TYPE_CHECKING:
     from ..commands.bench import BenchResult
 
@@ -34,7 +36,19 @@ def command(
     runtime: options.RuntimeNames = None,
     batch: options.Batch = None,
     threads: options.Threads = None,
-    rounds: Annotated[int | None, typer.Option("--rounds", min=3, metavar="N", help="Turns of each.")] = None,
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", min=3, metavar="N", help="Turns of each model in each process.")
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option("--processes", min=1, metavar="N", help="New processes of each model, at least.")
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option("--budget", metavar="TIME", help="Go on until settled, or for so long (60s, 5m; 0s: not at all)."),
+    ] = None,
+    same_within: Annotated[
+        str | None, typer.Option("--same-within", metavar="SHARE", help="Ratios this close to 1 are the same (2%).")
+    ] = None,
     device: options.Device = None,
     tfserving_url: options.TfservingUrl = None,
     tfserving_model: options.TfservingModel = None,
@@ -44,10 +58,12 @@ def command(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Measure the latency of artifacts, all of them in the same rounds.
+    """Measure the latency of artifacts, all of them in the same rounds, in several processes of each.
 
-    Ratios are held against the model of --against, else against the first candidate in its first runtime. Answers are
-    not looked at: 'transload validate' does that. The exit status is 4 where something gave no answer, else 0.
+    Ratios are held against the model of --against, else against the first candidate in its first runtime; those of
+    what is served against the first that is served in the same way. Measuring goes on until each is faster, slower or
+    the same, or until the budget is spent. Whether answers are right says 'transload validate'. The exit status is 4
+    where something gave no answer, else 0.
     """
     from ..api import bench
 
@@ -55,7 +71,8 @@ def command(
         *candidates, against=against, runtimes=options.parse_runtimes(runtime) or None,
         batches=options.parse_batches(batch) or None, inputs=options.parse_inputs(input_), data=data, weights=weights,
         weights_key=weights_key, settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust,
-        threads=threads, rounds=rounds, device=device,
+        threads=threads, rounds=rounds, processes=processes, budget_s=options.parse_duration(budget),
+        same_within=options.parse_share(same_within), device=device,
         tfserving_url=tfserving_url, tfserving_model=tfserving_model, runs=out, store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip
     finish(done.document, _lines(done), done.decided[1], json=json)
@@ -63,15 +80,15 @@ def command(
 
 def _lines(done: BenchResult) -> list[str]:
     """Print a line per artifact, runtime and batch size, the doubts, and where the samples are kept."""
-    from ..report.units import duration, ratio, ratio_interval
+    from ..report.units import comparison, duration, ratio, ratio_interval
 
-    rows = [("artifact", "runtime", "device", "batch", "p50", "p99", "samples/s", "ratio")]
+    rows = [("artifact", "runtime", "device", "batch", "p50", "p99", "samples/s", "ratio", "verdict")]
     doubts: dict[str, None] = {}
     for row in done.latency:
         numbers = (duration(row.p50_s), duration(row.p99_s), f"{row.throughput_per_s or 0:.0f}")
         held = f"{ratio(row.ratio_to_reference)} {ratio_interval(row)}".strip()
-        rows.append((row.artifact, row.runtime, row.device, str(row.batch), *numbers, held))
+        rows.append((row.artifact, row.runtime, row.device, str(row.batch), *numbers, held, comparison(row)))
         where = f"{row.artifact} in {row.runtime} at batch {row.batch}"
-        doubts |= dict.fromkeys(f"{where}: {doubt}" for doubt in row.doubts)
+        doubts |= dict.fromkeys(f"{where}: {doubt}" for doubt in row.doubts[:_DOUBTS])
     notes = [*([done.note] if done.note else []), *doubts, *done.doubts]
     return page(rows, notes, f"every sample lies in {done.folder}/latency.npz")

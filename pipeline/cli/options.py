@@ -155,6 +155,33 @@ def parse_batches(values: Sequence[str] | None) -> tuple[int, ...]:
     return tuple(dict.fromkeys(int(word) for word in split(values)))
 
 
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)?")
+_SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def parse_duration(value: str | None) -> float | None:
+    """Seconds of a time as in "60s", "5m", "1h" or "90". Raises BadRequest."""
+    if value is None:
+        return None
+    match = _DURATION.fullmatch(value.strip())
+    if not match:
+        raise BadRequest(f"{value!r} is no time", fix="write it as in 60s, 5m or 1h")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def parse_share(value: str | None) -> float | None:
+    """A share as in "2%" or "0.02", above 0 and below 1. Raises BadRequest."""
+    if value is None:
+        return None
+    try:
+        share = float(value.strip().removesuffix("%")) / (100 if value.strip().endswith("%") else 1)
+    except ValueError:
+        share = 0.0
+    if not 0 < share < 1:
+        raise BadRequest(f"{value!r} is no share between 0 and 1", fix="write it as in 2% or 0.02")
+    return share
+
+
 _PYTHON = {"True": True, "False": False, "None": None}  # not JSON, and never meant as text
 _SETTING = re.compile(r"[A-Za-z_]\w*(\.\w+)*")
 

@@ -87,10 +87,6 @@ def _write(folder: Path, result: RunResult, form: Form) -> Path:
 
 
 def _samples(folder: Path) -> dict[tuple[str, str, int], Array]:
-    """All samples of each row, the rounds one after another; none where the run did not measure."""
-    import numpy as np
-
+    """All samples of each row, in order; none where the run did not measure."""
     path = folder / "latency.npz"
-    if not path.is_file():
-        return {}
-    return {key: np.concatenate(list(rounds.values())) for key, rounds in read_samples(path).items()}
+    return read_samples(path) if path.is_file() else {}

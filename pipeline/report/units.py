@@ -132,6 +132,16 @@ def ratio_interval(row: LatencyRow) -> str:
     return "" if row.ratio_ci95 is None else f"[{row.ratio_ci95[0]:.2f}, {row.ratio_ci95[1]:.2f}]"
 
 
+def comparison(row: LatencyRow) -> str:
+    """Say how a row compares with its reference: "faster", "inconclusive: about 90 s would settle it"; empty of the
+    reference itself."""
+    if row.comparison is None or row.ratio_ci95 == (1.0, 1.0):
+        return ""
+    if row.settling_s is None:
+        return row.comparison
+    return f"{row.comparison}: about {row.settling_s:.0f} s would settle it"
+
+
 def quantity(rule: str, value: float | str | None, unit: str | None = None) -> str:
     """Format a gate row's `limit` or `got`, in the unit of its rule; of a metric in the metric's."""
     if value is None or isinstance(value, str):
@@ -164,8 +174,8 @@ def sentence(row: GateRow) -> str:
 
 _WHY_OPEN = {
     "metric_loss": "the 95 % interval reaches over the limit, so more test samples are needed",
-    "latency_ratio": "the 95 % interval reaches over the limit, so more rounds are needed",
-    "p99_s": "this p99 is in doubt, so more rounds are needed",
+    "latency_ratio": "the 95 % interval reaches over the limit, so a longer --budget is needed",
+    "p99_s": "this p99 is in doubt, so a longer --budget is needed",
 }
 
 

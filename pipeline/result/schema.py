@@ -300,7 +300,7 @@ class LatencyRow:
     device: Name  # where it really ran
     threads: Count
     batch: Batch
-    rounds: Count
+    rounds: Count  # of all processes
     samples: Count
     p50_s: NotNegative | None
     p90_s: NotNegative | None
@@ -311,6 +311,14 @@ class LatencyRow:
     peak_rss_bytes: Count | None
     doubts: tuple[str, ...]
     log: str | None = None  # of the process that was measured, relative to the folder
+    processes: Count = 0  # in which it was measured, one after the other
+    reference: str | None = None  # what the ratio is held against: "ARTIFACT in RUNTIME"
+    comparison: Literal["faster", "slower", "same", "inconclusive"] | None = None
+    settling_s: NotNegative | None = None  # of measuring, that would decide an inconclusive comparison
+    load_s: NotNegative | None = None  # modules and model, median over processes
+    first_call_s: NotNegative | None = None
+    steady_rss_bytes: Count | None = None  # after the warm-up; None of a server
+    size_bytes: Count | None = None  # of the artifact
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,25 @@
-"""The bench stage: each artifact in each runtime, in a worker of its own, and all of them in the same rounds."""
+"""The bench stage: each artifact in each runtime, in a worker of its own, and all of them in the same rounds.
+
+All of it is repeated in new processes until every comparison is settled, or the budget is spent (pipeline/bench/)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from ...models.errors import ToolMissing, TransloadError
 from ...models.probes.sizes import batches_within
 from ...models.signature import Array, TensorSpec, batch_axis, bounds_of
-from ...models.store import Stored
+from ...models.store import Stored, size_of
 from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
-from ..bench.latency_rows import About, failed_row, latency_rows
+from ..bench.comparison import LOOKS, Comparison, compare
+from ..bench.latency_rows import About, Conditions, latency_rows, reference_of
 from ..bench.machine_load import LoadMeter
 from ..bench.rounds import Pair, RoundsPlan, Series, run_rounds
+from ..bench.statistics import Load
 from ..bench.subject import SubjectOptions
 from ..context import Context, cores
 from ..intake.loaded_model import ModelDescription, ServedModel
@@ -25,7 +30,7 @@ from ..result.schema import LatencyRow
 from ..workers.engine import SCRATCH
 from ..workers.interpreters import interpreter_of, lacking
 from ..workers.isolation import Worker
-from .servers import Servers
+from .servers import Servers, ServerUse
 from .validate import ANY_DEVICE, device_for, pairs
 
 REFERENCE: Pair = ("source", "torch")
@@ -40,6 +45,7 @@ class BenchSubject:
     stored: Stored
     runtime: Runtime
     served: ServedModel | None = None
+    source: ModelDescription | None = None  # of a model that is code: it is no artifact
 
     def device(self, requested: str) -> str:
         """Return the device that it is to run on."""
@@ -57,17 +63,25 @@ class Measurements:
     @property
     def samples(self) -> dict[tuple[str, str, int], Array]:
         """Seconds of every call by (artifact, runtime, batch)."""
-        return {(*series.pair, series.batch): series.samples_s for series in self.series if series.rounds}
+        return {(*series.pair, series.batch): series.samples_s for series in self.series if series.processes}
 
 
 def measure_all(context: Context, inputs: RunInputs, results: Sequence[TargetResult], servers: Servers) -> Measurements:
     """Measure the latency of the source in PyTorch, eager, and of every artifact in every wanted runtime."""
-    subjects = [BenchSubject(REFERENCE, inputs.source, RUNTIMES["torch"])]
-    subjects += [
+    artifacts = [
         BenchSubject((checked.name, checked.runtime.name), checked.stored, checked.runtime)
         for checked in pairs(results, context.request.bench.runtimes)
     ]
+    subjects = [*source_subjects(inputs.source, inputs.model, artifacts), *artifacts]
     return Bench(context, inputs.data, servers, inputs.model).measure(subjects)
+
+
+def source_subjects(source: Stored, model: ModelDescription, artifacts: Iterable[BenchSubject]) -> list[BenchSubject]:
+    """Return the source in PyTorch, eager, and behind each protocol that artifacts are served by: what is served is
+    held against what is served."""
+    protocols = dict.fromkeys(subject.runtime.name for subject in artifacts if subject.runtime.served)
+    names = (REFERENCE[1], *protocols)
+    return [BenchSubject((REFERENCE[0], name), source, RUNTIMES[name], source=model) for name in names]
 
 
 def batches_note(requested: Sequence[int], batches: Sequence[int], specs: Sequence[TensorSpec]) -> str | None:
@@ -94,23 +108,59 @@ class Bench:
     model: ModelDescription
 
     def measure(self, subjects: Sequence[BenchSubject]) -> Measurements:
-        """Open every subject, then measure them in turns. Ratios are to the first subject."""
-        request = self.context.request.bench
-        specs = self.model.signature.inputs
+        """Measure all subjects in turns, in one set of processes after the other. The ratio of a subject is to the
+        first one that is asked in the same way (see `reference_of_kind`)."""
+        request, specs = self.context.request.bench, self.model.signature.inputs
         plan = RoundsPlan(batches=batches_within(specs, request.batches), rounds=request.rounds)
+        measuring = _Measuring.begin(subjects, plan)
         rng = Random(request.seed)  # noqa: S311  (an order, not a secret)
-        with self._open_all(subjects) as (workers, lost):
-            meter = LoadMeter.start([*(worker.pid for worker in workers.values()), *self.servers.pids], cores())
-            asks = {pair: worker.ask for pair, worker in workers.items()}
-            series = run_rounds(asks, plan, rng=rng, progress=self._show_round)
-            load = meter.read()
-            about = {subject.pair: self._about(subject, workers.get(subject.pair), subjects[0]) for subject in subjects}
-        rows = latency_rows(series, subjects[0].pair, about, load=load)
-        rows += [failed_row(pair, batch, why, about[pair]) for pair, why in lost.items() for batch in plan.batches]
-        order = {subject.pair: position for position, subject in enumerate(subjects)}
-        rows.sort(key=lambda row: (order[row.artifact, row.runtime], row.batch))
+        start, number, wanted = time.monotonic(), 0, list(subjects)
+        while wanted:
+            self._measure_once(measuring, wanted, number, rng)
+            number += 1
+            seconds = time.monotonic() - start
+            wanted = self._still_wanted(measuring, subjects, number, seconds)
+        rows = measuring.rows(
+            time.monotonic() - start,
+            number,
+            request.same_within,
+            {subject.pair: self._about(subject, subjects, measuring) for subject in subjects},
+        )
         logged = tuple(replace(row, log=self._log((row.artifact, row.runtime))) for row in rows)
-        return Measurements(logged, tuple(series), batches_note(request.batches, plan.batches, specs))
+        series = tuple(measuring.series.values())
+        return Measurements(logged, series, batches_note(request.batches, plan.batches, specs))
+
+    def _measure_once(self, measuring: _Measuring, subjects: Sequence[BenchSubject], number: int, rng: Random) -> None:
+        """Add one set of processes to the series of these subjects."""
+        try:
+            with self._open_all(subjects) as (workers, lost):
+                for pair, why in lost.items():
+                    measuring.lose(pair, why)
+                meter = LoadMeter.start([*(worker.pid for worker in workers.values()), *self.servers.pids], cores())
+                asks = {pair: worker.ask for pair, worker in workers.items()}
+                run_rounds(asks, measuring.series, measuring.plan, number, rng=rng, progress=self._show_round)
+                if load := meter.read():
+                    measuring.loads.append(load)
+                for subject in subjects:
+                    measuring.add_peak(subject.pair, self._peak_rss_bytes(subject, workers.get(subject.pair)))
+        finally:
+            self.servers.stop_all()
+
+    def _still_wanted(
+        self, measuring: _Measuring, subjects: Sequence[BenchSubject], number: int, seconds: float
+    ) -> list[BenchSubject]:
+        """Return what is to be measured in one more set of processes: what is not settled, and its references."""
+        request = self.context.request.bench
+        if number < request.processes:
+            return [subject for subject in subjects if not measuring.is_lost(subject.pair)]
+        if seconds * (number + 1) / number > request.budget_s:
+            return []
+        if number not in LOOKS:
+            return [subject for subject in subjects if subject.pair in measuring.asked]
+        about = {subject.pair: About("", reference=reference_of_kind(subject, subjects)) for subject in subjects}
+        open_pairs = measuring.unsettled(about, request.same_within)
+        measuring.asked = open_pairs | {ref for pair in open_pairs if (ref := about[pair].reference)}
+        return [subject for subject in subjects if subject.pair in measuring.asked]
 
     @contextmanager
     def _open_all(self, subjects: Sequence[BenchSubject]) -> Iterator[tuple[dict[Pair, Worker], dict[Pair, str]]]:
@@ -146,7 +196,7 @@ class Bench:
         name = _worker_name(subject.pair)
         limits = context.limits(device=device, loopback=runtime.served, host=served.url.host if served else None)
         limits = replace(limits, threads=threads, spin=True)
-        server = self.servers.use(stored, device, runtime, served)
+        server = self._server(subject)
         reads = (*self.model.reads, str(stored.folder), str(self.data.folder))
         worker = context.executor.open_worker(
             name, limits, context.folder / SCRATCH / name, reads, self.model.root, python=interpreter_of(runtime).path
@@ -165,18 +215,29 @@ class Bench:
         worker.send_open(SUBJECT, options.to_json())
         return worker
 
-    def _about(self, subject: BenchSubject, worker: Worker | None, reference: BenchSubject) -> About:
-        stored, runtime, device = subject.stored, subject.runtime, subject.device(self.context.device)
-        server = self.servers.use(stored, device, runtime, subject.served)
-        peak = worker.peak_rss_bytes if worker else None
-        if server:  # the memory is the server's
-            peak = self.servers.peak_rss_bytes(stored, device, runtime) if server.kind != "remote" else None
+    def _server(self, subject: BenchSubject) -> ServerUse | None:
+        device = subject.device(self.context.device)
+        return self.servers.use(subject.stored, device, subject.runtime, subject.served, subject.source)
+
+    def _peak_rss_bytes(self, subject: BenchSubject, worker: Worker | None) -> int | None:
+        """Return the most memory that the model's process held: of a served one its server's, where that is ours."""
+        server = self._server(subject)
+        if server is None:
+            return worker.peak_rss_bytes if worker else None
+        device = subject.device(self.context.device)
+        return self.servers.peak_rss_bytes(subject.stored, device, subject.runtime) if server.kind != "remote" else None
+
+    def _about(self, subject: BenchSubject, subjects: Sequence[BenchSubject], measuring: _Measuring) -> About:
+        server = self._server(subject)
+        reference = reference_of_kind(subject, subjects)
         return About(
-            device=device,
+            device=subject.device(self.context.device),
             threads=self.context.request.bench.threads,
             server=server.kind if server else None,
-            peak_rss_bytes=peak,
-            note=_network_note(subject, reference),
+            peak_rss_bytes=measuring.peaks.get(subject.pair),
+            size_bytes=None if subject.source or subject.served else size_of(subject.stored.folder),
+            reference=reference,
+            note=_network_note(subject, next(other for other in subjects if other.pair == reference)),
         )
 
     def _log(self, pair: Pair) -> str | None:
@@ -186,6 +247,66 @@ class Bench:
 
     def _show_round(self, batch: int, number: int) -> None:
         self.context.progress.step(f"batch {batch}, round {number}")
+
+
+@dataclass
+class _Measuring:
+    """What has been measured so far."""
+
+    plan: RoundsPlan
+    series: dict[tuple[Pair, int], Series]
+    asked: set[Pair]  # in the last set of processes
+    peaks: dict[Pair, int] = field(default_factory=dict)  # bytes
+    loads: list[Load] = field(default_factory=list)
+
+    @staticmethod
+    def begin(subjects: Sequence[BenchSubject], plan: RoundsPlan) -> _Measuring:
+        pairs = [subject.pair for subject in subjects]
+        return _Measuring(
+            plan, {(pair, batch): Series(pair, batch) for pair in pairs for batch in plan.batches}, {*pairs}
+        )
+
+    def lose(self, pair: Pair, why: str) -> None:
+        for batch in self.plan.batches:
+            self.series[pair, batch].lost = self.series[pair, batch].lost or why
+
+    def is_lost(self, pair: Pair) -> bool:
+        return any(self.series[pair, batch].lost for batch in self.plan.batches)
+
+    def add_peak(self, pair: Pair, peak_bytes: int | None) -> None:
+        if peak_bytes is not None:
+            self.peaks[pair] = max(peak_bytes, self.peaks.get(pair, 0))
+
+    def unsettled(self, about: Mapping[Pair, About], same_within: float) -> set[Pair]:
+        """Return the subjects of which a comparison is inconclusive."""
+        pairs = set()
+        for entry in self.series.values():
+            reference = reference_of(entry, self.series, about)
+            if entry.lost is None and reference is not None and reference is not entry:
+                ratio = compare(entry, reference, same_within=same_within)
+                if ratio is not None and ratio.comparison is Comparison.INCONCLUSIVE:
+                    pairs.add(entry.pair)
+        return pairs
+
+    def rows(self, seconds: float, number: int, same_within: float, about: Mapping[Pair, About]) -> list[LatencyRow]:
+        """Return the rows, subject by subject, batch by batch."""
+        load = max(self.loads, key=lambda load: load.other_cores, default=None)
+        conditions = Conditions(load=load, same_within=same_within, seconds_per_process=seconds / max(number, 1))
+        return latency_rows(self.series.values(), about, conditions)
+
+
+def reference_of_kind(subject: BenchSubject, subjects: Sequence[BenchSubject]) -> Pair:
+    """Return what a subject is held against: of those in process the first of them, of those that are served the first
+    behind the same protocol. A model that is served elsewhere is held against the first of all."""
+    if subject.served:
+        return subjects[0].pair
+    alike = (
+        other.pair
+        for other in subjects
+        if not other.served
+        and (other.runtime.name == subject.runtime.name if subject.runtime.served else not other.runtime.served)
+    )
+    return next(alike)
 
 
 def _network_note(subject: BenchSubject, reference: BenchSubject) -> str | None:

@@ -15,7 +15,7 @@ from ...serving.runtimes.runtime_table import Runtime
 from ...serving.server.server_records import BinaryOptions, EmbeddedOptions
 from ...serving.server.tfserving_launch import Binary, Embedded, Remote, ServerKind, find_tfserving
 from ..context import Context
-from ..intake.loaded_model import ServedModel
+from ..intake.loaded_model import ModelDescription, ServedModel
 from ..workers.engine import SCRATCH
 from ..workers.isolation import Worker
 
@@ -47,42 +47,53 @@ class Servers:
         """The TF Serving to use: looked for once, and only if something is served by it."""
         return find_tfserving(self._context.request.tfserving_url, dict(os.environ))
 
-    def _place(self, runtime: Runtime) -> Remote | Binary | Embedded:
-        return self._tfserving if runtime.tfserving else Embedded()
+    def _place(self, runtime: Runtime, source: ModelDescription | None = None) -> Remote | Binary | Embedded:
+        return self._tfserving if runtime.tfserving and source is None else Embedded()
 
-    def use(self, artifact: Stored, device: str, runtime: Runtime, served: ServedModel | None) -> ServerUse | None:
+    def use(
+        self,
+        artifact: Stored,
+        device: str,
+        runtime: Runtime,
+        served: ServedModel | None,
+        source: ModelDescription | None = None,
+    ) -> ServerUse | None:
         """Return the server that `runtime` talks to about `artifact`, or about a model that is `served` elsewhere; None
-        for a runtime without a server."""
+        for a runtime without a server. A `source` is no artifact: our own server holds it, in PyTorch, eager."""
         if not runtime.served:
             return None
         if served:
             services = served.services
             return ServerUse("remote", served.url.model, {"addresses": services}, lambda: services)
         return ServerUse(
-            self._place(runtime).server,
+            self._place(runtime, source).server,
             self._context.request.tfserving_model,
-            self.start_of(artifact.folder, device, runtime),
-            lambda: self.addresses(artifact, device, runtime),
+            self.start_of(artifact.folder, device, runtime, source),
+            lambda: self.addresses(artifact, device, runtime, source),
         )
 
-    def addresses(self, artifact: Stored, device: str, runtime: Runtime) -> dict[str, str]:
+    def addresses(
+        self, artifact: Stored, device: str, runtime: Runtime, source: ModelDescription | None = None
+    ) -> dict[str, str]:
         """Return {"grpc": "127.0.0.1:p", "rest": "127.0.0.1:q"} of the server that `runtime` talks to about `artifact`;
         start it if need be."""
         with self._lock:
-            start = self.start_of(artifact.folder, device, runtime)
+            start = self.start_of(artifact.folder, device, runtime, source)
             if "addresses" in start:
                 return dict(start["addresses"])
-            key = artifact.digest, device, self._place(runtime).server
+            key = artifact.digest, device, self._place(runtime, source).server
             worker = self._running.get(key)
             if worker is None:
-                worker = self._running[key] = self._start(artifact.folder, device, start)
+                worker = self._running[key] = self._start(artifact.folder, device, start, source)
             addresses: dict[str, str] = worker.ask("addresses")
             return addresses
 
-    def start_of(self, folder: Path, device: str, runtime: Runtime) -> dict[str, Any]:
+    def start_of(
+        self, folder: Path, device: str, runtime: Runtime, source: ModelDescription | None = None
+    ) -> dict[str, Any]:
         """Return how the server of the artifact in `folder` is started for a runtime: {entry, options, walled} of a
         worker that holds it. Of one that runs already, return its {addresses}."""
-        place = self._place(runtime)
+        place = self._place(runtime, source)
         if isinstance(place, Remote):
             return {"addresses": {"grpc": place.grpc, **({} if place.rest is None else {"rest": place.rest})}}
         threads = self._context.request.bench.threads
@@ -92,18 +103,22 @@ class Servers:
             binary = BinaryOptions(**model, program=place.program, container=place.container)
             # The walls let no program start, and this one was installed by the user.
             return {"entry": BINARY, "options": binary.to_json(), "walled": False}
-        return {
-            "entry": EMBEDDED,
-            "walled": True,
-            "options": EmbeddedOptions(**model, device=device, max_body_bytes=_BODY_BYTES).to_json(),
-        }
+        options = EmbeddedOptions(
+            **model, device=device, max_body_bytes=_BODY_BYTES, runtime=None if source is None else "torch"
+        )
+        return {"entry": EMBEDDED, "walled": True, "options": options.to_json()}
 
-    def _start(self, folder: Path, device: str, start: Mapping[str, Any]) -> Worker:
+    def _start(
+        self, folder: Path, device: str, start: Mapping[str, Any], source: ModelDescription | None = None
+    ) -> Worker:
         context = self._context
         name = f"server.{folder.name[:8]}"
         limits = context.limits(device=device, loopback=True)
         limits = replace(limits, walled=limits.walled and start["walled"])
-        worker = context.executor.open_worker(name, limits, context.folder / SCRATCH / name, (str(folder),))
+        reads, root = (source.reads, source.root) if source else ((), None)
+        worker = context.executor.open_worker(
+            name, limits, context.folder / SCRATCH / name, (str(folder), *reads), root
+        )
         try:
             worker.open(start["entry"], start["options"])
         except BaseException:
@@ -121,9 +136,15 @@ class Servers:
         worker = self._running.get((artifact.digest, device, self._place(runtime).server))
         return worker.peak_rss_bytes if worker else None
 
+    def stop_all(self) -> None:
+        """Stop the servers that run; one that is asked for again is started anew."""
+        with self._lock:
+            running, self._running = list(self._running.values()), {}
+        for worker in running:
+            worker.close()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for worker in self._running.values():
-            worker.close()
+        self.stop_all()

@@ -82,7 +82,7 @@ def open_server(**document: Any) -> EmbeddedServer:
     """Serve an artifact by EmbeddedOptions as JSON, in this process; the server answers when this returns.
     Raises BadRequest where the artifact cannot be opened or a port is taken, ToolMissing where a library is missing."""
     options = EmbeddedOptions.from_json(document)
-    opened = open_artifact(Path(options.folder), options.device, options.threads)
+    opened = open_artifact(Path(options.folder), options.device, options.threads, options.runtime)
     repository = hold_session(options.name, opened.session, opened.runtime, options.max_body_bytes)
     with ExitStack() as undo:
         undo.callback(repository.close)
@@ -91,12 +91,13 @@ def open_server(**document: Any) -> EmbeddedServer:
     return server
 
 
-def open_artifact(folder: Path, device: str, threads: int) -> OpenedSession:
-    """Open an artifact in the runtime of its format. Raises what the runtime raises."""
-    form = read_artifact(folder).target.format
-    runtime = next(runtime for runtime in RUNTIMES.values() if form in runtime.takes and not runtime.served)
-    module, _, entry = runtime.entry.partition(":")
-    return OpenedSession(getattr(import_module(module), entry)(folder, device, threads), runtime.name)
+def open_artifact(folder: Path, device: str, threads: int, runtime: str | None = None) -> OpenedSession:
+    """Open an artifact in the runtime of its format, or what is in the folder in `runtime`. Raises what that raises."""
+    if runtime is None:
+        form = read_artifact(folder).target.format
+        runtime = next(one.name for one in RUNTIMES.values() if form in one.takes and not one.served)
+    module, _, entry = RUNTIMES[runtime].entry.partition(":")
+    return OpenedSession(getattr(import_module(module), entry)(folder, device, threads), runtime)
 
 
 def open_host(*, folder: str, device: str, threads: int, channel: str) -> SessionHost:

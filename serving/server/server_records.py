@@ -34,6 +34,7 @@ class EmbeddedOptions(ServerOptions):
     grpc_port: int = 0
     rest_port: int = 0
     max_body_bytes: int = MAX_BODY_BYTES  # of a request, in either protocol
+    runtime: str | None = None  # None: that of the artifact's format
 
 
 @dataclass(frozen=True, kw_only=True)
