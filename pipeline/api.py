@@ -279,14 +279,9 @@ def bench(
     server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model}
     request = read_request(None, {"model": section, "bench": rule, "device": device, **server})
     return bench_command.bench(
-        request,
-        [str(candidate) for candidate in candidates],
-        _local(store, jobs, runs),
-        Progress(quiet=quiet),
-        against=ModelRequest(against, _specs(inputs)) if against else None,
-        inputs=_specs(inputs),
-        data=_text(data),
-    )
+        request, [str(candidate) for candidate in candidates], _local(store, jobs, runs), Progress(quiet=quiet),
+        against=ModelRequest(against, _specs(inputs)) if against else None, inputs=_specs(inputs), data=_text(data),
+    )  # fmt: skip
 
 
 def bundle(

@@ -3,10 +3,10 @@
     python benchmarks/calibration collect [--pairs 200] [--kinds in-process,served] [--pool FOLDER]
     python benchmarks/calibration judge [--pool FOLDER] [--out FILE.json]
 
-`collect` measures pairs of equal ONNX files with `transload bench`, each pair in 12 sets of new processes, and keeps
+`collect` measures pairs of equal ONNX files with `transload bench`, each in 10 or 12 sets of new processes, and keeps
 every sample in the pool; a pool that has some goes on. `judge` replays the rule of `transload bench` on them, set by
-set, until it stops, and the rules of other tools on the same samples. A candidate that is slowed down by 5 % is the same
-samples times 1.05: what a call would take that waits for a twentieth of its own time before it returns.
+set, until it stops, and the rules of other tools on the same samples. A candidate that is slowed down by 5 % has the
+same samples times 1.05: what calls would take that wait for a twentieth of their own time before they return.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ import transload
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "calibration.json"
 RUNTIMES = {"in-process": "onnxruntime", "served": "oip-http"}
-PROCESSES = 12
+# Sets of processes and rounds in each, which about fill a minute. By itself `transload bench` makes as many rounds as
+# fit into the time that it took to start the processes.
+SETS = {"in-process": (12, 10), "served": (10, 40)}
 
 
 def collect(pool: Path, kinds: list[str], pairs: int) -> None:
@@ -35,7 +37,7 @@ def collect(pool: Path, kinds: list[str], pairs: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         made = transload.convert("zoo:digits-cnn", to=["onnx"], out=work / "made", store=work / "store")
-        folder = Path(made.out) / "onnx"
+        folder = made.folder / "onnx"
         copy = shutil.copytree(folder, work / "copy")
         for number in range(pairs):
             for kind in kinds:
@@ -48,8 +50,9 @@ def collect(pool: Path, kinds: list[str], pairs: int) -> None:
 def measure(work: Path, first: Path, second: Path, kind: str, target: Path) -> None:
     """Measure one pair; keep its samples, and the load and seconds of the measurement."""
     start = time.monotonic()
+    processes, rounds = SETS[kind]
     done = transload.bench(
-        first, second, runtimes=[RUNTIMES[kind]], batches=[1], processes=PROCESSES, budget_s=0,
+        first, second, runtimes=[RUNTIMES[kind]], batches=[1], processes=processes, rounds=rounds, budget_s=0,
         runs=work / "runs", store=work / "store",
     )  # fmt: skip
     seconds = time.monotonic() - start

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -92,7 +92,7 @@ def _row(series: Series, reference: Series | None, about: About, conditions: Con
     )
 
 
-def _comparison(ratio: Ratio | None, is_reference: bool, about: About, conditions: Conditions) -> dict[str, object]:
+def _comparison(ratio: Ratio | None, is_reference: bool, about: About, conditions: Conditions) -> dict[str, Any]:
     """Return the fields of a row that say how it compares."""
     if ratio is None:
         return {}
@@ -145,7 +145,9 @@ def write_samples(path: Path, series: Iterable[Series]) -> None:
             continue
         key = "|".join((*entry.pair, str(entry.batch)))
         places = [
-            (number, at, len(chunk)) for number, one in entry.processes.items() for at, chunk in one.rounds.items()
+            (number, at, len(chunk))
+            for number, process in entry.processes.items()
+            for at, chunk in process.rounds.items()
         ]
         counts = [count for _, _, count in places]
         arrays[f"{key}|seconds"] = entry.samples_s

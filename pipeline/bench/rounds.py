@@ -8,7 +8,9 @@ which adds its own samples to a series (docs/design/latency.md).
 
 from __future__ import annotations
 
+import itertools
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
@@ -19,6 +21,7 @@ import numpy as np
 from ...models.errors import TransloadError
 from ...models.signature import Array
 
+MOST_ROUNDS = 60
 _MOST_CALLS = 100_000
 _CALIBRATIONS = 3
 
@@ -32,8 +35,9 @@ class RoundsPlan:
     """What is measured in one set of processes, and for how long."""
 
     batches: tuple[int, ...] = (1, 8)
-    rounds: int = 10
+    rounds: int = 10  # at least
     chunk_s: float = 0.02  # at least
+    measuring_s: float = 0.0  # rounds go on for so long, up to MOST_ROUNDS: all batch sizes have an equal part of it
 
     def __post_init__(self) -> None:
         if not self.batches or min(self.batches) < 1 or self.rounds < 1 or self.chunk_s <= 0:
@@ -83,6 +87,7 @@ def run_rounds(
     *,
     rng: Random,
     progress: Callable[[int, int], None] = lambda batch, done: None,  # noqa: ARG005
+    clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Add the samples of set `number` of processes to the series of these subjects (by pair and batch), batch by batch.
     A subject that is lost on the way is asked no more. `progress` is told the batch and how many rounds are done."""
@@ -90,8 +95,11 @@ def run_rounds(
         alive = [series[pair, batch] for pair in subjects if _lost(series, plan, pair) is None]
         for entry in alive:
             _prepare(entry, subjects[entry.pair], number, plan.chunk_s)
-        for done in _rounds(subjects, [entry for entry in alive if entry.lost is None], plan.rounds, number, rng):
+        end = clock() + plan.measuring_s / len(plan.batches)
+        for done in _rounds(subjects, [entry for entry in alive if entry.lost is None], number, rng):
             progress(batch, done)
+            if done >= plan.rounds and (done >= MOST_ROUNDS or clock() >= end):
+                break
 
 
 def _lost(series: Mapping[tuple[Pair, int], Series], plan: RoundsPlan, pair: Pair) -> str | None:
@@ -137,11 +145,9 @@ def _calls(chunk_s: float, call_s: float) -> int:
     return max(1, min(_MOST_CALLS, math.ceil(chunk_s / max(call_s, 1e-9))))
 
 
-def _rounds(
-    subjects: Mapping[Pair, Subject], series: list[Series], rounds: int, number: int, rng: Random
-) -> Iterator[int]:
-    """Measure one batch size, and count the rounds."""
-    for at in range(rounds):
+def _rounds(subjects: Mapping[Pair, Subject], series: list[Series], number: int, rng: Random) -> Iterator[int]:
+    """Measure one batch size round by round, and count the rounds."""
+    for at in itertools.count():
         alive = [entry for entry in series if entry.lost is None]
         if not alive:
             return

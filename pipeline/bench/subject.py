@@ -140,11 +140,11 @@ class MeasuredSession:
         """Hold the last answer against the first one to the same feed: a fast wrong answer is none."""
         at = (self._turn - 1) % len(self._feeds[batch])
         for name, expected in self._expected[batch][at].items():
-            got, wanted = np.asarray(self._last[name]), np.asarray(expected)
+            answer, wanted = np.asarray(self._last[name]), np.asarray(expected)
             room = (
                 _AGREEMENT * float(np.max(np.abs(wanted[np.isfinite(wanted)]), initial=0.0)) if _is_float(wanted) else 0
             )
-            if got.shape != wanted.shape or not np.allclose(got, wanted, rtol=0, atol=room, equal_nan=True):
+            if answer.shape != wanted.shape or not np.allclose(answer, wanted, rtol=0, atol=room, equal_nan=True):
                 raise SessionLost(
                     f"its answers change: {name} of one feed differs from call to call",
                     fix="validate it (transload validate)",

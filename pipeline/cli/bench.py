@@ -36,19 +36,10 @@ def command(
     runtime: options.RuntimeNames = None,
     batch: options.Batch = None,
     threads: options.Threads = None,
-    rounds: Annotated[
-        int | None, typer.Option("--rounds", min=3, metavar="N", help="Turns of each model in each process.")
-    ] = None,
-    processes: Annotated[
-        int | None, typer.Option("--processes", min=1, metavar="N", help="New processes of each model, at least.")
-    ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option("--budget", metavar="TIME", help="Go on until settled, or for so long (60s, 5m; 0s: not at all)."),
-    ] = None,
-    same_within: Annotated[
-        str | None, typer.Option("--same-within", metavar="SHARE", help="Ratios this close to 1 are the same (2%).")
-    ] = None,
+    rounds: options.Rounds = None,
+    processes: options.Processes = None,
+    budget: options.Budget = None,
+    same_within: options.SameWithin = None,
     device: options.Device = None,
     tfserving_url: options.TfservingUrl = None,
     tfserving_model: options.TfservingModel = None,
@@ -58,12 +49,11 @@ def command(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Measure the latency of artifacts, all of them in the same rounds, in several processes of each.
+    """Measure the latency of artifacts, all of them in the same rounds.
 
     Ratios are held against the model of --against, else against the first candidate in its first runtime; those of
     what is served against the first that is served in the same way. Measuring goes on until each is faster, slower or
-    the same, or until the budget is spent. Whether answers are right says 'transload validate'. The exit status is 4
-    where something gave no answer, else 0.
+    the same, or the budget is spent. The exit status is 4 where something gave no answer, else 0.
     """
     from ..api import bench
 

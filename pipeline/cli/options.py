@@ -111,6 +111,19 @@ RuntimeNames = Annotated[
     Texts, typer.Option("--runtime", metavar="NAMES", help="Runtimes, as in onnxruntime,tflite ('transload formats').")
 ]
 Device = Annotated[str | None, typer.Option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:N.")]
+Rounds = Annotated[
+    int | None, typer.Option("--rounds", min=3, metavar="N", help="Turns of each model in each process, at least.")
+]
+Processes = Annotated[
+    int | None, typer.Option("--processes", min=1, metavar="N", help="New processes of each model, at least.")
+]
+Budget = Annotated[
+    str | None,
+    typer.Option("--budget", metavar="TIME", help="Measure until all is settled, or for so long: 60s, 5m; 0s: once."),
+]
+SameWithin = Annotated[
+    str | None, typer.Option("--same-within", metavar="SHARE", help="A ratio this close to 1 is the same, as in 2%.")
+]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, metavar="N", help="Threads of a runtime.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, metavar="N", help="Steps side by side.")]
 Store = Annotated[Path | None, typer.Option("--store", metavar="DIR", help="Where finished steps are kept.")]

@@ -12,7 +12,7 @@ from random import Random
 
 from ...models.errors import ToolMissing, TransloadError
 from ...models.probes.sizes import batches_within
-from ...models.signature import Array, TensorSpec, batch_axis, bounds_of
+from ...models.signature import Array, Signature, TensorSpec, batch_axis, bounds_of
 from ...models.store import Stored, size_of
 from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
 from ..bench.comparison import LOOKS, Comparison, compare
@@ -114,9 +114,9 @@ class Bench:
         plan = RoundsPlan(batches=batches_within(specs, request.batches), rounds=request.rounds)
         measuring = _Measuring.begin(subjects, plan)
         rng = Random(request.seed)  # noqa: S311  (an order, not a secret)
-        start, number, wanted = time.monotonic(), 0, list(subjects)
+        start, number, wanted, seconds = time.monotonic(), 0, list(subjects), 0.0
         while wanted:
-            self._measure_once(measuring, wanted, number, rng)
+            self._measure_once(measuring, wanted, number, rng, request.budget_s - seconds)
             number += 1
             seconds = time.monotonic() - start
             wanted = self._still_wanted(measuring, subjects, number, seconds)
@@ -130,15 +130,21 @@ class Bench:
         series = tuple(measuring.series.values())
         return Measurements(logged, series, batches_note(request.batches, plan.batches, specs))
 
-    def _measure_once(self, measuring: _Measuring, subjects: Sequence[BenchSubject], number: int, rng: Random) -> None:
-        """Add one set of processes to the series of these subjects."""
+    def _measure_once(
+        self, measuring: _Measuring, subjects: Sequence[BenchSubject], number: int, rng: Random, left_s: float
+    ) -> None:
+        """Add one set of processes to the series of these subjects, and measure for as long as it took to start them:
+        where rounds scatter more than processes do, that is the best use of time, and never a bad one."""
+        start = time.monotonic()
         try:
             with self._open_all(subjects) as (workers, lost):
                 for pair, why in lost.items():
                     measuring.lose(pair, why)
+                opening_s = time.monotonic() - start
+                plan = replace(measuring.plan, measuring_s=max(0.0, min(opening_s, left_s - opening_s)))
                 meter = LoadMeter.start([*(worker.pid for worker in workers.values()), *self.servers.pids], cores())
                 asks = {pair: worker.ask for pair, worker in workers.items()}
-                run_rounds(asks, measuring.series, measuring.plan, number, rng=rng, progress=self._show_round)
+                run_rounds(asks, measuring.series, plan, number, rng=rng, progress=self._show_round)
                 if load := meter.read():
                     measuring.loads.append(load)
                 for subject in subjects:
@@ -156,11 +162,11 @@ class Bench:
         if seconds * (number + 1) / number > request.budget_s:
             return []
         if number not in LOOKS:
-            return [subject for subject in subjects if subject.pair in measuring.asked]
+            return [subject for subject in subjects if subject.pair in measuring.measured]
         about = {subject.pair: About("", reference=reference_of_kind(subject, subjects)) for subject in subjects}
         open_pairs = measuring.unsettled(about, request.same_within)
-        measuring.asked = open_pairs | {ref for pair in open_pairs if (ref := about[pair].reference)}
-        return [subject for subject in subjects if subject.pair in measuring.asked]
+        measuring.measured = open_pairs | {ref for pair in open_pairs if (ref := about[pair].reference)}
+        return [subject for subject in subjects if subject.pair in measuring.measured]
 
     @contextmanager
     def _open_all(self, subjects: Sequence[BenchSubject]) -> Iterator[tuple[dict[Pair, Worker], dict[Pair, str]]]:
@@ -210,10 +216,16 @@ class Bench:
             feeds=str(self.data.folder),
             signature=self.model.signature,
             model=server.model if server else None,
-            served=served.signature if served else None,
+            served=self._served_signature(subject),
         )
         worker.send_open(SUBJECT, options.to_json())
         return worker
+
+    def _served_signature(self, subject: BenchSubject) -> Signature | None:
+        """Return the signature of a served model of which there is no artifact to read it from."""
+        if subject.served:
+            return subject.served.signature
+        return subject.source.signature if subject.source and subject.runtime.served else None
 
     def _server(self, subject: BenchSubject) -> ServerUse | None:
         device = subject.device(self.context.device)
@@ -255,7 +267,7 @@ class _Measuring:
 
     plan: RoundsPlan
     series: dict[tuple[Pair, int], Series]
-    asked: set[Pair]  # in the last set of processes
+    measured: set[Pair]  # in the last set of processes
     peaks: dict[Pair, int] = field(default_factory=dict)  # bytes
     loads: list[Load] = field(default_factory=list)
 

@@ -95,7 +95,7 @@ def open_artifact(folder: Path, device: str, threads: int, runtime: str | None =
     """Open an artifact in the runtime of its format, or what is in the folder in `runtime`. Raises what that raises."""
     if runtime is None:
         form = read_artifact(folder).target.format
-        runtime = next(one.name for one in RUNTIMES.values() if form in one.takes and not one.served)
+        runtime = next(row.name for row in RUNTIMES.values() if form in row.takes and not row.served)
     module, _, entry = RUNTIMES[runtime].entry.partition(":")
     return OpenedSession(getattr(import_module(module), entry)(folder, device, threads), runtime)
 

@@ -126,7 +126,20 @@ def test_a_graph_without_a_batch_is_converted_validated_and_measured(here: Path)
         ).stdout
     )
     assert [(row["batch"], row["samples"], row["verdict"]) for row in found["drift"]] == [(1, 6, "pass")] * 2
-    measured = run(here, "bench", "graph/onnx", "--data", "graphs.npz", "--rounds", "3", "--quiet").stdout
+    measured = run(
+        here,
+        "bench",
+        "graph/onnx",
+        "--data",
+        "graphs.npz",
+        "--rounds",
+        "3",
+        "--processes",
+        "1",
+        "--budget",
+        "0s",
+        "--quiet",
+    ).stdout
     assert "measured at batch 1 in place of 1, 8: the model has no batch, a call is one sample" in measured
 
 

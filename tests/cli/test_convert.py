@@ -169,7 +169,7 @@ def test_an_artifact_of_another_model_fails_with_a_sentence(here: Path) -> None:
 
 
 def test_bench_holds_its_ratios_against_the_first_or_the_model_named(here: Path) -> None:
-    short = ("--rounds", "3", "--batch", "1", "--json", "--quiet")
+    short = ("--rounds", "3", "--processes", "1", "--budget", "0", "--batch", "1", "--json", "--quiet")
     rows = json.loads(run_alone(here, "bench", "made/onnx", "made/torchscript", *short).stdout)["latency"]
     assert [(row["artifact"], row["runtime"]) for row in rows] == [
         ("onnx", "onnxruntime"), ("torchscript", "torchscript"),

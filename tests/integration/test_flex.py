@@ -125,5 +125,7 @@ def test_in_a_python_that_has_flex_it_is_verified_and_measured_by_a_name_of_its_
     held = transload.validate(made, against=against, runs=here / "runs", store=here / "store")
     assert {each.runtime for each in held.drift} == {"tflite-flex"}
     assert held.decided[1] is Exit.PASS
-    measured = transload.bench(made, batches=[1], rounds=3, runs=here / "runs", store=here / "store")
+    measured = transload.bench(
+        made, batches=[1], rounds=3, processes=1, budget_s=0, runs=here / "runs", store=here / "store"
+    )
     assert [(each.runtime, each.samples > 0) for each in measured.latency] == [("tflite-flex", True)]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from transload.models.errors import SessionLost
-from transload.pipeline.bench.rounds import Pair, RoundsPlan, Series, run_rounds
+from transload.pipeline.bench.rounds import MOST_ROUNDS, Pair, RoundsPlan, Series, run_rounds
 
 
 class Bench:
@@ -38,7 +38,13 @@ class Fake:
     def prepare(self, batch: int) -> Mapping[str, Any]:
         if self.dies_at == -2:
             raise SessionLost("no memory for a batch", fix="a smaller one")
-        return {"first_call_s": self.call_s * 10 * batch, "call_s": self.claims_s, "calls": 5, "timer_s": 1e-7}
+        return {
+            "load_s": 1.5, "first_call_s": self.call_s * 10 * batch, "warm_up_s": 0.2, "call_s": self.claims_s,
+            "timer_s": 1e-7, "resident_bytes": 1000,
+        }  # fmt: skip
+
+    def answers(self, batch: int) -> Mapping[str, Any]:
+        return {"outputs": [[1.0]], "shapes": [[batch, 1]]}
 
     def chunk(self, batch: int, calls: int) -> Mapping[str, Any]:
         self.chunks += 1
@@ -50,7 +56,13 @@ class Fake:
 
 def run(bench: Bench, fakes: list[Fake], plan: RoundsPlan, seed: int = 1) -> list[Series]:
     subjects: dict[Pair, Fake] = {(fake.name, "torch"): fake for fake in fakes}
-    return run_rounds(subjects, plan, rng=Random(seed))  # noqa: S311  (an order, no secret)
+    series = empty([*subjects], plan)
+    run_rounds(subjects, series, plan, 0, rng=Random(seed))  # noqa: S311  (an order, no secret)
+    return [*series.values()]
+
+
+def empty(pairs: list[Pair], plan: RoundsPlan) -> dict[tuple[Pair, int], Series]:
+    return {(pair, batch): Series(pair, batch) for batch in plan.batches for pair in pairs}
 
 
 def orders(bench: Bench, count: int) -> list[tuple[str, ...]]:
@@ -81,24 +93,25 @@ def test_the_order_is_the_seeds() -> None:
 def test_a_chunk_lasts_20_ms_or_one_call(call_s: float, calls: int) -> None:
     bench = Bench()
     (series,) = run(bench, [Fake(bench, "a", call_s)], RoundsPlan(batches=(1,), rounds=2))
-    assert series.calls == calls
-    assert all(samples.sum() >= 0.02 - 1e-12 for samples in series.rounds.values())
+    assert series.processes[0].calls == calls
+    assert all(samples.sum() >= 0.02 - 1e-12 for samples in series.chunks)
 
 
 def test_a_chunk_that_turns_out_short_is_made_longer_and_not_kept() -> None:
     bench = Bench()
     (series,) = run(bench, [Fake(bench, "a", 0.0001, claims_s=0.01)], RoundsPlan(batches=(1,), rounds=3))
-    assert series.calls * 0.0001 >= 0.02
-    assert [len(samples) for samples in series.rounds.values()] == [series.calls] * 3
+    calls = series.processes[0].calls
+    assert calls * 0.0001 >= 0.02
+    assert [len(samples) for samples in series.chunks] == [calls] * 3
 
 
 def test_all_samples_are_kept_by_round() -> None:
     bench = Bench()
     found = run(bench, [Fake(bench, "a", 0.01), Fake(bench, "b", 0.02)], RoundsPlan(batches=(1, 8), rounds=7))
     assert [(one.pair[0], one.batch) for one in found] == [("a", 1), ("b", 1), ("a", 8), ("b", 8)]
-    assert all(sorted(one.rounds) == list(range(7)) for one in found)
+    assert all(sorted(one.processes[0].rounds) == list(range(7)) for one in found)
     assert [len(one.samples_s) for one in found] == [14, 7, 14, 7]
-    assert [one.first_call_s for one in found] == pytest.approx([0.1, 0.2, 0.8, 1.6])
+    assert [one.processes[0].first_call_s for one in found] == pytest.approx([0.1, 0.2, 0.8, 1.6])
 
 
 def test_a_subject_that_dies_is_out_and_the_others_go_on() -> None:
@@ -110,38 +123,66 @@ def test_a_subject_that_dies_is_out_and_the_others_go_on() -> None:
     )
     by_key = {(one.pair[0], one.batch): one for one in found}
     assert by_key["b", 1].lost == "b died"
-    assert len(by_key["b", 1].rounds) == 2  # what it gave before is kept; the first chunk calibrated
+    assert len(by_key["b", 1].chunks) == 2  # what it gave before is kept; the first chunk calibrated
     assert by_key["b", 8].lost == "b died"
-    assert not by_key["b", 8].rounds
+    assert not by_key["b", 8].chunks
     for name in "ac":
         for batch in (1, 8):
-            assert len(by_key[name, batch].rounds) == 6
+            assert len(by_key[name, batch].chunks) == 6
             assert by_key[name, batch].lost is None
 
 
 def test_a_subject_that_cannot_be_prepared_is_out() -> None:
     bench = Bench()
     lost, kept = run(bench, [Fake(bench, "a", 0.01, dies_at=-2), Fake(bench, "b", 0.01)], RoundsPlan((1,), rounds=5))
-    assert (lost.lost, lost.device, lost.rounds) == ("no memory for a batch", "cpu", {})
-    assert len(kept.rounds) == 5
+    assert (lost.lost, lost.device, lost.processes) == ("no memory for a batch", "cpu", {})
+    assert len(kept.chunks) == 5
 
 
 def test_nobody_left_ends_the_rounds() -> None:
     bench = Bench()
     (series,) = run(bench, [Fake(bench, "a", 0.01, dies_at=2)], RoundsPlan((1,), rounds=50))
     assert series.lost == "a died"
-    assert not series.rounds
+    assert not series.chunks
 
 
 def test_progress_counts_rounds() -> None:
     bench, seen = Bench(), []
+    plan = RoundsPlan((1, 8), rounds=2)
     run_rounds(
         {("a", "torch"): Fake(bench, "a", 0.01)},
-        RoundsPlan((1, 8), rounds=2),
+        empty([("a", "torch")], plan),
+        plan,
+        0,
         rng=Random(0),  # noqa: S311
         progress=lambda batch, done: seen.append((batch, done)),
     )
     assert seen == [(1, 1), (1, 2), (8, 1), (8, 2)]
+
+
+def test_each_set_of_processes_adds_to_the_series_and_asks_only_whom_it_is_given() -> None:
+    bench, plan = Bench(), RoundsPlan(batches=(1,), rounds=3)
+    a, b = ("a", "torch"), ("b", "torch")
+    series = empty([a, b], plan)
+    subjects = {pair: Fake(bench, pair[0], 0.01) for pair in (a, b)}
+    run_rounds(subjects, series, plan, 0, rng=Random(0))  # noqa: S311
+    run_rounds({a: subjects[a]}, series, plan, 1, rng=Random(0))  # noqa: S311
+    assert (sorted(series[a, 1].processes), sorted(series[b, 1].processes)) == ([0, 1], [0])
+    assert len(series[a, 1].samples_s) == 12
+    facts = series[a, 1].processes[1]
+    assert (facts.load_s, facts.warm_up_s, facts.steady_bytes) == (1.5, 0.2, 1000)
+
+
+@pytest.mark.parametrize(("measuring_s", "rounds"), [(0.0, 3), (2.0, 7), (1000.0, MOST_ROUNDS)])
+def test_rounds_go_on_for_the_time_that_there_is(measuring_s: float, rounds: int) -> None:
+    bench, plan = Bench(), RoundsPlan(batches=(1, 8), rounds=3, measuring_s=measuring_s)
+    series = empty([("a", "torch")], plan)
+    seconds = iter(range(10_000))
+    run_rounds(
+        {("a", "torch"): Fake(bench, "a", 0.01)}, series, plan, 0,
+        rng=Random(0), clock=lambda: 0.2 * next(seconds),  # noqa: S311
+    )  # fmt: skip
+    assert [len(one.chunks) for one in series.values()] == [rounds, rounds]
 
 
 @pytest.mark.parametrize("wrong", [{"batches": ()}, {"batches": (0,)}, {"rounds": 0}, {"chunk_s": 0.0}])

@@ -8,30 +8,49 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transload.models.array_file import write_arrays
+from transload.models.array_file import read_arrays, write_arrays
 from transload.models.errors import BadRequest
-from transload.pipeline.bench.latency_rows import About, failed_row, latency_rows, read_samples, write_samples
-from transload.pipeline.bench.rounds import Series
+from transload.pipeline.bench.latency_rows import (
+    About,
+    Conditions,
+    failed_row,
+    latency_rows,
+    read_samples,
+    write_samples,
+)
+from transload.pipeline.bench.rounds import ProcessSamples, Series
 
 RNG = np.random.default_rng(9)
 TORCH, ONNX = ("pt2", "torch"), ("onnx", "onnxruntime")
 
 
-def series(pair: tuple[str, str], mean_s: float, batch: int = 8) -> Series:
-    rounds = {at: RNG.normal(mean_s, mean_s / 100, size=40) for at in range(30)}
-    return Series(pair, batch, "cpu", first_call_s=mean_s, calls=40, rounds=rounds)
+def series(pair: tuple[str, str], mean_s: float, batch: int = 8, processes: int = 5) -> Series:
+    return Series(pair, batch, "cpu", {number: samples(mean_s) for number in range(processes)})
 
 
-ABOUT = {TORCH: About("cpu"), ONNX: About("cpu", peak_rss_bytes=7)}
+def samples(mean_s: float) -> ProcessSamples:
+    rounds = {at: RNG.normal(mean_s, mean_s / 100, size=40) for at in range(6)}
+    return ProcessSamples(load_s=2.0, first_call_s=mean_s, steady_bytes=3, calls=40, rounds=rounds)
+
+
+ABOUT = {TORCH: About("cpu", reference=TORCH), ONNX: About("cpu", peak_rss_bytes=7, size_bytes=9, reference=TORCH)}
 
 
 def test_rows_hold_the_numbers_and_the_ratio_to_the_reference() -> None:
-    reference, fast = latency_rows([series(TORCH, 2e-3), series(ONNX, 1e-3)], TORCH, ABOUT)
+    reference, fast = latency_rows([series(TORCH, 2e-3), series(ONNX, 1e-3)], ABOUT)
     assert (reference.ratio_to_reference, reference.ratio_ci95) == (1.0, (1.0, 1.0))
     assert fast.ratio_to_reference == pytest.approx(0.5, rel=0.01)
     assert fast.ratio_ci95 is not None
     assert fast.ratio_ci95[0] < 0.5 < fast.ratio_ci95[1] or fast.ratio_ci95[1] - fast.ratio_ci95[0] < 0.01
-    assert (fast.artifact, fast.runtime, fast.batch, fast.rounds, fast.samples) == (*ONNX, 8, 30, 1200)
+    assert (fast.artifact, fast.runtime, fast.batch, fast.processes, fast.rounds, fast.samples) == (
+        *ONNX,
+        8,
+        5,
+        30,
+        1200,
+    )
+    assert (fast.comparison, fast.reference, fast.settling_s) == ("faster", "pt2 in torch", None)
+    assert (fast.load_s, fast.first_call_s, fast.steady_rss_bytes, fast.size_bytes) == (2.0, 1e-3, 3, 9)
     assert fast.throughput_per_s == pytest.approx(8000, rel=0.01)
     assert fast.peak_rss_bytes == 7
     assert fast.doubts == ()
@@ -39,24 +58,50 @@ def test_rows_hold_the_numbers_and_the_ratio_to_the_reference() -> None:
 
 def test_batches_are_held_against_their_own_reference() -> None:
     rows = latency_rows(
-        [series(TORCH, 1e-3, 1), series(ONNX, 1e-3, 1), series(TORCH, 4e-3, 8), series(ONNX, 1e-3, 8)], TORCH, ABOUT
+        [series(TORCH, 1e-3, 1), series(ONNX, 1e-3, 1), series(TORCH, 4e-3, 8), series(ONNX, 1e-3, 8)], ABOUT
     )
     assert [row.ratio_to_reference for row in rows] == pytest.approx([1, 1, 1, 0.25], rel=0.01)
 
 
 def test_without_a_reference_there_is_no_ratio() -> None:
     dead = replace(series(TORCH, 1e-3), lost="torch died")
+    alone = {ONNX: replace(ABOUT[ONNX], reference=None)}
     for rows in (
-        latency_rows([series(ONNX, 1e-3)], None, ABOUT),
-        latency_rows([series(ONNX, 1e-3), dead], TORCH, ABOUT),
+        latency_rows([series(ONNX, 1e-3)], alone),
+        latency_rows([series(ONNX, 1e-3), dead], ABOUT),
     ):
-        assert (rows[0].ratio_to_reference, rows[0].ratio_ci95) == (None, None)
+        assert (rows[0].ratio_to_reference, rows[0].ratio_ci95, rows[0].comparison) == (None, None, None)
         assert rows[0].p50_s is not None
+
+
+def test_an_open_comparison_says_how_long_it_would_take() -> None:
+    wide = {number: samples(1e-3 * factor) for number, factor in enumerate((1.0, 1.3, 0.9))}
+    measured = [Series(TORCH, 8, "cpu", {number: samples(1e-3) for number in range(3)}), Series(ONNX, 8, "cpu", wide)]
+    row = latency_rows(measured, ABOUT, Conditions(seconds_per_process=2.0))[1]
+    assert row.comparison == "inconclusive"
+    assert row.settling_s is not None
+    assert row.settling_s > 6
+
+
+def test_answers_far_from_the_references_are_doubted() -> None:
+    answers = {"outputs": [[1.0, 2.0, 3.0]], "shapes": [[1, 3]]}
+    reference = replace(series(TORCH, 1e-3), answers=answers)
+    for ours, words in (
+        ({"outputs": [[3.0, 2.0, 1.0]], "shapes": [[1, 3]]}, "its answers lie 2 dB from the reference's"),
+        (
+            {"outputs": [[1.0, 2.0, 3.0]], "shapes": [[3]]},
+            "it answers with shapes [[3]] and the reference with [[1, 3]]",
+        ),
+    ):
+        _, row = latency_rows([reference, replace(series(ONNX, 1e-3), answers=ours)], ABOUT)
+        assert [doubt for doubt in row.doubts if doubt.startswith(words)]
+    _, row = latency_rows([reference, replace(series(ONNX, 1e-3), answers=answers)], ABOUT)
+    assert row.doubts == ()
 
 
 def test_a_lost_subject_has_its_sentence_and_no_numbers() -> None:
     dead = replace(series(ONNX, 1e-3), lost="the worker was killed by SIGSEGV")
-    (row,) = latency_rows([dead], TORCH, ABOUT)
+    (row,) = latency_rows([dead], ABOUT)
     assert row == failed_row(ONNX, 8, "the worker was killed by SIGSEGV", ABOUT[ONNX], "cpu")
     assert (row.p50_s, row.samples, row.doubts) == (None, 0, ("the worker was killed by SIGSEGV",))
 
@@ -68,23 +113,25 @@ def test_a_lost_subject_has_its_sentence_and_no_numbers() -> None:
 )  # fmt: skip
 def test_a_row_says_where_it_did_not_run(asked: str, ran: str, fine: bool) -> None:
     measured = replace(series(ONNX, 1e-3), device=ran)
-    (row,) = latency_rows([measured], None, {ONNX: About(asked)})
+    (row,) = latency_rows([measured], {ONNX: About(asked)})
     assert row.device == ran
     words = f"it was asked to run on {asked} and ran on {ran}: transload doctor says what is missing"
     assert row.doubts == (() if fine else (words,))
 
 
-def test_every_sample_is_kept_with_its_round(tmp_path: Path) -> None:
+def test_every_sample_is_kept_with_its_round_and_process(tmp_path: Path) -> None:
     kept = [series(TORCH, 1e-3, 1), replace(series(ONNX, 1e-3, 8), lost="died"), Series(ONNX, 1, lost="died")]
-    del kept[0].rounds[3]
+    del kept[0].processes[1].rounds[3]
     write_samples(tmp_path / "latency.npz", kept)
     found = read_samples(tmp_path / "latency.npz")
     assert list(found) == [(*TORCH, 1), (*ONNX, 8)]
     for one in kept[:2]:
-        rounds = found[(*one.pair, one.batch)]
-        assert list(rounds) == list(one.rounds)
-        for at, samples in one.rounds.items():
-            np.testing.assert_array_equal(rounds[at], samples)
+        np.testing.assert_array_equal(found[(*one.pair, one.batch)], one.samples_s)
+    arrays = read_arrays(tmp_path / "latency.npz")
+    rounds, processes = (arrays[f"pt2|torch|1|{name}"] for name in ("round", "process"))
+    assert sorted({(int(p), int(r)) for p, r in zip(processes, rounds, strict=True)}) == [
+        (p, r) for p in range(5) for r in range(6) if (p, r) != (1, 3)
+    ]
 
 
 def test_another_npz_is_no_latency_file(tmp_path: Path) -> None:

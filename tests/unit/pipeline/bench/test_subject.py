@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from transload.models.dataset import Dataset
-from transload.models.errors import BadRequest
+from transload.models.errors import BadRequest, SessionLost
 from transload.models.signature import Array, Signature, TensorSpec
 from transload.pipeline.bench.subject import MeasuredSession
 
@@ -34,7 +34,7 @@ class Session:
     device = "cpu"
 
     def __init__(self, clock: Clock) -> None:
-        self.clock, self.closed = clock, False
+        self.clock, self.closed, self.wrong = clock, False, 0.0
         self.fed: list[Any] = []
         self.collected: list[bool] = []
 
@@ -43,7 +43,7 @@ class Session:
         self.fed.append(feeds["x"])
         self.collected.append(gc.isenabled())
         assert list(feeds) == ["x"]
-        return {"y": feeds["x"]}
+        return {"y": feeds["x"] + np.float32(self.wrong)}
 
     def close(self) -> None:
         self.closed = True
@@ -56,12 +56,12 @@ def made() -> tuple[MeasuredSession, Session]:
 
 
 def test_prepare_tells_the_first_call_from_the_others() -> None:
-    subject, session = made()
+    subject, _ = made()
     facts = subject.prepare(2)
     assert facts["first_call_s"] == pytest.approx(0.1, rel=1e-6)
     assert facts["call_s"] == pytest.approx(0.001, rel=1e-4)
     assert facts["timer_s"] == pytest.approx(1e-8)
-    assert facts["calls"] == len(session.fed) == 50
+    assert facts["warm_up_s"] == pytest.approx(0.1 + 4 * 0.03, rel=1e-4)
 
 
 def test_a_chunk_times_each_call_and_nothing_else_with_the_collector_off() -> None:
@@ -101,6 +101,44 @@ def test_what_cannot_be_fed_is_refused_in_a_sentence() -> None:
         other.prepare(1)
 
 
+def test_the_warm_up_goes_on_while_calls_get_faster() -> None:
+    clock = Clock()
+
+    class Warming(Session):
+        def run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+            self.clock.ns += max(1_000_000, 10_000_000 - 100_000 * len(self.fed))
+            self.fed.append(feeds["x"])
+            return {"y": feeds["x"]}
+
+    facts = MeasuredSession(Warming(clock), DATA, clock).prepare(2)
+    assert facts["call_s"] == pytest.approx(0.001, rel=0.05)
+
+    class Never(Warming):
+        def run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+            self.clock.ns += round(1e9 * 0.9 ** len(self.fed)) + 1_000_000
+            self.fed.append(feeds["x"])
+            return {"y": feeds["x"]}
+
+    assert MeasuredSession(Never(clock), DATA, clock).prepare(2)["warm_up_s"] < 10
+
+
+def test_a_model_whose_answers_change_is_no_answer() -> None:
+    subject, session = made()
+    subject.prepare(2)
+    subject.chunk(2, 3)
+    session.wrong = 1e-6
+    subject.chunk(2, 3)
+    session.wrong = 0.5
+    with pytest.raises(SessionLost, match="its answers change: y of one feed differs from call to call"):
+        subject.chunk(2, 3)
+
+
+def test_the_first_answer_is_told() -> None:
+    subject, _ = made()
+    subject.prepare(2)
+    assert subject.answers(2) == {"outputs": [[0.0, 1.0, 2.0, 3.0]], "shapes": [[2, 2]]}
+
+
 def test_device_and_close_are_the_sessions() -> None:
     subject, session = made()
     assert subject.device() == "cpu"
@@ -114,10 +152,12 @@ def test_a_model_without_a_batch_is_fed_whole_calls_by_the_signature_of_whose_da
 
     class WholeCalls(Session):
         def run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+            self.clock.ns += 1_000_000
             self.fed.append(feeds)
             return {"y": feeds["x"]}
 
-    session = WholeCalls(Clock())
+    clock = Clock()
+    session = WholeCalls(clock)
     data = Dataset({"x": np.zeros((3, 5, 2), np.float32), "edges": np.zeros((3, 2, 4), np.int64)})
-    MeasuredSession(session, data, signature=signature).prepare(1)
+    MeasuredSession(session, data, clock, signature=signature).prepare(1)
     assert {tuple(value.shape for value in feeds.values()) for feeds in session.fed} == {((5, 2), (2, 4))}

@@ -112,7 +112,7 @@ def test_a_metrics_loss_is_read_in_the_metrics_own_unit(unit: str | None, text: 
 
 def test_an_open_gate_row_says_what_would_decide_it() -> None:
     row = GateRow("latency_ratio batch=1", 1.0, 1.02, Verdict.INCONCLUSIVE, "onnx", "onnxruntime")
-    assert units.sentence(row).endswith("; the 95 % interval reaches over the limit, so more rounds are needed")
+    assert units.sentence(row).endswith("; the 95 % interval reaches over the limit, so a longer --budget is needed")
     assert units.sentence(replace(row, got="no ratio")).endswith("no ratio, limit 1.00\u00d7")
 
 

@@ -91,7 +91,7 @@ def test_a_served_model_is_measured_beside_an_artifact_and_marked(
     one: Any, local: dict[str, Any], tmp_path: Path
 ) -> None:
     served, copy = urls(one)[2], write_double(tmp_path / "double.onnx")
-    result = bench(served, copy, against=copy, batches=[1], rounds=3, **local)
+    result = bench(served, copy, against=copy, batches=[1], rounds=3, processes=1, budget_s=0, **local)
     rows = {row.artifact: row for row in result.latency}
     address = one.addresses["rest"]
     assert (rows[served].runtime, rows[served].server, rows[served].device) == ("oip-http", "remote", "cuda:3")
@@ -102,6 +102,6 @@ def test_a_served_model_is_measured_beside_an_artifact_and_marked(
     assert not any("network" in doubt for doubt in rows["onnx"].doubts)
     document = json.loads((result.folder / "bench.json").read_text())
     assert [row["server"] for row in document["latency"]] == [None, "remote", None]
-    alone = bench(served, copy, batches=[1], rounds=3, **local)
+    alone = bench(served, copy, batches=[1], rounds=3, processes=1, budget_s=0, **local)
     words = f"its ratio is to a model served at {address}, whose time includes the network"
     assert words in next(row for row in alone.latency if row.artifact == "onnx").doubts
