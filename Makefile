@@ -10,6 +10,7 @@
 # make mutations   right and wrong copies of small models through the checks (docs/mutations.md); an hour
 # make hostile   480 hostile files through every command that reads them, each defence alone, too (docs/security.md)
 # make zoo   many models through every step, and onnx2tf beside them (docs/zoo.md); hours. ZOO='--only timm/*' for some
+# make calibration   how often verdicts on latency are right: 200 pairs in process and served; four hours
 # make audit   known holes in the tested set    make lock   constraints.lock, with hashes    make sbom   sbom.cdx.json
 #
 # PYTHON=/path/to/python3.12 picks the interpreter, EXTRAS=gpu,dev the extras (docs/install.md).
@@ -21,10 +22,10 @@ EXTRAS ?= cpu,dev
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: audit lock sbom help setup demo quick test slow canaries lint gpu-check docs-check conformance zoo routes mutations soak hostile fuzz
+.PHONY: calibration audit lock sbom help setup demo quick test slow canaries lint gpu-check docs-check conformance zoo routes mutations soak hostile fuzz
 
 help:
-	@sed -n '1,15s/^# \{0,1\}//p' Makefile
+	@sed -n '1,16s/^# \{0,1\}//p' Makefile
 
 setup: # .ci/setup keeps a stamp: a second call is instant, a changed list of libraries installs anew
 	@.ci/setup "$(PYTHON)" "$(EXTRAS)"
@@ -54,6 +55,7 @@ lint: setup
 gpu-check:
 	$(if $(wildcard $(RUN)),$(RUN),python3) benchmarks/gpu_check.py
 
+POOL ?= .transload/calibration
 FUZZ_PACKAGES := benchmarks/fuzz/.packages
 $(FUZZ_PACKAGES)/stamp: benchmarks/fuzz/requirements.txt
 	rm -rf $(FUZZ_PACKAGES)
@@ -63,6 +65,10 @@ $(FUZZ_PACKAGES)/stamp: benchmarks/fuzz/requirements.txt
 REQUESTS ?= 100000
 fuzz: setup $(FUZZ_PACKAGES)/stamp
 	$(RUN) benchmarks/fuzz --requests $(REQUESTS) --out benchmarks/results/fuzz.json
+
+calibration: setup # the pool goes on where it was stopped
+	$(RUN) benchmarks/calibration collect --pool $(POOL)
+	$(RUN) benchmarks/calibration judge --pool $(POOL)
 
 soak: setup
 	$(RUN) benchmarks/serving/soak.py --minutes 10 --out benchmarks/results/soak.json

@@ -52,8 +52,8 @@ def judge_pool(pool: Path, kinds: list[str]) -> dict[str, Any]:
 
 
 def _judge(pairs: list[Pair]) -> dict[str, Any]:
-    ours = [_ours(pair.slowed(share)) | {"slower": share} for share in SLOWER for pair in pairs]
-    rows = [_row(share, [one for one in ours if one["slower"] == share]) for share in SLOWER]
+    ours = [_ours(pair.slowed(share)) | {"slower by": share} for share in SLOWER for pair in pairs]
+    rows = [_row(share, [one for one in ours if one["slower by"] == share]) for share in SLOWER]
     found = {
         name: {f"{share:.0%}": _share([rule(pair.slowed(share)) for pair in pairs]) for share in SLOWER}
         for name, rule in OTHERS.items()
@@ -78,8 +78,10 @@ def _row(share: float, judged: list[dict[str, Any]]) -> dict[str, Any]:
     seconds = sorted(one["seconds"] for one in judged)
     counts = {str(name): _share([one["comparison"] is name for one in judged]) for name in Comparison}
     inside = [one["ci95"][0] <= 1 + share <= one["ci95"][1] for one in judged]
+    differ = [one["comparison"] in {Comparison.FASTER, Comparison.SLOWER} for one in judged]
     return {
-        "slower": share, **counts, "interval at the stop holds the truth": _share(inside),
+        "slower by": share, **counts, "said to differ": _share(differ),
+        "interval at the stop holds the truth": _share(inside),
         "seconds (median, most)": [round(median(seconds), 1), round(seconds[-1], 1)],
     }  # fmt: skip
 

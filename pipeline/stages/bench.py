@@ -309,16 +309,16 @@ class _Measuring:
 
 def reference_of_kind(subject: BenchSubject, subjects: Sequence[BenchSubject]) -> Pair:
     """Return what a subject is held against: of those in process the first of them, of those that are served the first
-    behind the same protocol. A model that is served elsewhere is held against the first of all."""
-    if subject.served:
+    behind the same protocol. A model that is served elsewhere is held against the first of all, and where that is the
+    first, all are held against it."""
+    if subject.served or subjects[0].served:
         return subjects[0].pair
-    alike = (
+    asked_alike = (
         other.pair
         for other in subjects
-        if not other.served
-        and (other.runtime.name == subject.runtime.name if subject.runtime.served else not other.runtime.served)
+        if (other.runtime.name == subject.runtime.name if subject.runtime.served else not other.runtime.served)
     )
-    return next(alike)
+    return next(asked_alike)
 
 
 def _network_note(subject: BenchSubject, reference: BenchSubject) -> str | None:

@@ -186,8 +186,8 @@ def test_a_running_server_is_measured_and_validated(
     with serving(folder) as server:
         url = f"{server.grpc},{server.rest.partition(':')[2]}"
         measured = bench(
-            folder, runtimes=["tfserving-grpc", "tfserving-rest"], rounds=3, processes=1, budget_s=0, batches=[2], tfserving_url=url,
-            tfserving_model="m", store="store",
+            folder, runtimes=["tfserving-grpc", "tfserving-rest"], rounds=3, processes=1, budget_s=0,
+            batches=[2], tfserving_url=url, tfserving_model="m", store="store",
         )  # fmt: skip
     assert [(row.runtime, row.server) for row in measured.latency] == [
         ("tfserving-grpc", "remote"),
