@@ -1,6 +1,6 @@
 """What a GPU makes of the recipes: right answers, provider truth, and latency, in every runtime that is installed here.
 
-    python benchmarks/gpu_check.py [--device cuda] [--out FILE.json] [--rounds 30] [--batch 1,64]
+    python benchmarks/gpu_check.py [--device cuda] [--out FILE.json] [--rounds 10] [--processes 5] [--batch 1,64]
 
 Works from a checkout, installed or not, with whatever is there beside torch: what is missing is listed, not hidden.
 The nets are the recipes' own with seeded random weights, so that no data set is needed. Writes JSON with the machine
@@ -34,9 +34,10 @@ from transload.models.probes.random_inputs import sample_inputs  # noqa: E402
 from transload.models.recipe import Recipe  # noqa: E402
 from transload.models.sources import CodeRef, Source, write_source  # noqa: E402
 from transload.models.store import Store, Stored, digest_of_json  # noqa: E402
+from transload.pipeline.bench.comparison import compare  # noqa: E402
 from transload.pipeline.bench.machine_load import LoadMeter  # noqa: E402
-from transload.pipeline.bench.rounds import RoundsPlan, Series, run_rounds  # noqa: E402
-from transload.pipeline.bench.statistics import Load, doubts, ratio, summary  # noqa: E402
+from transload.pipeline.bench.rounds import RoundsPlan, Series, empty_series, run_rounds  # noqa: E402
+from transload.pipeline.bench.statistics import Load, doubts, summary  # noqa: E402
 from transload.pipeline.workers.devices import list_gpus, resolve_device  # noqa: E402
 from transload.pipeline.workers.engine import Action, LocalExecutor  # noqa: E402
 from transload.pipeline.workers.isolation import Limits, Worker  # noqa: E402
@@ -65,7 +66,9 @@ def main() -> int:
         return 2
     document: dict[str, Any] = {"machine": machine(), "device": device, "threads": 1, "drift": [], "latency": []}
     with tempfile.TemporaryDirectory() as folder:
-        check = Check(LocalExecutor(Store(Path(folder) / "store"), Path(folder) / "run"), device, Path(folder))
+        check = Check(
+            LocalExecutor(Store(Path(folder) / "store"), Path(folder) / "run"), device, Path(folder), asked.processes
+        )
         for name in asked.recipes.split(","):
             check.recipe(zoo_recipe(name), document, RoundsPlan(batches=asked.batches, rounds=asked.rounds))
     asked.out.parent.mkdir(parents=True, exist_ok=True)
@@ -78,8 +81,8 @@ def main() -> int:
 class Check:
     """Actions in workers, one recipe after the other."""
 
-    def __init__(self, executor: LocalExecutor, device: str, folder: Path) -> None:
-        self.executor, self.device, self.folder = executor, device, folder
+    def __init__(self, executor: LocalExecutor, device: str, folder: Path, processes: int) -> None:
+        self.executor, self.device, self.folder, self.processes = executor, device, folder, processes
         self.limits = Limits(seconds=300, threads=max(1, (os.cpu_count() or 2) // 2))
         self.on_device = Limits(seconds=300, threads=1, device=device)
 
@@ -158,17 +161,20 @@ class Check:
         plan: RoundsPlan,
         document: dict[str, Any],
     ) -> None:
-        """All subjects of a recipe in the same rounds; ratios to eager torch on the same device."""
-        with opened(self, subjects, data) as workers:
-            meter = LoadMeter.start([worker.pid for worker in workers.values()], os.cpu_count() or 1)
-            asks = {pair: worker.ask for pair, worker in workers.items()}
-            series = run_rounds(asks, plan, rng=Random(0))  # noqa: S311  (an order)
-            load = meter.read()
-        held = {one.batch: one for one in series if one.pair == ("source", "torch")}
-        for one in series:
-            row = latency(recipe.name, one, held[one.batch], load)
+        """All subjects of a recipe in the same rounds, in several processes each; ratios to eager torch on the same
+        device."""
+        series, loads = empty_series(subjects, plan), []
+        for number in range(self.processes):
+            with opened(self, subjects, data) as workers:
+                meter = LoadMeter.start([worker.pid for worker in workers.values()], os.cpu_count() or 1)
+                asks = {pair: worker.ask for pair, worker in workers.items()}
+                run_rounds(asks, series, plan, number, rng=Random(number))  # noqa: S311  (an order)
+                loads.append(meter.read())
+        load = max((load for load in loads if load), key=lambda load: load.other_cores, default=None)
+        for one in series.values():
+            row = latency(recipe.name, one, series[("source", "torch"), one.batch], load)
             document["latency"].append(row)
-            if one.rounds:
+            if one.processes:
                 where = f"{recipe.name:<12} {one.pair[0]:<12} {one.pair[1]:<12} batch {one.batch:<4}"
                 print(f"{where} p50 {row['p50_s'] * 1e6:9.1f} us  x{row['ratio']:.2f} on {one.device}", flush=True)
 
@@ -181,20 +187,22 @@ def latency(recipe: str, series: Series, reference: Series, load: Load | None) -
         "runtime": series.pair[1],
         "batch": series.batch,
         "device": series.device,
-        "rounds": len(series.rounds),
+        "processes": len(series.processes),
+        "rounds": len(series.chunks),
         "samples": len(series.samples_s),
         "lost": series.lost,
     }
-    if not series.rounds:
+    if not series.processes:
         return row
-    numbers, found = summary(series.samples_s, series.batch), ratio(series, reference)
-    interval = found[1] if found else None
+    numbers, ratio = summary(series.samples_s, series.batch), compare(series, reference)
+    interval = ratio.ci95 if ratio else None
     return row | {
         "p50_s": numbers.p50_s,
         "p90_s": numbers.p90_s,
         "p99_s": numbers.p99_s,
         "throughput_per_s": numbers.throughput_per_s,
-        "ratio": found[0] if found else None,
+        "ratio": ratio.center if ratio else None,
+        "comparison": ratio.comparison if ratio else None,
         "ratio_ci95": interval,
         "doubts": list(doubts(series, interval, load=load)),
     }
@@ -247,7 +255,8 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--device", default="cuda", help="cuda or cuda:N; cpu tries the script itself")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "gpu_check.json")
-    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--processes", type=int, default=5)
     parser.add_argument("--recipes", default=",".join(RECIPES))
     parser.add_argument("--batch", dest="batches", default=(1, 64), type=lambda text: tuple(map(int, text.split(","))))
     return parser.parse_args()

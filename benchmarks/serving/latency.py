@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from wire_requests import WireRequest
 
-from transload.pipeline.bench.rounds import RoundsPlan, Series, run_rounds
-from transload.pipeline.bench.statistics import doubts, ratio, summary
+from transload.pipeline.bench.comparison import compare
+from transload.pipeline.bench.rounds import RoundsPlan, Series, empty_series, run_rounds
+from transload.pipeline.bench.statistics import doubts, summary
 
 WARM_UP = 200
 
@@ -30,7 +31,12 @@ class MeasuredCall:
     def prepare(self, batch: int) -> Mapping[str, Any]:
         """Warm up."""
         first, *others = self.chunk(batch, 1 + WARM_UP)["samples_s"]
-        return {"first_call_s": first, "call_s": min(others), "calls": 1, "timer_s": 0.0}
+        warm = {"first_call_s": first, "call_s": min(others), "warm_up_s": first + sum(others)}
+        return {**warm, "load_s": 0.0, "timer_s": 0.0, "resident_bytes": 0}
+
+    def answers(self, batch: int) -> Mapping[str, Any]:  # noqa: ARG002
+        """Return none: replies are bytes."""
+        return {"outputs": [], "shapes": []}
 
     def chunk(self, batch: int, calls: int) -> Mapping[str, Any]:  # noqa: ARG002
         """Return the seconds of each call."""
@@ -90,17 +96,20 @@ def make_call(request: WireRequest, port: int) -> Callable[[], bytes]:
 def measure(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Series]:
     """Return the series of each call."""
     subjects = {(name, "call"): MeasuredCall(call) for name, call in calls.items()}
-    series = run_rounds(subjects, RoundsPlan(batches=(1,), rounds=rounds), rng=Random(0))  # noqa: S311
-    return {entry.pair[0]: entry for entry in series}
+    plan = RoundsPlan(batches=(1,), rounds=rounds)
+    series = empty_series(subjects, plan)
+    run_rounds(subjects, series, plan, 0, rng=Random(0))  # noqa: S311
+    return {entry.pair[0]: entry for entry in series.values()}
 
 
 def describe(series: Series, reference: Series) -> dict[str, Any]:
     """Return the figures of a series, paired by rounds with a reference."""
     times = summary(series.samples_s, 1)
-    held = ratio(series, reference)
+    ratio = compare(series, reference)
+    rounds, reference_rounds = series.processes[0].rounds, reference.processes[0].rounds
     added = [
-        1e6 * (float(np.median(series.rounds[at])) - float(np.median(reference.rounds[at])))
-        for at in series.rounds.keys() & reference.rounds.keys()
+        1e6 * (float(np.median(rounds[at])) - float(np.median(reference_rounds[at])))
+        for at in rounds.keys() & reference_rounds.keys()
     ]
     low, middle, high = np.percentile(added, [25, 50, 75])
     return {
@@ -108,8 +117,7 @@ def describe(series: Series, reference: Series) -> dict[str, Any]:
         "p99_us": 1e6 * times.p99_s,
         "calls": len(series.samples_s),
         "reference": reference.pair[0],
-        "ratio": held and held[0],
-        "ratio_ci95": held and held[1],
+        "ratio": ratio and ratio.center,
         "added_us": middle,
         "added_quartiles_us": [low, high],
         "doubts": list(doubts(series)),

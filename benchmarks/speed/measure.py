@@ -18,8 +18,9 @@ import numpy as np
 
 os.environ.update({"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3"})
 
-from transload.pipeline.bench.rounds import RoundsPlan, run_rounds
-from transload.pipeline.bench.statistics import ratio, summary
+from transload.pipeline.bench.comparison import compare
+from transload.pipeline.bench.rounds import RoundsPlan, empty_series, run_rounds
+from transload.pipeline.bench.statistics import summary
 
 WARM_UP = 3
 
@@ -37,7 +38,12 @@ class Called:
     def prepare(self, batch: int) -> Mapping[str, Any]:
         """Warm up."""
         first, *others = self.chunk(batch, 1 + WARM_UP)["samples_s"]
-        return {"first_call_s": first, "call_s": min(others), "calls": 1, "timer_s": 0.0}
+        warm = {"first_call_s": first, "call_s": min(others), "warm_up_s": first + sum(others)}
+        return {**warm, "load_s": 0.0, "timer_s": 0.0, "resident_bytes": 0}
+
+    def answers(self, batch: int) -> Mapping[str, Any]:  # noqa: ARG002
+        """Return none."""
+        return {"outputs": [], "shapes": []}
 
     def chunk(self, batch: int, calls: int) -> Mapping[str, Any]:  # noqa: ARG002
         """The seconds of each call."""
@@ -99,20 +105,16 @@ def main() -> None:
     opened = {"saved-model": saved_model, "tflite": tflite}[kind]
     subjects = {(name, kind): opened(Path(path), batch) for name, path in files.items()}
     plan = RoundsPlan(batches=(batch,), rounds=rounds)
-    series = run_rounds(
-        subjects,
-        plan,
-        rng=Random(0),  # noqa: S311  the order of turns
-    )
-    found = {}
-    for each in series:
-        held = ratio(each, series[0])
+    series = empty_series(subjects, plan)
+    run_rounds(subjects, series, plan, 0, rng=Random(0))  # noqa: S311  the order of turns
+    first, found = next(iter(series.values())), {}
+    for each in series.values():
+        held = compare(each, first)
         assert held is not None
         found[each.pair[0]] = {
             "p50_s": summary(each.samples_s, batch).p50_s,
             "calls": len(each.samples_s),
-            "ratio": held[0],
-            "ratio_ci95": held[1],
+            "ratio": held.center,
         }
     print(json.dumps(found))
 

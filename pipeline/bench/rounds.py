@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeAlias
@@ -77,6 +77,12 @@ class Series:
     def samples_s(self) -> Array:
         """The seconds of every call, in the order in which they were measured."""
         return np.concatenate(chunks) if (chunks := self.chunks) else np.zeros(0)
+
+
+def empty_series(pairs: Iterable[Pair], plan: RoundsPlan) -> dict[tuple[Pair, int], Series]:
+    """Return a series without samples for each batch size and subject, by pair and batch."""
+    pairs = list(pairs)
+    return {(pair, batch): Series(pair, batch) for batch in plan.batches for pair in pairs}
 
 
 def run_rounds(

@@ -18,7 +18,7 @@ from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
 from ..bench.comparison import LOOKS, Comparison, compare
 from ..bench.latency_rows import About, Conditions, latency_rows, reference_of
 from ..bench.machine_load import LoadMeter
-from ..bench.rounds import Pair, RoundsPlan, Series, run_rounds
+from ..bench.rounds import Pair, RoundsPlan, Series, empty_series, run_rounds
 from ..bench.statistics import Load
 from ..bench.subject import SubjectOptions
 from ..context import Context, cores
@@ -274,9 +274,7 @@ class _Measuring:
     @staticmethod
     def begin(subjects: Sequence[BenchSubject], plan: RoundsPlan) -> _Measuring:
         pairs = [subject.pair for subject in subjects]
-        return _Measuring(
-            plan, {(pair, batch): Series(pair, batch) for pair in pairs for batch in plan.batches}, {*pairs}
-        )
+        return _Measuring(plan, empty_series(pairs, plan), {*pairs})
 
     def lose(self, pair: Pair, why: str) -> None:
         for batch in self.plan.batches:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from transload.models.errors import SessionLost
-from transload.pipeline.bench.rounds import MOST_ROUNDS, Pair, RoundsPlan, Series, run_rounds
+from transload.pipeline.bench.rounds import MOST_ROUNDS, Pair, RoundsPlan, Series, empty_series, run_rounds
 
 
 class Bench:
@@ -56,13 +56,9 @@ class Fake:
 
 def run(bench: Bench, fakes: list[Fake], plan: RoundsPlan, seed: int = 1) -> list[Series]:
     subjects: dict[Pair, Fake] = {(fake.name, "torch"): fake for fake in fakes}
-    series = empty([*subjects], plan)
+    series = empty_series(subjects, plan)
     run_rounds(subjects, series, plan, 0, rng=Random(seed))  # noqa: S311  (an order, no secret)
     return [*series.values()]
-
-
-def empty(pairs: list[Pair], plan: RoundsPlan) -> dict[tuple[Pair, int], Series]:
-    return {(pair, batch): Series(pair, batch) for batch in plan.batches for pair in pairs}
 
 
 def orders(bench: Bench, count: int) -> list[tuple[str, ...]]:
@@ -151,7 +147,7 @@ def test_progress_counts_rounds() -> None:
     plan = RoundsPlan((1, 8), rounds=2)
     run_rounds(
         {("a", "torch"): Fake(bench, "a", 0.01)},
-        empty([("a", "torch")], plan),
+        empty_series([("a", "torch")], plan),
         plan,
         0,
         rng=Random(0),  # noqa: S311
@@ -163,7 +159,7 @@ def test_progress_counts_rounds() -> None:
 def test_each_set_of_processes_adds_to_the_series_and_asks_only_whom_it_is_given() -> None:
     bench, plan = Bench(), RoundsPlan(batches=(1,), rounds=3)
     a, b = ("a", "torch"), ("b", "torch")
-    series = empty([a, b], plan)
+    series = empty_series([a, b], plan)
     subjects = {pair: Fake(bench, pair[0], 0.01) for pair in (a, b)}
     run_rounds(subjects, series, plan, 0, rng=Random(0))  # noqa: S311
     run_rounds({a: subjects[a]}, series, plan, 1, rng=Random(0))  # noqa: S311
@@ -176,7 +172,7 @@ def test_each_set_of_processes_adds_to_the_series_and_asks_only_whom_it_is_given
 @pytest.mark.parametrize(("measuring_s", "rounds"), [(0.0, 3), (2.0, 7), (1000.0, MOST_ROUNDS)])
 def test_rounds_go_on_for_the_time_that_there_is(measuring_s: float, rounds: int) -> None:
     bench, plan = Bench(), RoundsPlan(batches=(1, 8), rounds=3, measuring_s=measuring_s)
-    series = empty([("a", "torch")], plan)
+    series = empty_series([("a", "torch")], plan)
     seconds = iter(range(10_000))
     run_rounds(
         {("a", "torch"): Fake(bench, "a", 0.01)}, series, plan, 0,
