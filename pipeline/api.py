@@ -16,14 +16,17 @@ from ..models.signature import TensorSpec, parse_input
 from ..serving.bundles.bundle_records import System
 from .commands import bench as bench_command
 from .commands import bundle as bundle_command
+from .commands import compare as compare_command
 from .commands import convert as convert_command
 from .commands import locate as locate_command
 from .commands import validate as validate_command
 from .commands.bench import BenchResult
 from .commands.bundle import BundleResult
+from .commands.compare import CompareResult
 from .commands.convert import ConvertManyResult, ConvertResult, convert_models
 from .commands.locate import LocateResult
 from .commands.validate import ValidateResult
+from .compare.change_records import CompareLimits
 from .context import LocalSettings
 from .intake.model_argument import ModelRequest
 from .progress import Progress
@@ -282,6 +285,20 @@ def bench(
         request, [str(candidate) for candidate in candidates], _local(store, jobs, runs), Progress(quiet=quiet),
         against=ModelRequest(against, _specs(inputs)) if against else None, inputs=_specs(inputs), data=_text(data),
     )  # fmt: skip
+
+
+def compare(before: _Path, after: _Path, *, out: _Path | None = None, **limits: float) -> CompareResult:
+    """Compare the run in the folder `after` with the earlier one in `before`.
+
+    `limits`: `drift_db`, `metric_loss`, `latency`, `size` and `memory`, as the options of `transload compare`. `out`: a
+    folder for compare.json and compare.md.
+
+    The result has the figures with their verdicts, what is new and gone, and the verdict of all.
+    """
+    known = CompareLimits.__dataclass_fields__
+    if unknown := limits.keys() - known:
+        raise BadRequest(f"there is no limit {', '.join(sorted(unknown))}", fix=f"use {', '.join(known)}")
+    return compare_command.compare(Path(before), Path(after), limits=CompareLimits(**limits), out=_path(out))
 
 
 def bundle(

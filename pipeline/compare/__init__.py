@@ -1,0 +1,1 @@
+"""Two runs compared, and runs over time: pure functions over what run.json holds."""

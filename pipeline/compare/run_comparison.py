@@ -1,0 +1,248 @@
+"""Compare two results, figure by figure. Why so, and what the intervals hold: docs/design/compare.md."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Iterator, Sequence
+from functools import partial
+
+from ..drift.metrics.metric_kinds import SHARE
+from ..result.gate import answered
+from ..result.schema import ArtifactRow, DriftRow, Interval, LatencyRow, MetricRow, RunResult, Status, Verdict
+from .change_records import Change, CompareLimits, FigureChange, FigureKind, Method, RunComparison
+from .machines import machine_differences, row_differences
+
+_STATUSES = (Status.FAILED, Status.UNVERIFIED, Status.DEGRADED, Status.VERIFIED)  # the worst first
+_DRIFTS = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
+_ROUNDING_DB = 120.0  # agreement beyond this is the order of float32 additions
+_LEAST_PROCESSES = 3  # an interval over the rounds of fewer processes is too narrow
+
+Key = tuple[str, str, int]
+
+
+def compare_runs(before: RunResult, after: RunResult, limits: CompareLimits | None = None) -> RunComparison:
+    """Compare a run with an earlier one. Latencies are compared by each one's ratio to its own reference, and only
+    between like machines."""
+    limits = limits or CompareLimits()
+    differences = machine_differences(before.environment, after.environment)
+    old, new = ({row.name: row for row in run.artifacts} for run in (before, after))
+    rows: list[FigureChange] = []
+    for name in (name for name in new if name in old):
+        is_same_file = old[name].sha256 is not None and old[name].sha256 == new[name].sha256
+        rows.append(_compare_status(old[name], new[name]))
+        rows += _compare_drift(name, before, after, limits)
+        rows += _compare_metric(name, before, after, limits, is_same_file=is_same_file)
+        rows += _compare_size(old[name], new[name], limits)
+        rows += _compare_latency(name, before, after, limits, differences)
+        rows += _compare_memory(name, before, after, limits, differences)
+    was, now = _subjects(before), _subjects(after)
+    return RunComparison(
+        before=before.id, after=after.id, method=Method.SEPARATE, differences=differences,
+        new=_missing(now, was), gone=_missing(was, now),
+        figures=tuple(rows),
+    )  # fmt: skip
+
+
+def _subjects(run: RunResult) -> dict[str, None]:
+    """Return the names of artifacts, and of artifacts in runtimes, in the run's order."""
+    names = [row.name for row in run.artifacts]
+    rows: list[DriftRow | LatencyRow] = [*run.drift, *run.latency]
+    return dict.fromkeys([*names, *(f"{row.artifact} in {row.runtime}" for row in rows if row.artifact in names)])
+
+
+def _missing(names: Iterable[str], known: Container[str]) -> tuple[str, ...]:
+    """Return the names that are not known; of an artifact that is not its own name alone."""
+    absent = [name for name in names if name not in known]
+    return tuple(name for name in absent if (artifact := name.partition(" in ")[0]) == name or artifact in known)
+
+
+def _compare_status(old: ArtifactRow, new: ArtifactRow) -> FigureChange:
+    step = _STATUSES.index(new.status) - _STATUSES.index(old.status)
+    return FigureChange(
+        old.name, None, None, FigureKind.STATUS, str(old.status), str(new.status), None, None, None, _by_sign(-step),
+        f"the artifact was {old.status} and is {new.status}",
+    )  # fmt: skip
+
+
+def _compare_drift(name: str, before: RunResult, after: RunResult, limits: CompareLimits) -> Iterator[FigureChange]:
+    """Yield a row for each runtime: its least SQNR at the batch sizes that both runs asked."""
+    for runtime, pairs in _by_runtime(_common_drift(name, before, after)).items():
+        old, new = (min((pair[side] for pair in pairs), key=_decibel) for side in (0, 1))
+        row = partial(FigureChange, name, runtime, None, FigureKind.DRIFT, _shown_db(old), _shown_db(new))
+        was, now = (max(pair[0].samples for pair in pairs), max(pair[1].samples for pair in pairs))
+        step = min(_DRIFTS.index(pair[1].verdict) for pair in pairs) - min(_DRIFTS.index(p[0].verdict) for p in pairs)
+        gain = min(_decibel(new), _ROUNDING_DB) - min(_decibel(old), _ROUNDING_DB)
+        change = gain if math.isfinite(gain) else None
+        if step:
+            yield row(change, None, limits.drift_db, _by_sign(-step), "its verdict against its tolerance has changed")
+        elif _decibel(old) == _decibel(new):
+            yield row(0.0, None, limits.drift_db, Change.SAME, "both agree with their references equally")
+        elif was != now:
+            reason = f"the test sets have {was} and {now} samples: compare runs on one test set"
+            yield row(change, None, limits.drift_db, Change.INCONCLUSIVE, reason)
+        else:
+            verdict = Change.SAME if abs(gain) <= limits.drift_db else _by_sign(-gain)
+            reason = f"the least agreement with the reference changed by {gain:+.1f} dB, limit {limits.drift_db:g} dB"
+            yield row(change, None, limits.drift_db, verdict, f"{reason}; beyond 120 dB is rounding")
+
+
+def _common_drift(name: str, before: RunResult, after: RunResult) -> list[tuple[DriftRow, DriftRow]]:
+    """Return the rows of an artifact that both runs have. The full test set is one batch, whatever its size."""
+    old, new = (_by_batch([row for row in run.drift if row.artifact == name]) for run in (before, after))
+    return [(old[key], new[key]) for key in new if key in old]
+
+
+def _by_batch(rows: Sequence[DriftRow]) -> dict[Key, DriftRow]:
+    """Return rows by artifact, runtime and batch; the largest batch, which asks the full test set, as batch 0."""
+    largest: dict[str, int] = {}
+    for row in rows:
+        largest[row.runtime] = max(row.batch, largest.get(row.runtime, 0))
+    return {(row.artifact, row.runtime, 0 if row.batch == largest[row.runtime] else row.batch): row for row in rows}
+
+
+def _by_runtime(pairs: Sequence[tuple[DriftRow, DriftRow]]) -> dict[str, list[tuple[DriftRow, DriftRow]]]:
+    groups: dict[str, list[tuple[DriftRow, DriftRow]]] = {}
+    for pair in pairs:
+        groups.setdefault(pair[0].runtime, []).append(pair)
+    return groups
+
+
+def _decibel(row: DriftRow) -> float:
+    """Return the SQNR; inf of equal answers, -inf of none, of other shapes, and where NaN or infinities are lost."""
+    if not answered(row) or row.mismatch is not None or row.non_finite:
+        return -math.inf
+    return math.inf if row.sqnr_db is None else row.sqnr_db
+
+
+def _shown_db(row: DriftRow) -> float | str:
+    value = _decibel(row)
+    return value if math.isfinite(value) else "identical" if value > 0 else "no numbers"
+
+
+def _compare_metric(
+    name: str, before: RunResult, after: RunResult, limits: CompareLimits, *, is_same_file: bool
+) -> Iterator[FigureChange]:
+    """Yield a row for each runtime: what the copy gains on its own model, which was scored on the same samples."""
+    for old_row, new_row in _common_drift(name, before, after):
+        old, new = old_row.metric, new_row.metric
+        if old is None or new is None:
+            continue
+        row = partial(
+            FigureChange, name, new_row.runtime, None, FigureKind.METRIC, old.delta, new.delta, unit=_unit(new)
+        )
+        if old.name != new.name:
+            reason = f"the metric was {old.name} and is {new.name}"
+            yield row(None, None, limits.metric_loss, Change.NOT_COMPARED, reason)
+            continue
+        change, interval = _difference((old.delta, old.ci95), (new.delta, new.ci95))
+        verdict = _judge(change, interval, limits.metric_loss, higher_is_better=new.higher_is_better)
+        reason = f"{new.name}: how much the copy departs from its own model's score, 95 % interval of the difference"
+        if is_same_file and old.candidate == new.candidate and old.reference == new.reference:
+            verdict, reason = Change.SAME, "the file is the same, and so is its score"
+        yield row(change, interval, limits.metric_loss, verdict, reason)
+
+
+def _unit(metric: MetricRow) -> str:
+    """Return a metric's unit; files from before units had shares."""
+    return SHARE if metric.unit is None else metric.unit
+
+
+def _compare_size(old: ArtifactRow, new: ArtifactRow, limits: CompareLimits) -> Iterator[FigureChange]:
+    if old.bytes and new.bytes is not None:
+        ratio = new.bytes / old.bytes
+        reason = f"the file has {ratio:.1%} of its former size, limit {limits.size:.0%}"
+        yield FigureChange(
+            old.name, None, None, FigureKind.SIZE, float(old.bytes), float(new.bytes), ratio, None, limits.size,
+            _judge_ratio(ratio, limits.size), reason,
+        )  # fmt: skip
+
+
+def _common_latency(name: str, before: RunResult, after: RunResult) -> list[tuple[LatencyRow, LatencyRow]]:
+    old, new = (
+        {(row.artifact, row.runtime, row.batch): row for row in run.latency if row.artifact == name and answered(row)}
+        for run in (before, after)
+    )
+    return [(old[key], new[key]) for key in new if key in old]
+
+
+def _compare_latency(
+    name: str, before: RunResult, after: RunResult, limits: CompareLimits, differences: Sequence[str]
+) -> Iterator[FigureChange]:
+    """Yield a row for each runtime and batch size: the ratio of the ratios to each run's own reference."""
+    for old, new in _common_latency(name, before, after):
+        was, now = old.ratio_to_reference, new.ratio_to_reference
+        row = partial(FigureChange, name, new.runtime, new.batch, FigureKind.LATENCY, was, now)
+        unlike = (*differences, *row_differences(old, new, before.environment, after.environment))
+        if unlike:
+            yield row(None, None, limits.latency, Change.NOT_COMPARED, f"unlike conditions: {'; '.join(unlike)}")
+        elif not was or not now:
+            reason = "a run has no reference of this kind to hold it against"
+            yield row(None, None, limits.latency, Change.NOT_COMPARED, reason)
+        elif old.ratio_ci95 is None or new.ratio_ci95 is None or min(old.processes, new.processes) < _LEAST_PROCESSES:
+            reason = f"it was measured in fewer than {_LEAST_PROCESSES} processes, which gives no interval"
+            yield row(now / was, None, limits.latency, Change.INCONCLUSIVE, reason)
+        else:
+            change, interval = _difference(_logs(was, old.ratio_ci95), _logs(now, new.ratio_ci95))
+            verdict = _judge(change, interval, math.log1p(limits.latency), higher_is_better=False)
+            ratio, ci95 = math.exp(change), (math.exp(interval[0]), math.exp(interval[1]))
+            reason = "from two runs at different times, by each one's ratio to its own reference"
+            yield row(ratio, ci95, limits.latency, verdict, reason)
+
+
+def _compare_memory(
+    name: str, before: RunResult, after: RunResult, limits: CompareLimits, differences: Sequence[str]
+) -> Iterator[FigureChange]:
+    """Yield a row for each runtime: the largest peak of the process that answered."""
+    peaks: dict[str, tuple[int, int, tuple[str, ...]]] = {}
+    for old, new in _common_latency(name, before, after):
+        if old.peak_rss_bytes and new.peak_rss_bytes:
+            unlike = (*differences, *row_differences(old, new, before.environment, after.environment))
+            was, now, _ = peaks.get(new.runtime, (0, 0, ()))
+            peaks[new.runtime] = max(was, old.peak_rss_bytes), max(now, new.peak_rss_bytes), unlike
+    for runtime, (was, now, unlike) in peaks.items():
+        ratio = now / was
+        verdict = Change.NOT_COMPARED if unlike else _judge_ratio(ratio, limits.memory)
+        reason = f"the peak is {ratio:.1%} of the former one, limit {limits.memory:.0%}"
+        if unlike:
+            reason = f"unlike conditions: {'; '.join(unlike)}"
+        yield FigureChange(
+            name, runtime, None, FigureKind.MEMORY, float(was), float(now), None if unlike else ratio, None,
+            limits.memory, verdict, reason,
+        )  # fmt: skip
+
+
+def _logs(ratio: float, interval: Interval) -> tuple[float, Interval]:
+    low, high = (math.log(max(end, 1e-12)) for end in interval)
+    return math.log(ratio), (low, high)
+
+
+def _difference(old: tuple[float, Interval], new: tuple[float, Interval]) -> tuple[float, Interval]:
+    """Return new - old of two independent estimates with its interval, from theirs, which need not be symmetric.
+    Zou and Donner 2008, "Construction of confidence limits about effect measures" (MOVER)."""
+    (was, (was_low, was_high)), (now, (now_low, now_high)) = old, new
+    change = now - was
+    low, high = math.hypot(now - now_low, was_high - was), math.hypot(now_high - now, was - was_low)
+    return change, (change - low, change + high)
+
+
+def _judge(change: float, interval: Interval, limit: float, *, higher_is_better: bool) -> Change:
+    """Judge a difference: the same where its interval lies within the limit, better or worse where the interval
+    excludes 0 and the difference goes beyond the limit."""
+    low, high = interval
+    if -limit <= low and high <= limit:
+        return Change.SAME
+    if abs(change) <= limit or low <= 0 <= high:
+        return Change.INCONCLUSIVE
+    return _by_sign(-change if higher_is_better else change)
+
+
+def _judge_ratio(ratio: float, limit: float) -> Change:
+    """Judge a figure that is exact; as logarithms, so that both directions have one limit."""
+    change = math.log(ratio) if ratio > 0 else -math.inf
+    return Change.SAME if abs(change) <= math.log1p(limit) + 1e-12 else _by_sign(change)
+
+
+def _by_sign(cost: float) -> Change:
+    if cost == 0:
+        return Change.SAME
+    return Change.WORSE if cost > 0 else Change.BETTER

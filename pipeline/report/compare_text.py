@@ -1,0 +1,126 @@
+"""A comparison of two runs as text: cells for all forms, a table for the terminal, and compare.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import wrap
+
+from ..compare.change_records import Change, FigureChange, FigureKind, Method, RunComparison
+from ..drift.metrics.metric_text import format_change, format_interval
+from . import units
+from .markdown import escaped
+
+_ORDER = (Change.WORSE, Change.INCONCLUSIVE, Change.NOT_COMPARED, Change.BETTER, Change.SAME)
+SEPARATE_NOTE = (
+    "Latencies are ratios to each run's own reference: the two runs were measured at different times, so their "
+    "milliseconds are not comparable."
+)
+REMEASURED_NOTE = "Latencies were measured together: the artifacts of both runs in the same rounds."
+
+
+def method_note(comparison: RunComparison) -> str:
+    """Say how latencies were compared; empty where there are none."""
+    if not any(row.figure is FigureKind.LATENCY for row in comparison.figures):
+        return ""
+    return REMEASURED_NOTE if comparison.method is Method.REMEASURED else SEPARATE_NOTE
+
+
+def where_cell(row: FigureChange) -> str:
+    """Name the runtime and batch of a row: "onnxruntime, 8"; empty for the artifact itself."""
+    return units.plain(", ".join(str(part) for part in (row.runtime, row.batch) if part is not None))
+
+
+def value_cell(row: FigureChange, value: float | str | None) -> str:
+    """Format a figure of one run."""
+    if value is None or isinstance(value, str):
+        return units.NONE if value is None else units.plain(value)
+    if row.figure is FigureKind.METRIC:
+        return units.signed(format_change(value, units.plain(row.unit or "")))
+    if row.figure is FigureKind.DRIFT:
+        return units.decibel(value)
+    return units.ratio(value) if row.figure is FigureKind.LATENCY else units.size(value)
+
+
+def change_cell(row: FigureChange) -> str:
+    """Format a change with its interval: "+5.0 % [-2, +12]", "-3.2 dB", "-0.28 pp [-0.55, +0.01]"."""
+    if row.change is None:
+        return ""
+    if row.figure is FigureKind.METRIC:
+        unit = units.plain(row.unit or "")
+        interval = f" {format_interval(*row.ci95, unit)}" if row.ci95 else ""
+        return units.signed(f"{format_change(row.change, unit)}{interval}")
+    if row.figure is FigureKind.DRIFT:
+        return units.signed(f"{row.change:+.1f} dB")
+    low_high = f" [{', '.join(f'{end * 100 - 100:+.0f}' for end in row.ci95)}]" if row.ci95 else ""
+    return units.signed(f"{row.change * 100 - 100:+.1f} %{low_high}")
+
+
+def terminal_lines(comparison: RunComparison, width: int = 80) -> list[str]:
+    """Lines for a terminal of `width` columns: a table for each artifact, the reasons, the verdict last. The table
+    fits 80 columns."""
+    rows = comparison.figures
+    cells = {id(row): _cells(row) for row in rows}
+    heads = ("figure", "where", "before", "after", "verdict", "change")
+    widths = [max(len(line[at]) for line in (heads, *cells.values())) for at in range(len(heads))]
+    lines = [f"  {_joined(heads, widths)}"]
+    for name in dict.fromkeys(row.artifact for row in rows):
+        lines.append(units.plain(name))
+        lines += [f"  {_joined(cells[id(row)], widths)}" for row in rows if row.artifact == name]
+    notes = [note for note in (method_note(comparison), *present_lines(comparison), *reasons(comparison)) if note]
+    verdict = str(comparison.decided[0]).upper()
+    wrapped = [line for note in notes for line in wrap(note, max(width, 40), subsequent_indent="  ")]
+    return [*lines, "", *wrapped, "", f"{verdict}  {units.plain(comparison.headline)}"]
+
+
+def _cells(row: FigureChange) -> tuple[str, ...]:
+    values = (value_cell(row, row.before), value_cell(row, row.after))
+    return str(row.figure), where_cell(row), *values, str(row.verdict), change_cell(row)
+
+
+def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return " ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def present_lines(comparison: RunComparison) -> list[str]:
+    """Say what is new and what is gone."""
+    parts = (("new", comparison.new), ("gone", comparison.gone))
+    return [units.plain(f"{word}: {', '.join(names)}") for word, names in parts if names]
+
+
+def reasons(comparison: RunComparison) -> list[str]:
+    """Say why, for all that is not the same: a line for each reason, the worst first, with the rows that it is of."""
+    groups: dict[tuple[Change, FigureKind, str], list[str]] = {}
+    for row in sorted(comparison.figures, key=lambda row: _ORDER.index(row.verdict)):
+        if row.verdict is not Change.SAME:
+            subject = row.artifact + (f" in {row.runtime}" if row.runtime else "")
+            subjects = groups.setdefault((row.verdict, row.figure, row.reason), [])
+            subjects += [] if subject in subjects else [subject]
+    return [
+        units.plain(f"{verdict}: {figure} of {', '.join(subjects)}: {reason}")
+        for (verdict, figure, reason), subjects in groups.items()
+    ]
+
+
+def render_compare_markdown(comparison: RunComparison) -> str:
+    """Return compare.md: the verdict, what changed, and the rest folded away."""
+    changed = [row for row in comparison.figures if row.verdict is not Change.SAME]
+    same = [row for row in comparison.figures if row.verdict is Change.SAME]
+    parts = [
+        f"## transload compare: {comparison.decided[0]}",
+        f"{escaped(comparison.headline)}.",
+        *(escaped(line) for line in present_lines(comparison)),
+        _markdown_table(changed) if changed else "",
+        f"<sub>{escaped(note)}</sub>" if (note := method_note(comparison)) else "",
+        "\n".join(f"- {escaped(line)}" for line in reasons(comparison)),
+        f"<details><summary>{len(same)} figures are the same</summary>\n\n{_markdown_table(same)}\n\n</details>"
+        if same
+        else "",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _markdown_table(rows: Sequence[FigureChange]) -> str:
+    heads = ["artifact", "figure", "where", "before", "after", "verdict", "change"]
+    body = [[f"**{escaped(row.artifact)}**", *(escaped(cell) for cell in _cells(row))] for row in rows]
+    sides = ["---", "---", "---", "--:", "--:", "---", "--:"]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (heads, sides, *body))
