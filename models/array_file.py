@@ -72,7 +72,8 @@ def read_arrays(path: Path) -> dict[str, Array]:
 def map_arrays(path: Path, scratch: Path | None = None) -> dict[str, Array]:
     """Map the arrays of an .npz file, which must not change while they are used. Nothing is ever unpickled.
 
-    A compressed file is unpacked to the file `scratch`; without one it is read into memory.
+    With `scratch`, for files that are not ours, checksums are compared, and a compressed file is unpacked to the file
+    `scratch`; without it such a file is read into memory.
     Raises BadRequest where it is no such file."""
     try:
         check_plain_zip(path, of_paths=False)
@@ -81,7 +82,10 @@ def map_arrays(path: Path, scratch: Path | None = None) -> dict[str, Array]:
             members = archive.infolist()
             compressed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
             if not compressed:
-                return _map_members(path, members)
+                arrays = _map_members(path, members)
+                if scratch is not None and (name := archive.testzip()):
+                    raise ValueError(f"the checksum of {name} is another")
+                return arrays
             if scratch is None:
                 return {_name_of(member): _load(archive, member) for member in members}
             _unpack(archive, members, scratch)

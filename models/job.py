@@ -29,6 +29,7 @@ class Job:
     options: Mapping[str, Any] = field(default_factory=dict)  # JSON values
     services: Mapping[str, str] = field(default_factory=dict)  # addresses of servers; they differ from run to run
     checkpoints: Path | None = None  # outlives a kill: where a long step keeps its state
+    first_answer_s: float | None = None  # in which the model has to answer once
 
 
 Work: TypeAlias = Callable[[Job], Mapping[str, Any]]  # the facts returned are JSON values

@@ -17,6 +17,7 @@ INTAKE_S = 20.0
 INTAKE_BYTES_PER_S = 50e6  # a larger file may take longer
 INTAKE_MEMORY_BYTES = 2 << 30  # the libraries themselves take up to a third of it
 INTAKE_MEMORY_PER_BYTE = 10  # of the file: readers hold it, its parts and what they check
+FIRST_ANSWER_S = 30.0  # of opening a model file and its first call, which may compile; more for a large one
 
 
 @dataclass(frozen=True)
@@ -51,27 +52,30 @@ class Context:
         """Return the limits of a conversion, from the request: nobody knows how long a foreign converter takes."""
         return replace(self.limits(), seconds=self.request.convert.step_seconds)
 
-    def intake_limits(self, file_bytes: int) -> Limits:
-        """Return the limits of taking in a file or a folder of this size: 20 s and 2 GB, more for a large one.
-        What the request says of time or memory holds in place of them, and a trusted model has those of a conversion.
-        """
+    def intake_limits(self, file_bytes: int, *, library_s: float = 0.0) -> Limits:
+        """Return the limits of taking in a file or a folder of this size, with a library that takes `library_s` to
+        load. What the request says of time or memory holds in place of them, and a trusted model has those of a
+        conversion."""
         model, convert, limits = self.request.model, self.request.convert, self.convert_limits()
         if model.trust:
             return limits
-        seconds = model.seconds if "seconds" in model.model_fields_set else INTAKE_S + file_bytes / INTAKE_BYTES_PER_S
-        memory = INTAKE_MEMORY_BYTES + INTAKE_MEMORY_PER_BYTE * file_bytes
-        if "step_memory_gb" in convert.model_fields_set:
-            memory = limits.memory_bytes
-        return replace(limits, seconds=seconds, memory_bytes=min(memory, limits.memory_bytes))
+        intake = intake_limits(limits, file_bytes)
+        seconds = model.seconds if "seconds" in model.model_fields_set else intake.seconds + library_s
+        memory = limits if "step_memory_gb" in convert.model_fields_set else intake
+        return replace(limits, seconds=seconds, memory_bytes=memory.memory_bytes)
 
     def model_limits(self) -> Limits:
         """Return the limits of a user's code that makes a model and answers a few calls."""
         return replace(self.convert_limits(), seconds=self.request.model.seconds)
 
-    def call_limits(self) -> Limits:
-        """Return the limits of a step that calls a model file: those of any step, or the time of the request."""
+    def call_limits(self, file_bytes: int) -> Limits:
+        """Return the limits of a step that calls a model file of this size: those of any step, with little time to the
+        first answer unless the model is trusted; or the time of the request."""
         model, limits = self.request.model, self.limits()
-        return replace(limits, seconds=model.seconds) if "seconds" in model.model_fields_set else limits
+        if "seconds" in model.model_fields_set:
+            return replace(limits, seconds=model.seconds)
+        first_s = None if model.trust else FIRST_ANSWER_S + file_bytes / INTAKE_BYTES_PER_S
+        return replace(limits, first_answer_s=first_s)
 
     def data_limits(self) -> Limits:
         """Return the limits of reading samples: an hour, as there may be very many."""
@@ -80,6 +84,16 @@ class Context:
     def training_limits(self, *, loopback: bool) -> Limits:
         """Return the limits of a training: a week, and all cores."""
         return replace(self.limits(device=self.device, loopback=loopback), seconds=7 * 86400.0, threads=cores())
+
+
+def intake_limits(limits: Limits, file_bytes: int) -> Limits:
+    """Return `limits` with the time of taking in a file or a folder of this size, and no more memory than that takes:
+    20 s and 2 GB, more for a large one."""
+    return replace(
+        limits,
+        seconds=INTAKE_S + file_bytes / INTAKE_BYTES_PER_S,
+        memory_bytes=min(INTAKE_MEMORY_BYTES + INTAKE_MEMORY_PER_BYTE * file_bytes, limits.memory_bytes),
+    )
 
 
 def doubts_of_walls(*, trust: bool) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from .file_content import MAX_RATIO, opened_archive
 
 _SAVE_AGAIN = "copy it again, or save it again with model.save(FILE.keras)"
 _EXPORT = "where you trust it, load it yourself, call model.export(FOLDER), and name that folder"
-_CONFIG, _WEIGHTS = "config.json", ("model.weights.h5", "model.weights.npz")
+_CONFIG, _METADATA, _WEIGHTS = "config.json", "metadata.json", ("model.weights.h5", "model.weights.npz")
 _MODULES = (
     "keras", "keras.layers", "keras.models", "keras.initializers", "keras.regularizers", "keras.constraints",
     "keras.activations", "keras.dtype_policies", "keras.quantizers", "keras.losses", "keras.metrics",
@@ -68,10 +68,10 @@ def _check_archive(archive: ZipFile, path: Path) -> None:
     if any(PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts for name in names):
         raise BadRequest(f"{path} names files outside of itself", fix=_SAVE_AGAIN)
     weights = [name for name in names if name in _WEIGHTS]
-    if _CONFIG not in names or len(weights) != 1 or len(set(names)) != len(names):
+    if not {_CONFIG, _METADATA} <= set(names) or len(weights) != 1 or len(set(names)) != len(names):
         raise BadRequest(f"{path} is no .keras file: it lacks its configuration or its weights", fix=_SAVE_AGAIN)
-    config = json.loads(archive.read(_CONFIG))
-    if not isinstance(config, dict):
+    config, metadata = (json.loads(archive.read(name)) for name in (_CONFIG, _METADATA))
+    if not (isinstance(config, dict) and isinstance(metadata, dict)):
         raise BadRequest(f"{path} is no .keras file: its configuration is no object", fix=_SAVE_AGAIN)
     config.pop("compile_config", None)  # the settings of training are not used
     for described in _objects(config):

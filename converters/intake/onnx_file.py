@@ -71,6 +71,8 @@ def _check_tensor(tensor: onnx.TensorProto, path: Path) -> str:
     entries: dict[str, str] = {entry.key: entry.value for entry in tensor.external_data}
     name = entries.get("location", "")
     problem = f"{path.name} keeps the tensor {tensor.name} in {name!r}"
+    if len(entries) != len(tensor.external_data):  # readers differ in which of two they follow
+        raise BadRequest(f"{problem}, and says twice where", fix=_EXPORT_AGAIN)
     parts = Path(name).parts
     if not name or Path(name).is_absolute() or ".." in parts or "\\" in name or "\0" in name:
         raise BadRequest(f"{problem}, which leads out of its folder", fix="export it again with its data beside it")

@@ -61,6 +61,7 @@ class TfliteFile:
         except (ValueError, RuntimeError, UnicodeDecodeError) as error:
             raise BadRequest(f"{path} is no whole TFLite file: {first_line(error)}", fix=_MAKE_AGAIN) from error
         self._model = model_of(path.read_bytes())
+        _check_buffers(self._model, path)
         self.flex = flex_names(self._model)
         if custom := [name for name in custom_names(self._model) if name not in self.flex]:
             raise BadRequest(
@@ -171,6 +172,14 @@ class TfliteFile:
             self._interpreter.set_tensor(index, value)
         self._interpreter.invoke()
         return [self._interpreter.get_tensor(tensor.index).shape for tensor in outputs]
+
+
+def _check_buffers(model: tflite.Model, path: Path) -> None:
+    """Raise BadRequest if weights are said to lie behind the end of the file. LiteRT looks at those that it uses."""
+    for buffer in map(model.Buffers, range(model.BuffersLength())):
+        # schema.fbs: an offset above 1 counts from the beginning of the file.
+        if buffer.Offset() > 1 and buffer.Offset() + buffer.Size() > path.stat().st_size:
+            raise BadRequest(f"{path} keeps weights behind its own end", fix=_MAKE_AGAIN)
 
 
 def _check_flex(model: tflite.Model, path: Path) -> None:

@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import BadRequest
+from ..foreign_files import check_plain
 from ..store import digest_of, digest_of_json
 from .source_options import ImageOptions, Resample, TableOptions
 
 ACCEPTED = "FILE.npz, a folder of images, FILE.csv, FILE.parquet or FILE.py:NAME (docs/data.md)"
+_OF_THE_KERNEL = ("/proc", "/sys")  # hundreds of thousands of entries, which change while they are listed
 _T = TypeVar("_T")
 
 
@@ -68,11 +70,13 @@ def parse_data(text: str, root: str | None = None) -> DataArgument:
 
 def source_digest(kind: DataKind, place: str) -> str:
     """Return the digest of a file, or of the names, sizes and times of the files in a folder of images.
-    Code has none: the executor knows what it imports and what it has read."""
+    Code has none: the executor knows what it imports and what it has read. Raises BadRequest where the file is none
+    that can be read (foreign_files.py)."""
     path = Path(place)
     if kind is DataKind.CODE:
         return ""
     if kind is not DataKind.IMAGES:
+        check_plain(path)
         return digest_of(path)
     files = sorted(file for file in path.rglob("*") if file.is_file())
     return digest_of_json([[str(file), file.stat().st_size, file.stat().st_mtime_ns] for file in files])
@@ -103,6 +107,8 @@ def _kind_of(place: str, root: str | None) -> DataKind:
     path = _path(place, root)
     suffix = path.suffix.lower()
     if path.is_dir():
+        if any(path.resolve().is_relative_to(folder) for folder in _OF_THE_KERNEL):
+            raise BadRequest(f"{place} is a folder of the kernel, and holds no data", fix=f"name {ACCEPTED}")
         return DataKind.IMAGES
     if path.is_file() and suffix in _SUFFIXES:
         return _SUFFIXES[suffix]

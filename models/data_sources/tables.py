@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ class _Table:
         with _readable(path):
             self.schema = self._read_schema()
         names = self.schema.names
-        if twice := next((name for name in names if names.count(name) > 1), None):
+        if twice := next((name for name, count in Counter(names).items() if count > 1), None):
             raise BadRequest(f"{path} names the column {twice} twice", fix="give every column a name of its own")
 
     def is_number(self, name: str) -> bool:

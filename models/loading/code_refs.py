@@ -10,6 +10,7 @@ from typing import Any
 
 from ..code_digest import code_digest, module_file
 from ..errors import BadRequest
+from ..foreign_files import check_plain
 from ..job import Job
 from ..job_records import CodeOptions
 from ..recipe import Recipe
@@ -85,6 +86,8 @@ def _library_digest(ref: CodeRef) -> str:
     code = code_digest(Path(__file__).parent / "library_models.py")
     versions = [f"{name} {_version(name)}" for name in LIBRARIES[ref.library or ""]]
     files = folder_files(Path(ref.name)) if ref.library == "hf" else []
+    for file in files:
+        check_plain(file)
     return digest_of_json([code, *versions, *(f"{file.name} {digest_of(file)}" for file in files)])
 
 

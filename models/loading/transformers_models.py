@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ CONFIG = "config.json"
 _PICTURES = "preprocessor_config.json"  # gives the size of pictures, where the configuration does not
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 _CONFIG_BYTES = 16 << 20
+MOST_LAYERS = 10_000
 _CODE_KEYS = (
     "auto_map", "attn_implementation", "_attn_implementation", "_attn_implementation_internal", "custom_pipelines",
 )  # fmt: skip
@@ -86,12 +87,31 @@ def _document(path: Path) -> dict[str, Any]:
             raise TypeError(f"it holds a {type(document).__name__}")
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise BadRequest(f"{path} is no configuration: {error}", fix="copy the folder again") from error
-    if document.get("quantization_config"):
-        method = document["quantization_config"].get("quant_method", "an unnamed method")
+    if deep := next((key for key, value in _integers(document) if "layer" in key and value > MOST_LAYERS), None):
         raise BadRequest(
-            f"{path.parent} holds weights quantised by {method}", fix="convert the model as it was before that"
+            f"{path} asks for more layers ({deep}) than the {MOST_LAYERS:,} that are made",
+            fix="copy the folder again",
+        )
+    if quantised := document.get("quantization_config"):
+        method = quantised.get("quant_method") if isinstance(quantised, dict) else None
+        raise BadRequest(
+            f"{path.parent} holds weights quantised by {method or 'an unnamed method'}",
+            fix="convert the model as it was before that",
         )
     return document
+
+
+def _integers(document: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Yield the integers of a document with the key that each stands under."""
+    pending: list[tuple[str, Any]] = [*document.items()]  # a document could exceed the limit of recursion
+    while pending:
+        key, value = pending.pop()
+        if isinstance(value, Mapping):
+            pending += value.items()
+        elif isinstance(value, list):
+            pending += [(key, part) for part in value]
+        elif isinstance(value, int):
+            yield key, value
 
 
 def _decode_number(value: dict[str, object]) -> object:

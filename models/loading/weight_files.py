@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest
-from ..foreign_files import check_unpacked
+from ..foreign_files import check_plain, check_unpacked
 from ..store import digest_of, digest_of_json
 
 if TYPE_CHECKING:
@@ -30,9 +30,13 @@ _SAYABLE = (bool, int, float, str)  # settings that a user would write on a comm
 
 def weights_digest(path: Path) -> str:
     """Return the sha256 of a file of weights; of an index, over it and every file that it names."""
+    check_plain(path)
     if not path.name.endswith(_INDEX):
         return digest_of(path)
-    return digest_of_json({file.name: digest_of(file) for file in (path, *shards_of(path))})
+    shards = shards_of(path)
+    for shard in shards:
+        check_plain(shard)
+    return digest_of_json({file.name: digest_of(file) for file in (path, *shards)})
 
 
 def load_weight_file(model: torch.nn.Module, path: Path, key: str | None = None) -> list[str]:
@@ -147,7 +151,7 @@ def _read_checkpoint(path: Path) -> object:
             warnings.simplefilter("ignore")  # torch warns of a TorchScript archive, and then raises
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        named = re.search(r"GLOBAL (\S+)", str(error))
+        named = re.search(r"GLOBAL ([\w.]+)\s", f"{error} ")  # what is no name is the content of any file
         reason = f"it names {named[1]}" if named else "it is no checkpoint of torch.save"
         raise BadRequest(
             f"{path} holds more than weights ({reason}), and is not executed",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,18 +12,22 @@ from ...converters.steps import missing
 from ...models.errors import BadRequest, CallFailed, StepFailed, StepTimeout, ToolMissing
 from ...models.job_records import CodeOptions, RecipeFacts, SourceFacts, SourceOptions, TrainOptions
 from ...models.loading.code_refs import ref_digest
+from ...models.loading.transformers_models import folder_files
 from ...models.loading.weight_files import weights_digest
 from ...models.probes.stress_values import free_integers
 from ...models.signature import bounds_of
 from ...models.sources import LIBRARIES, CodeRef, code_ref
-from ...models.store import Stored
+from ...models.store import Stored, size_of
 from ..context import Context, cores
 from ..request import RunRequest
 from ..workers.engine import Action
+from ..workers.isolation import Limits
+from .file_model import limits_named
 from .loaded_model import LoadedModel, ModelDescription
 from .model_argument import ModelRequest
 
 _MODELS = "transload.models"
+_TRANSFORMERS_S = 15.0  # to import it beside PyTorch, on two busy cores
 
 
 def load_code(context: Context, request: ModelRequest) -> LoadedModel:
@@ -44,7 +48,8 @@ def load_code(context: Context, request: ModelRequest) -> LoadedModel:
             if ref.settings:
                 raise BadRequest(f"{text} is a recipe, and takes no settings", fix="leave --set out")
             return load_recipe(context, _describe(context, ref, code, recipe))
-    with _code_failures(context, text):
+    of_file = limits_named(text, _limits_of(context, ref)) if ref.library == "hf" else nullcontext()
+    with _code_failures(context, text), of_file:
         source = _source(context, ref, code, request)
     facts = SourceFacts.from_json(source.facts)
     return LoadedModel(ModelDescription(_name(ref), facts.signature, ref, code), source, notes=facts.notes)
@@ -150,6 +155,7 @@ def _with_weights(context: Context, options: SourceOptions, code: str, *, requir
         options = replace(options, weights=str(path.absolute()), sha256=weights_digest(path), key=key)
     elif context.request.model.weights_key:
         raise BadRequest("--weights-key names a part of a file, and no file is named", fix="name it with --weights")
+    ref = CodeRef(options.ref, options.root)
     action = Action(
         name="weights",
         entry=f"{_MODELS}.loading.source_from_code:take_weights",
@@ -158,10 +164,18 @@ def _with_weights(context: Context, options: SourceOptions, code: str, *, requir
         framework="torch",
         code=code,
         root=options.root,
-        reads=(*CodeRef(options.ref, options.root).reads, *((options.weights,) if options.weights else ())),
-        limits=context.model_limits(),
+        reads=(*ref.reads, *((options.weights,) if options.weights else ())),
+        limits=_limits_of(context, ref),
     )
     return context.executor.perform(action)
+
+
+def _limits_of(context: Context, ref: CodeRef) -> Limits:
+    """Return the limits of making a model: those of taking in a file where it is a folder of transformers, whose code
+    is not run."""
+    if ref.library != "hf":
+        return context.model_limits()
+    return context.intake_limits(sum(map(size_of, folder_files(Path(ref.name)))), library_s=_TRANSFORMERS_S)
 
 
 def _source(context: Context, ref: CodeRef, code: str, request: ModelRequest) -> Stored:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -18,9 +19,11 @@ from ..context import Context
 from ..drift.sessions import DEFAULT_RUNTIME
 from ..workers.engine import Action
 from ..workers.fork_server import framework_of
+from ..workers.isolation import Limits
 from .loaded_model import LoadedModel, ModelDescription, require_libraries
 from .model_argument import ModelRequest
 
+_MORE_TIME = "give it more time with --model-seconds"
 _MOST_COUNTED = 10_000  # files beside an ONNX file
 _INTAKE = "transload.converters.intake.take_in"
 # The libraries with which a worker reads a file or an artifact of a format.
@@ -68,7 +71,7 @@ def _take_in(
     require_libraries(request.text, requires)
     check_plain(path)
     trust = context.request.model.trust
-    limits = context.intake_limits(_size_of_model(path, model_format))
+    limits = context.intake_limits(size_of_model(path, model_format))
     options = FileOptions(path=str(path), sha256=digest_of(path), inputs=request.inputs, trust=trust, **known)
     action = Action(
         f"given.{name}",
@@ -80,21 +83,27 @@ def _take_in(
         limits=limits,
     )
     try:
-        return context.executor.perform(action)
-    except StepTimeout as error:
-        raise BadRequest(
-            f"{request.text} was not read in {limits.seconds:.3g} s", fix="give it more time with --model-seconds"
-        ) from error
-    except StepOutOfMemory as error:
-        raise BadRequest(
-            f"reading {request.text} took more memory than {limits.memory_bytes / 1e9:.3g} GB",
-            fix="where you trust whoever made it, give --trust, and it may take what a conversion may",
-        ) from error
+        with limits_named(request.text, limits):
+            return context.executor.perform(action)
     except StepFailed as error:  # of a library that reads it, or of its process: what it says is in the log
         raise BadRequest(f"{request.text} cannot be read: {error.what}", fix=f"copy it again; {error.fix}") from error
 
 
-def _size_of_model(path: Path, model_format: Format) -> int:
+@contextmanager
+def limits_named(text: str, limits: Limits, *, more_time: str = _MORE_TIME) -> Iterator[None]:
+    """Refuse the file `text` in one sentence where reading it takes more than its limits."""
+    try:
+        yield
+    except StepTimeout as error:
+        raise BadRequest(f"{text} was not read in {limits.seconds:.3g} s", fix=more_time) from error
+    except StepOutOfMemory as error:
+        raise BadRequest(
+            f"reading {text} took more memory than {limits.memory_bytes / 1e9:.3g} GB",
+            fix="where you trust whoever made it, give --trust, and it may take what a conversion may",
+        ) from error
+
+
+def size_of_model(path: Path, model_format: Format) -> int:
     """Return the bytes of a model's file or folder; of ONNX also of what may hold its weights, beside it or one below.
     What is counted too much only makes the limits wider."""
     if model_format is not Format.ONNX:

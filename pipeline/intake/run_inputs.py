@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ...models.data_sources.data_argument import DataArgument, parse_data
-from ...models.errors import BadRequest, OpenFailed, StepFailed
+from ...models.errors import BadRequest, NoFirstAnswer, OpenFailed, StepFailed
 from ...models.formats import PAYLOAD, Target
 from ...models.job_records import CodeOptions, DataFacts, RandomSamplesOptions, TrainFacts
 from ...models.probes.feeds import most_per_call
@@ -16,7 +16,7 @@ from ...models.probes.integer_range import MOST_TRIES
 from ...models.probes.masks import blank_inputs, mask_inputs, stress_inputs
 from ...models.probes.sizes import batches_within
 from ...models.probes.stress_values import free_integers
-from ...models.store import Stored
+from ...models.store import Stored, size_of
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..context import Context
 from ..drift.drift_records import AnswerOptions
@@ -162,6 +162,11 @@ def _file_named(context: Context, loaded: LoadedModel, request: ModelRequest | N
     """Name the user's file in a runtime's error, in place of the copy in the store that the runtime opened."""
     try:
         yield
+    except NoFirstAnswer as error:
+        raise BadRequest(
+            f"{request.text if request else loaded.model.name} did not answer a first call in its time",
+            fix="give it more with --model-seconds, where you know that it ends",
+        ) from error
     except BadRequest as error:
         if loaded.start is None or request is None:
             raise
@@ -222,7 +227,7 @@ def _reference_action(
         code=model.code,
         root=model.root,
         reads=model.reads,
-        limits=context.limits() if model.ref else context.call_limits(),
+        limits=context.limits() if model.ref else context.call_limits(size_of(inputs.source.folder)),
     )
     return action, random and bool(free_integers(specs))
 
@@ -237,7 +242,7 @@ def _with_integers(executor: Executor, action: Action) -> Stored:
     try:
         return executor.perform(_ask_integers(action))
     except StepFailed as error:
-        if error.decided:
+        if error.decided or isinstance(error, NoFirstAnswer):
             raise
         return executor.perform(replace(action, options={**action.options, "tries": 0}))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from ...converters.intake.intake_records import FileOptions
 from ...models.artifact import RECORD, read_artifact
 from ...models.errors import BadRequest
+from ...models.foreign_files import check_plain
 from ...models.formats import Format
 from ...models.job import forged_as_failure
 from ...models.signature import Array, Signature, TensorSpec
@@ -18,15 +19,18 @@ from ...models.store import digest_of
 from ...serving.server.repository.served_version import OpenedSession
 from ...serving.server.repository.session_channel import ChannelSession
 from ...serving.server.repository.version_keeper import VersionSource
+from ..context import intake_limits
 from ..drift.sessions import default_runtime
+from ..intake.file_model import limits_named, size_of_model
 from ..intake.loaded_model import require_libraries, require_runtime
 from ..intake.model_argument import kind_of
-from ..workers.isolation import Limits, Spawn, Worker
+from ..workers.isolation import Limits, Spawn, Worker, run_alone
 
 _INTAKE = "transload.converters.intake.take_in"
 _HOST = "transload.serving.server.embedded:open_host"
 _CHANNEL = "channel"
 _TAKEN_IN = "taken-in"
+_MORE_TIME = "where you trust whoever made it, give --trust, and it has the time of a request"
 
 
 class ProcessSession:
@@ -69,13 +73,14 @@ class ModelProcesses:
         if source.folder is None:
             raise ValueError(source)
         place = source.folder.resolve()
-        beside = place.parent if place.suffix == ".onnx" else place  # with its data files
-        reads = (str(beside), str(self._taken_in.get(place, place)))
-        spawn = Spawn(self.log(source), self.scratch / f"process-{next(self._numbers)}", self.limits, reads=reads)
+        if place not in self._taken_in:
+            self._taken_in[place] = self._check(place, self.log(source))
+        folder = self._taken_in[place]
+        runtime = default_runtime(folder)
+        cwd = self.scratch / f"process-{next(self._numbers)}"
+        spawn = Spawn(self.log(source), cwd, self.limits, reads=(str(folder),))
         worker = Worker(spawn, lost.set)
         try:
-            folder = self._check(worker, place, spawn.cwd)
-            runtime = default_runtime(folder)
             path = spawn.cwd / _CHANNEL
             options = {"device": self.limits.device, "threads": self.limits.threads, "channel": str(path)}
             worker.open(_HOST, {"folder": str(folder), **options})
@@ -95,21 +100,32 @@ class ModelProcesses:
         """Return the file that takes what the processes of a version print."""
         return self.scratch / f"{source.name}-{source.number}.log"
 
-    def _check(self, worker: Worker, folder: Path, work: Path) -> Path:
-        """Return the folder of the artifact, checked once. A model that is none becomes one in `work`."""
-        if folder not in self._taken_in:
-            if (folder / RECORD).is_file():
-                check_runtime(folder)
-                options = {"trust": not self.limits.walled}
-                job = {"inputs": {"artifact": str(folder)}, "out": str(work), "options": options}
-                worker.work(f"{_INTAKE}:check_artifact", job)
-                self._taken_in[folder] = folder
-            else:
-                self._taken_in[folder] = self._take_in(worker, folder, work / _TAKEN_IN)
-        return self._taken_in[folder]
+    def _check(self, path: Path, log: Path) -> Path:
+        """Check a model in a worker of its own, with the limits of taking in. Return the folder of the artifact: one
+        that is made here of what is none."""
+        check_plain(path)
+        is_artifact, trust = (path / RECORD).is_file(), not self.limits.walled
+        if is_artifact:
+            check_runtime(path)
+        form = read_artifact(path).target.format if is_artifact else self._format_of(path)
+        limits = self.limits if trust else intake_limits(self.limits, size_of_model(path, form))
+        beside = path.parent if path.suffix == ".onnx" else path  # with its data files
+        spawn = Spawn(log, self.scratch / f"intake-{next(self._numbers)}", limits, reads=(str(beside),))
+        with limits_named(str(path), limits, more_time=_MORE_TIME):
+            if is_artifact:
+                job = {"inputs": {"artifact": str(path)}, "out": str(spawn.cwd), "options": {"trust": trust}}
+                run_alone(f"{_INTAKE}:check_artifact", job, spawn)
+                return path
+            out = spawn.cwd / _TAKEN_IN
+            out.mkdir(parents=True)
+            options = FileOptions(path=str(path), sha256=digest_of(path), inputs=self.inputs, trust=trust)
+            job = {"inputs": {}, "out": str(out), "options": options.to_json()}
+            run_alone(f"{_INTAKE}:take_in_{form.replace('-', '_')}", job, spawn)
+        check_runtime(out)
+        return out
 
-    def _take_in(self, worker: Worker, path: Path, out: Path) -> Path:
-        """Make an artifact of a SavedModel or a file, in `out`; return it."""
+    def _format_of(self, path: Path) -> Format:
+        """Return the format of a SavedModel or a file."""
         kind = kind_of(str(path))
         if not isinstance(kind, Format):
             raise BadRequest(f"{path} is code, and is not served", fix="convert it first: transload convert")
@@ -118,12 +134,7 @@ class ModelProcesses:
                 f"{path} does not say what inputs it takes",
                 fix="name them with --input NAME=DTYPE[dims]",
             )
-        out.mkdir()
-        options = FileOptions(path=str(path), sha256=digest_of(path), inputs=self.inputs, trust=not self.limits.walled)
-        job = {"inputs": {}, "out": str(out), "options": options.to_json()}
-        worker.work(f"{_INTAKE}:take_in_{kind.replace('-', '_')}", job)
-        check_runtime(out)
-        return out
+        return kind
 
 
 def check_runtime(folder: Path) -> str:

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from ...models.errors import ERRORS, StepFailed, StepOutOfMemory, StepTimeout
+from ...models.errors import ERRORS, NoFirstAnswer, StepFailed, StepOutOfMemory, StepTimeout
 from .fork_server import LOADED, Forked, ForkServer
 from .guard import descendants
 
@@ -34,6 +34,7 @@ _MOST_PROCESSES = 256  # of a worker and all that it starts
 _GRACE_S = 5  # beyond the time limit, before the kernel's alarm
 _FILE_PER_MEMORY = 2  # the largest file that a worker may write, relative to its memory
 _MOST_REPLY_BYTES = 64 << 20
+_ALARMED = "the model did not answer once in its time"
 _MOST_TEXT = 4000  # characters of a sentence
 _NO_INPUTS = ("/proc/", "/sys/", "/dev/")  # files there are not read again to see whether they changed
 _PRIVATE = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "TRANSLOAD_WORKER")  # of each worker
@@ -47,6 +48,7 @@ class Limits:
     """What a worker may use."""
 
     seconds: float = 600.0  # for one request
+    first_answer_s: float | None = None  # of it, until the model that the job asks has answered once
     memory_bytes: int = 16 << 30  # resident, of the worker and all that it starts
     threads: int = 1
     device: str = "cpu"
@@ -150,7 +152,8 @@ class Worker:
             case {"id": self._sent, "error": {"kind": str(kind), "what": str(what), "fix": str(fix)}}:
                 raise self._error({"kind": kind, "what": what[:_MOST_TEXT], "fix": fix[:_MOST_TEXT]})
         how = self.describe_exit()
-        raise self._failed(how, failure=StepOutOfMemory if self._out_of_memory else StepFailed)
+        failure = StepOutOfMemory if self._out_of_memory else StepFailed
+        raise self._failed(how, failure=NoFirstAnswer if how == _ALARMED else failure)
 
     def _read_reply(self, seconds: float) -> Any:
         """Return the next line as JSON, None where there is none. Raises TimeoutError, OSError; ValueError and
@@ -231,6 +234,8 @@ class Worker:
             self.kill("answered with something that is no reply")
             return f"the worker {self._killed}"
         code = self._process.code()
+        if code == -signal.SIGALRM and self._spawn.limits.first_answer_s:
+            return _ALARMED
         if code < 0:
             return f"the worker was killed by {signal.Signals(-code).name}"
         return f"the worker ended without an answer (exit status {code})"

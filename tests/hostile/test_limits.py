@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import flatbuffers
 import numpy as np
 import pytest
+from ai_edge_litert.schema_py_generated import BufferT, ModelT
 
 from transload.converters.intake import saved_model_folder, take_in
-from transload.converters.intake.onnx_file import OnnxFile
+from transload.converters.intake.keras_file import check_keras
+from transload.converters.intake.onnx_file import OnnxFile, check_external, parse_onnx
 from transload.converters.intake.saved_model_proto import message_class
+from transload.converters.intake.tflite_file import _check_buffers
+from transload.converters.to_tflite.flatbuffer import model_of
 from transload.models import foreign_files
 from transload.models.array_file import map_arrays
 from transload.models.errors import BadRequest
 from transload.models.job import Job
-from transload.models.loading.weight_files import read_weight_file
+from transload.models.loading.weight_files import read_weight_file, weights_digest
 from transload.models.store import digest_of
 
 from .corpus.case import Place
 from .corpus.data_files import _HEADERS, archive_bytes, array_bytes
-from .corpus.onnx_files import _doubling, _recursive, endless_onnx, good_onnx
+from .corpus.onnx_files import _doubling, _recursive, _two_locations, endless_onnx, good_onnx
 
 
 @pytest.mark.parametrize("name", _HEADERS)
@@ -46,6 +52,32 @@ def test_arrays_and_weights_that_unpack_to_far_more_are_refused(tmp_path: Path) 
         (tmp_path / name).write_bytes(zeros)
         with pytest.raises(BadRequest, match=r"unpacks to 0\.001 GB, more than 100 times its own size"):
             read(tmp_path / name)
+
+
+def test_the_checksum_of_arrays_from_elsewhere_is_compared(tmp_path: Path) -> None:
+    path = tmp_path / "d.npz"
+    np.savez(path, x=np.full(9, 7, np.int64))
+    path.write_bytes(path.read_bytes().replace(np.int64(7).tobytes() * 9, np.int64(8).tobytes() * 9))
+    assert map_arrays(path)["x"][0] == 8, "of files that are ours it costs a look at all of them"
+    with pytest.raises(BadRequest, match=r"the checksum of x\.npy is another"):
+        map_arrays(path, tmp_path / "scratch")
+
+
+def test_weights_that_no_disk_holds_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "w.safetensors").write_bytes(b"x")
+    (tmp_path / "w.index.json").write_text('{"weight_map": {"a": "w.safetensors"}}')
+    os.truncate(tmp_path / "w.safetensors", 1 << 40)
+    for name in ("w.safetensors", "w.index.json"):
+        with pytest.raises(BadRequest, match="is said to have"):
+            weights_digest(tmp_path / name)
+
+
+def test_an_error_quotes_no_file_that_is_no_checkpoint(tmp_path: Path) -> None:
+    """A pickle's opcode `c` names the two lines after it, and any text may begin with one."""
+    (tmp_path / "w.ckpt").write_bytes(b"canary-1\ncanary-2\n.")
+    with pytest.raises(BadRequest, match="it is no checkpoint") as caught:
+        read_weight_file(tmp_path / "w.ckpt")
+    assert "anary" not in str(caught.value)
 
 
 def test_arrays_that_are_packed_well_are_read(tmp_path: Path) -> None:
@@ -84,6 +116,41 @@ def test_nodes_are_counted_with_those_of_functions_at_each_call(
     graph.library.function.add().node_def.add(name=b"c")
     with pytest.raises(BadRequest, match="holds 3 nodes, and 2 are the most that are read"):
         saved_model_folder._check_size(graph, tmp_path)
+
+
+def test_data_with_two_locations_is_refused(tmp_path: Path) -> None:
+    place = Place(tmp_path / "case")
+    place.make()
+    _two_locations(place)
+    with pytest.raises(BadRequest, match=r"in 'w\.bin', and says twice where"):
+        check_external(parse_onnx(place.here / "m.onnx"), place.here / "m.onnx")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "said"), [(b"[" * 100_000, "recursion"), (b"[]", "is no object"), (None, "lacks")]
+)
+def test_the_metadata_of_keras_are_an_object(metadata: bytes | None, said: str, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "m.keras", "w") as archive:
+        archive.writestr("config.json", "{}")
+        archive.writestr("model.weights.h5", b"")
+        if metadata is not None:
+            archive.writestr("metadata.json", metadata)
+    with pytest.raises(BadRequest, match=said):
+        check_keras(tmp_path / "m.keras")
+
+
+def test_weights_of_tflite_lie_within_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    for end, offset in ((100, 90), (101, 91)):
+        model = ModelT(buffers=[BufferT(), BufferT(offset=offset, size=10)])
+        builder = flatbuffers.Builder()
+        builder.Finish(model.Pack(builder), b"TFL3")
+        path.write_bytes(bytes(builder.Output())[:100].ljust(100, b"\0"))
+        if end == 100:
+            _check_buffers(model_of(path.read_bytes()), path)
+            continue
+        with pytest.raises(BadRequest, match="keeps weights behind its own end"):
+            _check_buffers(model_of(path.read_bytes()), path)
 
 
 def test_a_loop_in_a_branch_or_a_function_is_seen(tmp_path: Path) -> None:

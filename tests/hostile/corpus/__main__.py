@@ -19,7 +19,7 @@ from .runner import LIMIT_S, CaseResult, Mode, run_all
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mode", action="append", choices=[*Mode], type=Mode, help="without it, all three")
-    parser.add_argument("--only", default="", help="cases whose name holds this")
+    parser.add_argument("--only", default="", help="cases whose name this expression finds")
     parser.add_argument("--reach", action="store_true", help="of single defences, cases that try to run, read or write")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path)

@@ -6,6 +6,7 @@ FOLDER/NUMBER-FRAMEWORK/ is the folder of a case, with `case.json` beside `here`
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,10 +36,10 @@ def cases(framework: str) -> Iterator[Case]:
 
 
 def write_corpus(framework: str, folder: Path, only: str = "") -> int:
-    """Write the cases whose names hold `only`, and return their number."""
+    """Write the cases whose names the expression `only` finds, and return their number."""
     count = 0
     for case in cases(framework):
-        if only in case.name:
+        if re.search(only, case.name):
             place = Place(folder / f"{count:03}-{framework}")
             place.make()
             case.build(place)

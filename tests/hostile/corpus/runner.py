@@ -235,7 +235,7 @@ def run_all(corpus: Path, mode: Mode, jobs: int, only: str = "", *, reach: bool 
     folders = [
         folder
         for folder, record in records.items()
-        if only in record["name"] and (not reach or _REACHES.search(record["aim"]))
+        if re.search(only, record["name"]) and (not reach or _REACHES.search(record["aim"]))
     ]
     with_parts = [corpus.parent / f"results-{part}.json" for part in range(jobs)]
     pids = []

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
 
-from transload.models.artifact import RECORD
-from transload.models.errors import BadRequest
-from transload.models.signature import parse_input
+from transload.models.artifact import RECORD, write_artifact
+from transload.models.errors import BadRequest, StepFailed, StepOutOfMemory, StepTimeout
+from transload.models.formats import Format, Target
+from transload.models.signature import Signature, parse_input
 from transload.pipeline.commands.serve import ServeOptions, find_models
 from transload.pipeline.stages import model_process
 from transload.pipeline.workers.isolation import Limits, Spawn
@@ -51,22 +53,45 @@ def test_trust_reaches_the_check_of_the_file_and_the_walls(
     """Else an artifact that was converted with --trust could never be served."""
     sent: list[Any] = []
 
-    class Worker:
-        def __init__(self, spawn: Spawn, on_end: object) -> None:
-            sent.append(spawn.limits.walled)
+    def run_alone(entry: str, job: dict[str, Any], spawn: Spawn) -> None:
+        sent.extend((spawn.limits.walled, bool(job["options"].get("trust")), spawn.limits.seconds))
+        raise JobSent
 
-        def work(self, entry: str, job: dict[str, Any]) -> None:
-            sent.append(bool(job["options"].get("trust")))
-            raise JobSent
-
-        def kill(self, why: str) -> None: ...
-        def close(self) -> None: ...
-
-    monkeypatch.setattr(model_process, "Worker", Worker)
+    monkeypatch.setattr(model_process, "run_alone", run_alone)
     monkeypatch.setattr(model_process, "check_runtime", lambda folder: "onnxruntime")
-    (tmp_path / (RECORD if made else "a.onnx")).write_text("{}")
-    (tmp_path / "process-0").mkdir()
-    processes = model_process.ModelProcesses(tmp_path, Limits(walled=not trust))
+    (tmp_path / ("model.onnx" if made else "a.onnx")).write_bytes(b"{}")
+    if made:
+        write_artifact(tmp_path, Target(Format.ONNX), Signature(INPUTS.inputs, INPUTS.inputs))
+    processes = model_process.ModelProcesses(tmp_path, Limits(walled=not trust, seconds=600))
     with pytest.raises(JobSent):
         processes.open(VersionSource("net", 1, tmp_path if made else tmp_path / "a.onnx"), Event())
-    assert sent == [not trust, trust]
+    assert sent[:2] == [not trust, trust]
+    assert sent[2] == pytest.approx(600 if trust else 20, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        (
+            StepTimeout,
+            r"a\.onnx was not read in 20 s\n  fix: where you trust whoever made it, give --trust, and it has",
+        ),
+        (StepOutOfMemory, r"reading .*a\.onnx took more memory than 2\.15 GB\n  fix: where you trust whoever made it"),
+    ],
+)
+def test_a_model_that_takes_too_much_to_check_is_refused(
+    failure: type[StepFailed], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_alone(entry: str, job: dict[str, Any], spawn: Spawn) -> None:
+        raise failure("it ended", fix="")
+
+    monkeypatch.setattr(model_process, "run_alone", run_alone)
+    path = Path(file(tmp_path, "a.onnx"))
+    with pytest.raises(BadRequest, match=said):
+        model_process.ModelProcesses(tmp_path, Limits()).open(VersionSource("net", 1, path), Event())
+
+
+def test_a_served_model_that_is_a_pipe_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.onnx")
+    with pytest.raises(BadRequest, match="is no file but a pipe"):
+        model_process.ModelProcesses(tmp_path, Limits()).open(VersionSource("n", 1, tmp_path / "a.onnx"), Event())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,19 @@ def test_the_place_decides_how_it_is_read(tmp_path: Path) -> None:
     assert parse_data("a.npz", str(tmp_path)).place == f"{tmp_path}/a.npz"
     assert parse_data("data.py:loader").place == "data.py:loader"
     assert parse_data("odd?name=1.csv").place.endswith("odd?name=1.csv"), "a file of that name is no option"
+
+
+@pytest.mark.parametrize("place", ["/proc", "/proc/self/fd", "here/net"])
+def test_a_folder_of_the_kernel_is_not_listed(place: str, tmp_path: Path) -> None:
+    (tmp_path / "here").symlink_to("/proc/self")
+    with pytest.raises(BadRequest, match=f"^{place} is a folder of the kernel, and holds no data"):
+        parse_data(place)
+
+
+def test_what_no_disk_holds_is_not_read(tmp_path: Path) -> None:
+    os.truncate(tmp_path / "a.npz", 1 << 40)
+    with pytest.raises(BadRequest, match="is said to have"):
+        source_digest(DataKind.ARRAYS, str(tmp_path / "a.npz"))
 
 
 def test_options_say_how_images_and_tables_are_read() -> None:

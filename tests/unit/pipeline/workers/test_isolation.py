@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from transload.models.errors import BadRequest, Refused, StepFailed, StepOutOfMemory
+from transload.models.errors import BadRequest, NoFirstAnswer, Refused, StepFailed, StepOutOfMemory
 from transload.models.store import Store
 from transload.pipeline.workers import isolation
 from transload.pipeline.workers.fork_server import LOADED, ForkServer
@@ -33,6 +33,7 @@ def facts(job): return {"cwd": os.getcwd(), "environ": dict(os.environ), "path":
 def abort(job): os.abort()
 def segfault(job): ctypes.string_at(0)
 def leave(job): os._exit(3)
+def alarm(job): signal.raise_signal(signal.SIGALRM)
 def quit_(job): sys.exit(7)
 def hang(job): time.sleep(600)
 def hog(job):
@@ -179,6 +180,16 @@ def test_a_worker_that_hangs_is_ended_at_its_time_limit(spawn: Spawn) -> None:
         worker.work("jobs:hang", job(spawn.cwd))
     assert "repeat-me" in str(caught.value)
     assert gone(worker.pid)
+
+
+@pytest.mark.parametrize(("first_answer_s", "failure"), [(9.0, NoFirstAnswer), (None, StepFailed)])
+def test_an_alarm_is_the_end_of_the_time_to_a_first_answer_where_there_is_one(
+    first_answer_s: float | None, failure: type[StepFailed], spawn: Spawn
+) -> None:
+    spawn.limits = replace(spawn.limits, first_answer_s=first_answer_s)
+    with pytest.raises(StepFailed) as caught:
+        run_alone("jobs:alarm", job(spawn.cwd), spawn)
+    assert type(caught.value) is failure
 
 
 def test_a_worker_that_starts_ever_more_processes_is_ended(spawn: Spawn) -> None:
