@@ -17,7 +17,7 @@ INTAKE_S = 20.0
 INTAKE_BYTES_PER_S = 50e6  # a larger file may take longer
 INTAKE_MEMORY_BYTES = 2 << 30  # the libraries themselves take up to a third of it
 INTAKE_MEMORY_PER_BYTE = 10  # of the file: readers hold it, its parts and what they check
-FIRST_ANSWER_S = 30.0  # of opening a model file and its first call, which may compile; more for a large one
+FIRST_ANSWER_S = 25.0  # of opening a model file and its first call, which may compile; more for a large one
 
 
 @dataclass(frozen=True)

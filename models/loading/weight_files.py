@@ -156,7 +156,7 @@ def _read_checkpoint(path: Path) -> object:
         raise BadRequest(
             f"{path} holds more than weights ({reason}), and is not executed",
             fix="where you trust it, load it and save torch.save(model.state_dict(), FILE)",
-        ) from error
+        ) from None  # torch's own words, which the log would have, quote the file
     except Exception as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].partition(". ")[0]
         raise BadRequest(
