@@ -24,6 +24,7 @@ from .loaded_model import LoadedModel, ModelDescription, require_libraries
 from .model_argument import ModelRequest
 
 _MORE_TIME = "give it more time with --model-seconds"
+_BLOCK_BYTES = 512  # of st_blocks, whatever a disk has
 _MOST_COUNTED = 10_000  # files beside an ONNX file
 _INTAKE = "transload.converters.intake.take_in"
 # The libraries with which a worker reads a file or an artifact of a format.
@@ -104,12 +105,13 @@ def limits_named(text: str, limits: Limits, *, more_time: str = _MORE_TIME) -> I
 
 
 def size_of_model(path: Path, model_format: Format) -> int:
-    """Return the bytes of a model's file or folder; of ONNX also of what may hold its weights, beside it or one below.
-    What is counted too much only makes the limits wider."""
-    if model_format is not Format.ONNX:
+    """Return the bytes of a model's file or folder; of an ONNX file also of what may hold its weights, beside it or one
+    below, as far as the disk holds them. What is counted too much only makes the limits wider."""
+    if model_format is not Format.ONNX or path.is_dir():
         return size_of(path)
     beside = islice(chain(path.parent.glob("*"), path.parent.glob("*/*")), _MOST_COUNTED)
-    return sum(file.stat().st_size for file in beside if file.is_file())
+    status = [file.stat() for file in beside if file.is_file()]
+    return sum(min(file.st_size, _BLOCK_BYTES * file.st_blocks) for file in status)
 
 
 def _digest_or_none(path: Path) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from transload.models.errors import BadRequest, StepFailed, StepOutOfMemory, StepTimeout
 from transload.models.formats import Format
 from transload.pipeline.context import Context
-from transload.pipeline.intake.file_model import load_file
+from transload.pipeline.intake.file_model import load_file, size_of_model
 from transload.pipeline.intake.model_argument import ModelRequest
 from transload.pipeline.progress import Progress
 from transload.pipeline.request import read_request
@@ -61,3 +62,13 @@ def test_a_file_that_takes_more_is_refused_in_one_sentence(
     with pytest.raises(BadRequest) as caught:
         load_file(context(tmp_path, FailingExecutor()), ModelRequest("m.onnx"), Format.ONNX)
     assert str(caught.value) == said
+
+
+def test_the_size_of_an_onnx_file_is_with_its_data_and_without_what_no_disk_holds(tmp_path: Path) -> None:
+    for name in ("a.onnx", "w.bin", "sparse"):
+        (tmp_path / name).write_bytes(b"x" * 10_000)
+    os.truncate(tmp_path / "sparse", 1 << 40)
+    assert 20_000 <= size_of_model(tmp_path / "a.onnx", Format.ONNX) < 100_000
+    assert size_of_model(tmp_path / "a.onnx", Format.TFLITE) == 10_000
+    (tmp_path / "folder").mkdir()
+    assert size_of_model(tmp_path / "folder", Format.ONNX) == 0
