@@ -14,6 +14,7 @@ import numpy as np
 
 from ...models.signature import Array
 from .comparison import LEAST_PROCESSES
+from .percentiles import percentile
 from .rounds import Series
 
 _P99_SAMPLES = 662  # MLPerf's early stopping: 0.99^n (1 + n/99) <= 0.01, so that a p99 is bounded at 99 % confidence
@@ -37,6 +38,11 @@ class Summary:
     p90_s: float
     p99_s: float
     throughput_per_s: float
+    p999_s: float | None = None  # None: too few samples to bound it
+    p50_ci95: tuple[float, float] | None = None
+    p90_ci95: tuple[float, float] | None = None
+    p99_ci95: tuple[float, float] | None = None
+    p999_ci95: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +54,12 @@ class Load:
 
 
 def summary(samples_s: Array, batch: int) -> Summary:
-    """Percentiles (linear interpolation) and throughput of shape (calls,), at least one."""
-    p50, p90, p99 = (float(value) for value in np.percentile(samples_s, (50, 90, 99)))
-    return Summary(p50, p90, p99, batch / max(float(np.mean(samples_s)), _TICK_S))
+    """Percentiles with intervals (percentiles.py) and throughput of shape (calls,), at least one."""
+    p50, p90, p99, p999 = (percentile(samples_s, quantile) for quantile in (0.5, 0.9, 0.99, 0.999))
+    return Summary(
+        p50.value, p90.value, p99.value, batch / max(float(np.mean(samples_s)), _TICK_S),
+        p999.value if p999.ci95 else None, p50.ci95, p90.ci95, p99.ci95, p999.ci95,
+    )  # fmt: skip
 
 
 def median_of(series: Series, fact: str) -> float:

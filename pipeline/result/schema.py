@@ -319,6 +319,11 @@ class LatencyRow:
     first_call_s: NotNegative | None = None
     steady_rss_bytes: Count | None = None  # after the warm-up; None of a server
     size_bytes: Count | None = None  # of the artifact
+    p999_s: NotNegative | None = None  # None: too few samples to bound it
+    p50_ci95: Interval | None = None  # by order statistics; None: too few samples
+    p90_ci95: Interval | None = None
+    p99_ci95: Interval | None = None
+    p999_ci95: Interval | None = None
 
 
 @dataclass(frozen=True)
