@@ -6,8 +6,9 @@ from __future__ import annotations
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from ..models.errors import BadRequest, SessionLost, SizeRefused, TransloadError
 from ..models.foreign_errors import first_line
@@ -109,6 +110,10 @@ class CheckedSession(ABC):
         except Exception as error:
             raise session_error(error, self._runtime, self._argument_errors) from error
         return dict(zip(self._outputs, answers, strict=True))
+
+    def bind(self, feeds: Mapping[str, Array]) -> Callable[[], Sequence[Array]]:
+        """See serving.session.BindingSession.bind."""
+        return partial(self._answer, self._check(feeds))
 
     def close(self) -> None:
         """See serving.session.Session.close."""

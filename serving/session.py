@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from ..models.signature import Array, Signature
@@ -27,6 +27,15 @@ class Session(Protocol):
 
     def close(self) -> None:
         """Let go of everything. Safe to call twice."""
+
+
+@runtime_checkable
+class BindingSession(Session, Protocol):
+    """A session that can check feeds ahead of a call."""
+
+    def bind(self, feeds: Mapping[str, Array]) -> Callable[[], Sequence[Array]]:
+        """Check these feeds, and return the runtime's own call on them: a measurement holds nothing else. It gives the
+        outputs in the signature's order, and raises the runtime's own errors. Raises BadRequest as `run` does."""
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -23,7 +23,7 @@ from ...models.errors import BadRequest, SessionLost
 from ...models.job import JsonRecord
 from ...models.probes.feeds import make_feeds
 from ...models.signature import Array, Signature
-from ...serving.session import Session
+from ...serving.session import BindingSession, Session
 from ..drift.sessions import open_session
 
 _FEEDS = 8  # different ones, taken in turn: a model that remembers its last answer gains nothing
@@ -57,9 +57,9 @@ class MeasuredSession:
         self._signature = signature or session.signature
         self._clock_ns = clock_ns
         self.load_s = load_s
-        self._feeds: dict[int, list[dict[str, Array]]] = {}
-        self._expected: dict[int, list[Mapping[str, Array]]] = {}
-        self._last: Mapping[str, Array] = {}
+        self._bound: dict[int, list[Callable[[], Sequence[Array]]]] = {}
+        self._expected: dict[int, list[Sequence[Array]]] = {}
+        self._last: Sequence[Array] = ()
         self._turn = 0  # goes on from chunk to chunk, so that chunks of one call see different feeds, too
 
     def device(self) -> str:
@@ -70,10 +70,13 @@ class MeasuredSession:
         """Make feeds of `batch` samples and warm up, until calls get no faster or for 2 s.
         Returns {load_s, first_call_s, warm_up_s, call_s (median of the last window), timer_s (what reading the clock
         twice costs), resident_bytes}."""
-        self._feeds[batch] = self._make_feeds(batch)
-        first_call_ns = self._timed(batch, 1)[0]
+        feeds = self._make_feeds(batch)
+        start = self._clock_ns()
+        self._session.run(feeds[0])  # through all checks, so that its errors are ours
+        first_call_ns = self._clock_ns() - start
+        self._bound[batch] = [self._bind(feed) for feed in feeds]
         windows = self._warm_up(batch)
-        self._expected[batch] = [self._session.run(feed) for feed in self._feeds[batch]]
+        self._expected[batch] = [call() for call in self._bound[batch]]
         gc.collect()
         gc.freeze()  # what the framework holds is not garbage; no later collection need look at it
         return {
@@ -87,7 +90,7 @@ class MeasuredSession:
 
     def answers(self, batch: int) -> dict[str, Any]:
         """{outputs, shapes}: the answer to the first feed, in order of outputs; the first 4096 numbers of each."""
-        arrays = [np.asarray(array) for array in self._expected[batch][0].values()]
+        arrays = [np.asarray(array) for array in self._expected[batch][0]]
         return {
             "outputs": [np.ravel(array)[:_ANSWERS].astype(np.float64).tolist() for array in arrays],
             "shapes": [list(array.shape) for array in arrays],
@@ -111,16 +114,22 @@ class MeasuredSession:
         self._session.close()
 
     def _timed(self, batch: int, calls: int) -> list[int]:
-        feeds, run, now = self._feeds[batch], self._session.run, self._clock_ns
+        bound, now = self._bound[batch], self._clock_ns
         spent = [0] * calls
         for at in range(calls):
-            feed = feeds[(self._turn + at) % len(feeds)]
+            call = bound[(self._turn + at) % len(bound)]
             start = now()
-            answer = run(feed)
+            answer = call()
             spent[at] = now() - start
         self._turn += calls
         self._last = answer
         return spent
+
+    def _bind(self, feeds: Mapping[str, Array]) -> Callable[[], Sequence[Array]]:
+        """Return the call on these feeds: the runtime's own where a session offers it."""
+        if isinstance(self._session, BindingSession):
+            return self._session.bind(feeds)
+        return lambda: [*self._session.run(feeds).values()]
 
     def _warm_up(self, batch: int) -> list[list[int]]:
         """Call until calls get no faster; return the nanoseconds of each window."""
@@ -138,15 +147,16 @@ class MeasuredSession:
 
     def _check_answer(self, batch: int) -> None:
         """Hold the last answer against the first one to the same feed: a fast wrong answer is none."""
-        at = (self._turn - 1) % len(self._feeds[batch])
-        for name, expected in self._expected[batch][at].items():
-            answer, wanted = np.asarray(self._last[name]), np.asarray(expected)
+        at = (self._turn - 1) % len(self._bound[batch])
+        outputs = zip(self._session.signature.outputs, self._last, self._expected[batch][at], strict=True)
+        for spec, last, expected in outputs:
+            answer, wanted = np.asarray(last), np.asarray(expected)
             room = (
                 _AGREEMENT * float(np.max(np.abs(wanted[np.isfinite(wanted)]), initial=0.0)) if _is_float(wanted) else 0
             )
             if answer.shape != wanted.shape or not np.allclose(answer, wanted, rtol=0, atol=room, equal_nan=True):
                 raise SessionLost(
-                    f"its answers change: {name} of one feed differs from call to call",
+                    f"its answers change: {spec.name} of one feed differs from call to call",
                     fix="validate it (transload validate)",
                 )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,12 +83,20 @@ class OnnxCpuSession(CheckedSession):
         answers: Sequence[Array] = self._inner.run(self._outputs, dict(zip(self._inputs, values, strict=True)))
         return answers
 
+    def bind(self, feeds: Mapping[str, Array]) -> Callable[[], Sequence[Array]]:
+        """See serving.session.BindingSession.bind."""
+        return partial(self._inner.run, self._outputs, dict(zip(self._inputs, self._check(feeds), strict=True)))
+
     def _release(self) -> None:
         self._inner = None
 
 
 class OnnxCudaSession(OnnxCpuSession):
     """IO binding: inputs are put on the device, and outputs stay there until the run is done."""
+
+    def bind(self, feeds: Mapping[str, Array]) -> Callable[[], Sequence[Array]]:
+        """See serving.session.BindingSession.bind."""
+        return partial(self._answer, self._check(feeds))
 
     def _answer(self, values: Sequence[Array]) -> Sequence[Array]:
         from onnxruntime import OrtValue
