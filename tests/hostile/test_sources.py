@@ -329,7 +329,7 @@ def test_an_artifact_that_was_tampered_with_is_refused_by_every_command(
     words = {
         "convert": ("--to", "onnx:fp16", "--out", "more", "--quiet"),
         "validate": ("--against", "m.onnx", "--quiet"),
-        "bench": ("--quiet",),
+        "bench": ("--processes", "1", "--budget", "0s", "--quiet"),
         "serve": ("--grpc-port", "0", "--rest-port", "0"),
     }
     status, _, err = transload(command, "out/onnx", *words[command])

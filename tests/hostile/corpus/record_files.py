@@ -84,7 +84,7 @@ def _artifacts() -> Iterator[Case]:
         )
     for name in ("a name that is a number", "100,000 brackets", "a shape of lists", "a shape of true"):
         for command in (
-            ("bench", "a", "--quiet"),
+            ("bench", "a", "--processes", "1", "--budget", "0s", "--quiet"),
             ("serve", "a", "--grpc-port", "0", "--rest-port", "0"),
             convert("a", "saved-model"),
         ):
@@ -195,7 +195,7 @@ def _pipelines() -> Iterator[Case]:
         "artifact.json/a sparse record of 1 TB",
         "fill memory",
         lambda place: (write_artifact(place, "a"), os.truncate(place.here / "a" / "artifact.json", 1 << 40)),
-        ("bench", "a", "--quiet"),
+        ("bench", "a", "--processes", "1", "--budget", "0s", "--quiet"),
     )
 
 
