@@ -35,6 +35,7 @@ _REACHES = re.compile(
 )
 _SETTLE_S = 3.0  # in which the processes of a command that has ended have to be gone
 _FORGED = b"\nPASS  7 of 7"
+_BYTECODE = "__pycache__"  # of the good net.py beside some files: Python writes it where no wall stands
 _SCRATCH = (OUT, "b", ".transload", "runs")
 _ROOT = Path(__file__).parents[3]
 _WORKER = "import sys, tests.hostile.corpus.checks_off; from transload.pipeline.workers.worker import serve; serve(*map(int, sys.argv[1:]))"
@@ -171,7 +172,8 @@ def _faults(record: dict[str, object], place: Place, status: int | None, mode: M
     outside = {path.name for path in place.outside.iterdir()} - set(record["beside"])  # type: ignore[call-overload]
     if outside or place.secret.read_bytes() != CANARY:
         yield f"wrote outside: {', '.join(sorted(outside))}"
-    more = {path.name for path in place.here.iterdir()} - set(record["here"]) - set(_SCRATCH)  # type: ignore[call-overload]
+    kept = {*record["here"], *_SCRATCH, _BYTECODE}
+    more = {path.name for path in place.here.iterdir()} - kept
     if more:
         yield f"wrote beside its output: {', '.join(sorted(more))[:80]}"
     if _holds_canary(place):
