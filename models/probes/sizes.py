@@ -38,7 +38,7 @@ def bounds_within(specs: Sequence[TensorSpec], axis: str | None) -> Bounds:
 def batches_within(specs: Sequence[TensorSpec], batches: Iterable[int]) -> tuple[int, ...]:
     """Return the batch sizes to try a model at in place of `batches`, which it may not take.
     Of 1, 2 and 5 in 4..6 they are 4, 5 and 6. A model without a batch is called with one sample at a time."""
-    bounds = bounds_within(specs, batch_axis(specs))
+    bounds = bounds_within(specs, batch_axis(specs)).filled
     shifted = (size if size >= bounds.low else bounds.low + (size - 1) * bounds.step for size in batches)
     return tuple(dict.fromkeys(map(bounds.nearest, shifted)))
 
@@ -76,7 +76,7 @@ def example_sizes(specs: Sequence[TensorSpec], batch: int) -> dict[str, int]:
     The batch is as near to `batch` as its bounds allow. Each other axis has a size of its own, where there is room for
     that."""
     name = batch_axis(specs)
-    sizes = {} if name is None else {name: bounds_within(specs, name).nearest(batch)}
+    sizes = {} if name is None else {name: bounds_within(specs, name).filled.nearest(batch)}
     for at, axis in enumerate(other_axes(specs)):
         sizes[axis] = _distinct_size(bounds_within(specs, axis).filled, at, sizes.values())
     return sizes

@@ -247,7 +247,7 @@ def test_however_a_command_ends_no_process_and_no_file_is_left(how: int, status:
         daemon = int(file.read_text())
         process.send_signal(how)
         try:
-            assert process.wait(10) == status
+            assert process.wait(60) == status
         finally:
             process.kill()
     wait_for(lambda: gone(daemon))
