@@ -4,7 +4,8 @@
 
 Works from a checkout, installed or not, with whatever is there beside torch: what is missing is listed, not hidden.
 The nets are the recipes' own with seeded random weights, so that no data set is needed. Writes JSON with the machine
-in it. Exit status: 0 all that ran on the GPU agrees with the CPU and was timed, 1 not so, 2 there is no GPU.
+in it. Exit status: 0 all that ran on the GPU agrees with the CPU and was timed, 1 something does not agree or was not
+timed, 2 there is no GPU.
 """
 
 from __future__ import annotations

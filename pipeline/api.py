@@ -26,7 +26,7 @@ from .commands.compare import CompareResult
 from .commands.convert import ConvertManyResult, ConvertResult, convert_models
 from .commands.locate import LocateResult
 from .commands.validate import ValidateResult
-from .compare.change_records import CompareLimits
+from .compare.compare_limits import CompareLimits
 from .context import LocalSettings
 from .intake.model_argument import ModelRequest
 from .progress import Progress

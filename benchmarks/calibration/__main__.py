@@ -36,8 +36,8 @@ def collect(pool: Path, kinds: list[str], pairs: int) -> None:
     """Measure pairs until the pool has `pairs` of each kind, the kinds in turns."""
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
-        made = transload.convert("zoo:digits-cnn", to=["onnx"], out=work / "made", store=work / "store")
-        folder = made.folder / "onnx"
+        converted = transload.convert("zoo:digits-cnn", to=["onnx"], out=work / "made", store=work / "store")
+        folder = converted.folder / "onnx"
         copy = shutil.copytree(folder, work / "copy")
         for number in range(pairs):
             for kind in kinds:
@@ -48,7 +48,7 @@ def collect(pool: Path, kinds: list[str], pairs: int) -> None:
 
 
 def measure(work: Path, first: Path, second: Path, kind: str, target: Path) -> None:
-    """Measure one pair; keep its samples, and the load and seconds of the measurement."""
+    """Measure one pair; write its samples, the seconds that it took and the load of the machine."""
     start = time.monotonic()
     processes, rounds = SETS[kind]
     done = transload.bench(

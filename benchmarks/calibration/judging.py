@@ -13,31 +13,31 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import stats
 
-from transload.models.array_file import read_arrays
 from transload.models.signature import Array
-from transload.pipeline.bench.comparison import LOOKS, Comparison, compare, compare_logs, log_ratios
+from transload.pipeline.bench.comparison import LOOKS, Comparison, compare_logs, log_ratios
+from transload.pipeline.bench.latency_rows import read_series
 from transload.pipeline.bench.rounds import ProcessSamples, Series
 from transload.pipeline.result.environment import describe_environment
 
 SLOWER = (0.0, 0.03, 0.05, 0.10, 0.20)
-Rule: TypeAlias = Callable[["Pair"], bool]  # whether it says that the candidate is not as fast as the reference
+Rule: TypeAlias = Callable[["MeasuredPair"], bool]  # whether it says that the candidate is not as fast as the reference
 
 
 @dataclass(frozen=True)
-class Pair:
+class MeasuredPair:
     """The samples of a candidate and its reference, with the seconds that measuring them took."""
 
     candidate: Series
     reference: Series
     seconds: float
 
-    def slowed(self, share: float) -> Pair:
+    def slowed(self, share: float) -> MeasuredPair:
         """Return the pair with a candidate whose calls take that much longer."""
         processes = {
             number: ProcessSamples(rounds={at: chunk * (1 + share) for at, chunk in one.rounds.items()})
             for number, one in self.candidate.processes.items()
         }
-        return Pair(Series(self.candidate.pair, 1, processes=processes), self.reference, self.seconds)
+        return MeasuredPair(Series(self.candidate.pair, 1, processes=processes), self.reference, self.seconds)
 
 
 def judge_pool(pool: Path, kinds: list[str]) -> dict[str, Any]:
@@ -51,17 +51,17 @@ def judge_pool(pool: Path, kinds: list[str]) -> dict[str, Any]:
     return document
 
 
-def _judge(pairs: list[Pair]) -> dict[str, Any]:
+def _judge(pairs: list[MeasuredPair]) -> dict[str, Any]:
     ours = [_ours(pair.slowed(share)) | {"slower by": share} for share in SLOWER for pair in pairs]
     rows = [_row(share, [one for one in ours if one["slower by"] == share]) for share in SLOWER]
-    found = {
+    others = {
         name: {f"{share:.0%}": _share([rule(pair.slowed(share)) for pair in pairs]) for share in SLOWER}
         for name, rule in OTHERS.items()
     }
-    return {"transload bench": rows, "covered": _coverage(pairs), "said to differ, other rules": found}
+    return {"transload bench": rows, "covered": _coverage(pairs), "said to differ, other rules": others}
 
 
-def _ours(pair: Pair) -> dict[str, Any]:
+def _ours(pair: MeasuredPair) -> dict[str, Any]:
     """Replay the rule of `transload bench`: look after LOOKS sets of processes, stop as soon as it is settled."""
     logs = log_ratios(pair.candidate, pair.reference)
     looks = [*(look for look in LOOKS if look < len(logs)), len(logs)]
@@ -86,13 +86,15 @@ def _row(share: float, judged: list[dict[str, Any]]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _coverage(pairs: list[Pair]) -> dict[str, Any]:
+def _coverage(pairs: list[MeasuredPair]) -> dict[str, Any]:
     """Return how often the 95 % interval over a fixed number of sets holds 1, and how wide half of it is."""
     table = {}
-    for count in (3, 5, 8, 12):
+    observed = [log_ratios(pair.candidate, pair.reference) for pair in pairs]
+    most = min(map(len, observed))
+    for count in (*(look for look in LOOKS if look < most), most):
         intervals = []
-        for pair in pairs:
-            ratio = compare_logs(log_ratios(pair.candidate, pair.reference)[:count])
+        for logs in observed:
+            ratio = compare_logs(logs[:count])
             if ratio is not None and ratio.ci95 is not None:
                 intervals.append(ratio.ci95)
         halves = [math.sqrt(high / low) - 1 for low, high in intervals]
@@ -109,17 +111,17 @@ def _share(flags: list[bool]) -> dict[str, Any]:
 
 
 def _first(series: Series) -> list[Array]:
-    """The chunks of the first process."""
+    """Return the chunks of calls of the first process."""
     return list(series.processes[min(series.processes)].rounds.values())
 
 
-def _naive_loop(pair: Pair) -> bool:
+def _naive_loop(pair: MeasuredPair) -> bool:
     """One process of each, one after the other, 1000 calls: the means differ by 2 % or more."""
     means = [float(np.mean(np.concatenate(_first(series))[:1000])) for series in (pair.candidate, pair.reference)]
     return abs(means[0] / means[1] - 1) >= 0.02
 
 
-def _perf_analyzer(pair: Pair) -> bool:
+def _perf_analyzer(pair: MeasuredPair) -> bool:
     """perf_analyzer: the first three windows in turn whose means lie within 10 % of their own mean; the figures of the
     two runs are then read side by side, and 2 % taken for a difference. A window is a round here."""
     stable = []
@@ -131,14 +133,14 @@ def _perf_analyzer(pair: Pair) -> bool:
     return abs(stable[0] / stable[1] - 1) >= 0.02
 
 
-def _pyperf(pair: Pair) -> bool:
+def _pyperf(pair: MeasuredPair) -> bool:
     """Pyperf compare_to: values are means of a process's loops, many processes; Student's two-sided t-test at 95 % on
     all values (pyperf._utils.is_significant), a difference is told where it is significant."""
     values = [[float(np.mean(chunk)) for chunk in series.chunks] for series in (pair.candidate, pair.reference)]
     return bool(stats.ttest_ind(*values).pvalue < 0.05)
 
 
-def _hyperfine(pair: Pair) -> bool:
+def _hyperfine(pair: MeasuredPair) -> bool:
     """hyperfine: mean and standard deviation of each command's runs (here: processes), "x ± y times faster" where the
     difference is more than the propagated deviation of the ratio."""
     runs = [
@@ -151,7 +153,7 @@ def _hyperfine(pair: Pair) -> bool:
     return abs(ratio - 1) > noise
 
 
-def _rounds_bootstrap(pair: Pair) -> bool:
+def _rounds_bootstrap(pair: MeasuredPair) -> bool:
     """What transload did before: one process of each, interleaved rounds, bootstrap over the rounds at 95 %."""
     candidate, reference = _first(pair.candidate), _first(pair.reference)
     logs = np.log([float(np.median(a) / np.median(b)) for a, b in zip(candidate, reference, strict=True)])
@@ -169,19 +171,6 @@ OTHERS: Mapping[str, Rule] = {
 }
 
 
-def _read(path: Path) -> Pair:
-    arrays = read_arrays(path)
-    keys = [key.removesuffix("|seconds") for key in arrays if key.endswith("|seconds")]
-    reference, candidate = (_series(arrays, key) for key in keys)
-    assert compare(candidate, reference) is not None
-    return Pair(candidate, reference, float(json.loads(path.with_suffix(".json").read_text())["seconds"]))
-
-
-def _series(arrays: Mapping[str, Array], key: str) -> Series:
-    seconds, rounds, numbers = (arrays[f"{key}|{name}"] for name in ("seconds", "round", "process"))
-    series = Series((key, ""), 1)
-    for number in np.unique(numbers):
-        inside = numbers == number
-        chunks = {int(at): seconds[inside & (rounds == at)] for at in np.unique(rounds[inside])}
-        series.processes[int(number)] = ProcessSamples(rounds=chunks)
-    return series
+def _read(path: Path) -> MeasuredPair:
+    reference, candidate = read_series(path)
+    return MeasuredPair(candidate, reference, float(json.loads(path.with_suffix(".json").read_text())["seconds"]))

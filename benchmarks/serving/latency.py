@@ -32,11 +32,7 @@ class MeasuredCall:
         """Warm up."""
         first, *others = self.chunk(batch, 1 + WARM_UP)["samples_s"]
         warm = {"first_call_s": first, "call_s": min(others), "warm_up_s": first + sum(others)}
-        return {**warm, "load_s": 0.0, "timer_s": 0.0, "resident_bytes": 0}
-
-    def answers(self, batch: int) -> Mapping[str, Any]:  # noqa: ARG002
-        """Return none: replies are bytes."""
-        return {"outputs": [], "shapes": []}
+        return {**warm, "load_s": 0.0, "timer_s": 0.0, "resident_bytes": 0, "answers": None}
 
     def chunk(self, batch: int, calls: int) -> Mapping[str, Any]:  # noqa: ARG002
         """Return the seconds of each call."""

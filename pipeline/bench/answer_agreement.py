@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...models.signature import Array
+from ..drift.numeric import compare
 from .rounds import Series
 
 LEAST_SQNR_DB = 10.0  # int8 copies of small models lie at 15 to 40 dB
@@ -26,14 +26,7 @@ def doubt_answers(series: Series, reference: Series | None) -> Iterator[str]:
         yield f"it answers with shapes {ours['shapes']} and the reference with {theirs['shapes']}: two different models"
         return
     pairs = zip(theirs["outputs"], ours["outputs"], strict=True)
-    least_db = min((_sqnr_db(np.array(wanted), np.array(answer)) for wanted, answer in pairs), default=math.inf)
+    drifts = (compare(np.array(answer), np.array(wanted)).sqnr_db for wanted, answer in pairs)
+    least_db = min((db for db in drifts if db is not None), default=math.inf)  # None: equal answers
     if least_db < LEAST_SQNR_DB:
         yield f"its answers lie {least_db:.0f} dB from the reference's: validate it before its speed counts"
-
-
-def _sqnr_db(wanted: Array, answer: Array) -> float:
-    both = np.isfinite(wanted) & np.isfinite(answer)
-    signal, noise = float(np.sum(wanted[both] ** 2)), float(np.sum((wanted[both] - answer[both]) ** 2))
-    if noise == 0:
-        return math.inf
-    return 10 * math.log10(signal / noise) if signal else -math.inf

@@ -20,7 +20,7 @@ from ...serving.runtimes.provider_check import runs_on
 from ..result.schema import LatencyRow
 from .answer_agreement import doubt_answers
 from .comparison import SAME_WITHIN, Comparison, Ratio, compare
-from .rounds import Pair, Series
+from .rounds import Pair, ProcessSamples, Series
 from .statistics import Load, doubts, median_of, summary
 
 Server = Literal["embedded", "binary", "remote"]
@@ -54,16 +54,18 @@ def latency_rows(
     """One row for each series, a reference's too (its ratio is 1). A subject that was lost has no numbers, and its
     sentence as the first doubt."""
     by_pair = {(entry.pair, entry.batch): entry for entry in series}
+    references = {pair: subject.reference for pair, subject in about.items()}
     return [
-        _row(entry, reference_of(entry, by_pair, about), about[entry.pair], conditions) for entry in by_pair.values()
+        _row(entry, reference_of(entry, by_pair, references), about[entry.pair], conditions)
+        for entry in by_pair.values()
     ]
 
 
 def reference_of(
-    series: Series, by_pair: Mapping[tuple[Pair, int], Series], about: Mapping[Pair, About]
+    series: Series, by_pair: Mapping[tuple[Pair, int], Series], references: Mapping[Pair, Pair | None]
 ) -> Series | None:
     """Return the series that this one's ratio is held against; None where there is none that was measured."""
-    pair = about[series.pair].reference
+    pair = references[series.pair]
     reference = None if pair is None else by_pair.get((pair, series.batch))
     return reference if reference and reference.lost is None and reference.processes else None
 
@@ -79,9 +81,9 @@ def _row(series: Series, reference: Series | None, about: About, conditions: Con
         rounds=len(series.chunks),
         samples=len(series.samples_s),
         **asdict(summary(series.samples_s, series.batch)),
-        load_s=median_of(series, "load_s"),
-        first_call_s=median_of(series, "first_call_s"),
-        steady_rss_bytes=int(median_of(series, "steady_bytes")) if about.server is None else None,
+        load_s=median_of(series, lambda process: process.load_s),
+        first_call_s=median_of(series, lambda process: process.first_call_s),
+        steady_rss_bytes=int(median_of(series, lambda process: process.steady_bytes)) if about.server is None else None,
         **_comparison(ratio, series is reference, about, conditions),
         doubts=(
             *_doubt_device(device, about),
@@ -156,15 +158,23 @@ def write_samples(path: Path, series: Iterable[Series]) -> None:
     write_arrays(path, arrays)
 
 
-def read_samples(path: Path) -> dict[tuple[str, str, int], Array]:
-    """Seconds by (artifact, runtime, batch), in order, as `write_samples` kept them.
+def read_series(path: Path) -> list[Series]:
+    """Read the samples that `write_samples` kept; files from before several processes hold one.
     Raises BadRequest where the file is no such one."""
     arrays = read_arrays(path)
-    samples: dict[tuple[str, str, int], Array] = {}
-    for key, seconds in arrays.items():
-        parts = key.split("|")
-        if len(parts) != 4 or not parts[2].isdecimal() or "|".join((*parts[:3], "seconds")) not in arrays:
-            raise BadRequest(f"{path} holds no samples of a bench", fix="name the latency.npz of a run")
-        if parts[3] == "seconds":
-            samples[parts[0], parts[1], int(parts[2])] = seconds
-    return samples
+    keys = [key.rpartition("|")[0] for key in arrays]
+    parts = {key: key.split("|") for key in dict.fromkeys(keys)}
+    if any(len(part) != 3 or not part[2].isdecimal() or f"{key}|round" not in arrays for key, part in parts.items()):
+        raise BadRequest(f"{path} holds no samples of a bench", fix="name the latency.npz of a run")
+    return [_read_series(arrays, key, (part[0], part[1]), int(part[2])) for key, part in parts.items()]
+
+
+def _read_series(arrays: Mapping[str, Array], key: str, pair: Pair, batch: int) -> Series:
+    seconds, rounds = arrays[f"{key}|seconds"], arrays[f"{key}|round"]
+    numbers = arrays.get(f"{key}|process", np.zeros_like(rounds))
+    series = Series(pair, batch)
+    for number in dict.fromkeys(numbers.tolist()):
+        inside = numbers == number
+        chunks = {at: seconds[inside & (rounds == at)] for at in dict.fromkeys(rounds[inside].tolist())}
+        series.processes[number] = ProcessSamples(rounds=chunks)
+    return series

@@ -1,4 +1,4 @@
-"""Percentiles with intervals from order statistics, and the least samples that support one.
+"""Percentiles with intervals from order statistics.
 
 The number of samples below the true q-quantile is binomial (n, q), whatever the distribution; the interval lies between
 the two order statistics whose ranks bound it (Conover, Practical Nonparametric Statistics, 3.2). Calls that follow each
@@ -7,7 +7,6 @@ other are not quite independent, so the intervals are the least that must be rec
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,8 +33,3 @@ def percentile(samples: Array, quantile: float) -> Percentile:
     if high >= len(ordered):
         return Percentile(value, None)
     return Percentile(value, (float(ordered[max(low - 1, 0)]), float(ordered[high])))
-
-
-def least_samples(quantile: float) -> int:
-    """Return how many samples bound a quantile from above at 97.5 %: 1 - quantile^n is at least as much."""
-    return math.ceil(math.log(0.025) / math.log(quantile))

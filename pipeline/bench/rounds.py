@@ -128,8 +128,7 @@ def _prepare(series: Series, subject: Subject, number: int, chunk_s: float) -> N
             timer_s=float(warm["timer_s"]),
             steady_bytes=int(warm["resident_bytes"]),
         )
-        if series.answers is None:
-            series.answers = subject("answers", batch=series.batch)
+        series.answers = series.answers or warm["answers"]
         process.calls = _calibrated(subject, series.batch, chunk_s, float(warm["call_s"]))
         series.processes[number] = process
     except TransloadError as error:

@@ -7,7 +7,7 @@ limit comes from: docs/design/latency.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from ...models.signature import Array
 from .comparison import LEAST_PROCESSES
 from .percentiles import percentile
-from .rounds import Series
+from .rounds import ProcessSamples, Series
 
 _P99_SAMPLES = 662  # MLPerf's early stopping: 0.99^n (1 + n/99) <= 0.01, so that a p99 is bounded at 99 % confidence
 _SPREAD = 0.10
@@ -62,9 +62,9 @@ def summary(samples_s: Array, batch: int) -> Summary:
     )  # fmt: skip
 
 
-def median_of(series: Series, fact: str) -> float:
-    """Return the median over processes of one of their facts (a field of ProcessSamples); 0 without a process."""
-    values = [float(getattr(process, fact)) for process in series.processes.values()]
+def median_of(series: Series, fact: Callable[[ProcessSamples], float]) -> float:
+    """Return the median of what `fact` says of each process; 0 of a series without processes."""
+    values = [fact(process) for process in series.processes.values()]
     return float(np.median(values)) if values else 0.0
 
 
@@ -86,8 +86,8 @@ def _doubts(series: Series, interval: tuple[float, float] | None, load: Load | N
         yield f"the middle half of the calls spreads over {(high - low) / mid:.0%} of the median: close other programs"
     yield from _doubt_modes(samples_s)
     yield from _doubt_trend(series)
-    call_s, first_s = max(float(mid), _TICK_S), median_of(series, "first_call_s")
-    if (share := median_of(series, "timer_s") / call_s) > _TIMER:
+    call_s, first_s = max(float(mid), _TICK_S), median_of(series, lambda process: process.first_call_s)
+    if (share := median_of(series, lambda process: process.timer_s) / call_s) > _TIMER:
         yield f"reading the clock is {share:.1%} of a call: compare ratios and not microseconds, or use a larger batch"
     if (times := first_s / call_s) > _FIRST_CALLS and first_s > _FIRST_S:
         yield f"the first call took {first_s:.2f} s, {times:.0f} times the median: warm it up before use"

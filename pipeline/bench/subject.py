@@ -69,7 +69,7 @@ class MeasuredSession:
     def prepare(self, batch: int) -> dict[str, Any]:
         """Make feeds of `batch` samples and warm up, until calls get no faster or for 2 s.
         Returns {load_s, first_call_s, warm_up_s, call_s (median of the last window), timer_s (what reading the clock
-        twice costs), resident_bytes}."""
+        twice costs), resident_bytes, answers (see `_first_answer`)}."""
         feeds = self._make_feeds(batch)
         start = self._clock_ns()
         self._session.run(feeds[0])  # through all checks, so that its errors are ours
@@ -86,9 +86,10 @@ class MeasuredSession:
             "call_s": median(windows[-1]) / 1e9,
             "timer_s": _timer_ns(self._clock_ns) / 1e9,
             "resident_bytes": psutil.Process().memory_info().rss,
+            "answers": self._first_answer(batch),
         }
 
-    def answers(self, batch: int) -> dict[str, Any]:
+    def _first_answer(self, batch: int) -> dict[str, Any]:
         """{outputs, shapes}: the answer to the first feed, in order of outputs; the first 4096 numbers of each."""
         arrays = [np.asarray(array) for array in self._expected[batch][0]]
         return {

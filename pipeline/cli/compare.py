@@ -8,25 +8,32 @@ from typing import Annotated
 
 import typer
 
+from ..compare.compare_limits import CompareLimits
 from . import options
 from .render import finish
+
+_LIMITS = CompareLimits()
 
 
 def command(
     before: Annotated[Path, typer.Argument(metavar="RUN_A", help="The earlier run: a folder under runs/.")],
     after: Annotated[Path, typer.Argument(metavar="RUN_B", help="The later run.")],
     *,
-    drift_db: Annotated[float, typer.Option("--drift-db", min=0, metavar="DB", help="Agreement it may lose.")] = 6.0,
+    drift_db: Annotated[
+        float, typer.Option("--drift-db", min=0, metavar="DB", help="Agreement it may lose.")
+    ] = _LIMITS.drift_db,
     metric_loss: Annotated[
         float, typer.Option("--metric-loss", min=0, metavar="LOSS", help="Metric it may lose, in its own unit.")
-    ] = 0.01,
+    ] = _LIMITS.metric_loss,
     latency: Annotated[
         float, typer.Option("--latency", min=0, metavar="SHARE", help="Share by which it may be slower.")
-    ] = 0.05,
-    size: Annotated[float, typer.Option("--size", min=0, metavar="SHARE", help="Share by which it may grow.")] = 0.05,
+    ] = _LIMITS.latency,
+    size: Annotated[
+        float, typer.Option("--size", min=0, metavar="SHARE", help="Share by which it may grow.")
+    ] = _LIMITS.size,
     memory: Annotated[
         float, typer.Option("--memory", min=0, metavar="SHARE", help="Share by which its peak may grow.")
-    ] = 0.10,
+    ] = _LIMITS.memory,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Where compare.json and compare.md go.")
     ] = None,

@@ -11,7 +11,7 @@ import typer
 
 from ...models.errors import BadRequest
 from ...models.signature import Array
-from ..bench.latency_rows import read_samples
+from ..bench.latency_rows import read_series
 from ..result.run_folder import links
 from ..result.schema import RunResult, read_result
 from .options import Json
@@ -89,4 +89,5 @@ def _write(folder: Path, result: RunResult, form: Form) -> Path:
 def _samples(folder: Path) -> dict[tuple[str, str, int], Array]:
     """All samples of each row, in order; none where the run did not measure."""
     path = folder / "latency.npz"
-    return read_samples(path) if path.is_file() else {}
+    series = read_series(path) if path.is_file() else []
+    return {(*entry.pair, entry.batch): entry.samples_s for entry in series}

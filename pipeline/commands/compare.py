@@ -8,12 +8,15 @@ from typing import Any
 
 from ...models.errors import Exit
 from ...models.whole_files import write_whole
-from ..compare.change_records import CompareLimits, RunComparison
+from ..compare.change_records import RunComparison
+from ..compare.compare_limits import CompareLimits
 from ..compare.run_comparison import compare_runs
 from ..compare.run_files import read_run
 from ..report.compare_text import render_compare_markdown
 from ..result.schema import Verdict
 from .workspace import check_writable, document_of, report_disk_full, write_document
+
+_METHOD = "separate runs"  # how latencies were compared: each one's ratio to its own reference
 
 
 @dataclass(frozen=True)
@@ -30,9 +33,9 @@ class CompareResult:
 
     @property
     def document(self) -> dict[str, Any]:
-        """compare.json."""
+        """The content of compare.json."""
         rows = self.comparison
-        head: dict[str, Any] = {"before": rows.before, "after": rows.after, "method": str(rows.method)}
+        head: dict[str, Any] = {"before": rows.before, "after": rows.after, "method": _METHOD}
         head |= {name: list(getattr(rows, name)) for name in ("differences", "new", "gone")}
         return head | document_of(self.decided, figures=rows.figures)
 

@@ -1,1 +1,1 @@
-"""Two runs compared, and runs over time: pure functions over what run.json holds."""
+"""Two runs compared: pure functions over what run.json holds."""

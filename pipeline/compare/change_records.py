@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ...models.errors import BadRequest, Exit
+from ...models.errors import Exit
 from ..result.schema import Verdict
 
 
 class Change(StrEnum):
-    """What may be said of a figure, the later run's against the earlier one's."""
+    """How a figure of the later run compares with that of the earlier one."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -29,29 +28,6 @@ class FigureKind(StrEnum):
     SIZE = "size"
     LATENCY = "latency"
     MEMORY = "memory"
-
-
-class Method(StrEnum):
-    """How latencies were compared."""
-
-    SEPARATE = "separate runs"  # each one's ratio to its own reference
-    REMEASURED = "measured together"  # the artifacts of both runs in the same rounds
-
-
-@dataclass(frozen=True)
-class CompareLimits:
-    """How much a figure may change before it counts as better or worse."""
-
-    drift_db: float = 6.0  # 6 dB: errors twice as large
-    metric_loss: float = 0.01  # in the metric's own unit
-    latency: float = 0.05  # share
-    size: float = 0.05  # share
-    memory: float = 0.10  # share
-
-    def __post_init__(self) -> None:
-        for name, limit in vars(self).items():
-            if not 0 <= limit < math.inf:
-                raise BadRequest(f"the limit {name} is {limit}", fix="use a finite number from 0 up")
 
 
 @dataclass(frozen=True)
@@ -75,13 +51,13 @@ class FigureChange:
 
 @dataclass(frozen=True)
 class RunComparison:
-    """A run against an earlier one. `differences`: of the machines, for which latencies and memory are not compared."""
+    """A run against an earlier one.
+    `differences`: how their machines differ. If there is one, latencies and memory are not compared."""
 
     before: str  # id of the run
     after: str
-    method: Method
     differences: tuple[str, ...]
-    new: tuple[str, ...]  # artifacts, or "ARTIFACT in RUNTIME"
+    new: tuple[str, ...]  # names of artifacts; "ARTIFACT in RUNTIME" where only the runtime is new
     gone: tuple[str, ...]
     figures: tuple[FigureChange, ...]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...serving.runtimes.runtime_table import RUNTIMES
-from ..result.schema import Environment, LatencyRow, RunResult
+from ..result.schema import Environment, LatencyRow
 
 _MEMORY_SHARE = 0.02  # a kernel keeps a little more or less for itself
 _FIRST_REFERENCE = "source in torch"  # of rows from before they named their reference
@@ -11,7 +11,7 @@ _SERVED_BY = ("onnxruntime", "tensorflow", "ai_edge_litert", "tensorflow_serving
 
 
 def machine_differences(before: Environment, after: Environment) -> tuple[str, ...]:
-    """Return how two machines differ, a phrase each; empty where they are alike."""
+    """Return a phrase for each difference of two machines, as in "cores: 2 against 8"."""
     pairs = [
         ("cpu", before.cpu, after.cpu),
         ("cores", str(before.cores), str(after.cores)),
@@ -24,7 +24,7 @@ def machine_differences(before: Environment, after: Environment) -> tuple[str, .
 
 
 def row_differences(old: LatencyRow, new: LatencyRow, before: Environment, after: Environment) -> tuple[str, ...]:
-    """Return how the conditions of two rows of one artifact, runtime and batch differ, a phrase each."""
+    """Return a phrase for each condition in which two rows of one artifact, runtime and batch differ."""
     pairs = [
         ("device", old.device, new.device),
         ("threads", str(old.threads), str(new.threads)),
@@ -34,13 +34,6 @@ def row_differences(old: LatencyRow, new: LatencyRow, before: Environment, after
     packages = _packages_of(new.runtime)
     pairs += [(name, before.packages.get(name, "none"), after.packages.get(name, "none")) for name in packages]
     return tuple(f"{name}: {was} against {now}" for name, was, now in pairs if was != now)
-
-
-def machine_of(result: RunResult) -> str:
-    """Return what two runs have in common where their latencies may lie on one line."""
-    env = result.environment
-    parts = [env.cpu, f"{env.cores} cores", _gigabytes(env.memory_bytes), *env.gpus, env.platform]
-    return ", ".join(parts)
 
 
 def _packages_of(runtime: str) -> tuple[str, ...]:

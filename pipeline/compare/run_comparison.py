@@ -6,16 +6,17 @@ import math
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import partial
 
+from ..bench.comparison import LEAST_PROCESSES
 from ..drift.metrics.metric_kinds import SHARE
 from ..result.gate import answered
 from ..result.schema import ArtifactRow, DriftRow, Interval, LatencyRow, MetricRow, RunResult, Status, Verdict
-from .change_records import Change, CompareLimits, FigureChange, FigureKind, Method, RunComparison
+from .change_records import Change, FigureChange, FigureKind, RunComparison
+from .compare_limits import CompareLimits
 from .machines import machine_differences, row_differences
 
 _STATUSES = (Status.FAILED, Status.UNVERIFIED, Status.DEGRADED, Status.VERIFIED)  # the worst first
 _DRIFTS = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
 _ROUNDING_DB = 120.0  # agreement beyond this is the order of float32 additions
-_LEAST_PROCESSES = 3  # an interval over the rounds of fewer processes is too narrow
 
 Key = tuple[str, str, int]
 
@@ -37,7 +38,7 @@ def compare_runs(before: RunResult, after: RunResult, limits: CompareLimits | No
         rows += _compare_memory(name, before, after, limits, differences)
     was, now = _subjects(before), _subjects(after)
     return RunComparison(
-        before=before.id, after=after.id, method=Method.SEPARATE, differences=differences,
+        before=before.id, after=after.id, differences=differences,
         new=_missing(now, was), gone=_missing(was, now),
         figures=tuple(rows),
     )  # fmt: skip
@@ -178,8 +179,8 @@ def _compare_latency(
         elif not was or not now:
             reason = "a run has no reference of this kind to hold it against"
             yield row(None, None, limits.latency, Change.NOT_COMPARED, reason)
-        elif old.ratio_ci95 is None or new.ratio_ci95 is None or min(old.processes, new.processes) < _LEAST_PROCESSES:
-            reason = f"it was measured in fewer than {_LEAST_PROCESSES} processes, which gives no interval"
+        elif old.ratio_ci95 is None or new.ratio_ci95 is None or min(old.processes, new.processes) < LEAST_PROCESSES:
+            reason = f"it was measured in fewer than {LEAST_PROCESSES} processes, which gives no interval"
             yield row(now / was, None, limits.latency, Change.INCONCLUSIVE, reason)
         else:
             change, interval = _difference(_logs(was, old.ratio_ci95), _logs(now, new.ratio_ci95))

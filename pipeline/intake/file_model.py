@@ -24,7 +24,7 @@ from .loaded_model import LoadedModel, ModelDescription, require_libraries
 from .model_argument import ModelRequest
 
 _MORE_TIME = "give it more time with --model-seconds"
-_BLOCK_BYTES = 512  # of st_blocks, whatever a disk has
+_BLOCK_BYTES = 512  # the unit of st_blocks, on every file system
 _MOST_COUNTED = 10_000  # files beside an ONNX file
 _INTAKE = "transload.converters.intake.take_in"
 # The libraries with which a worker reads a file or an artifact of a format.

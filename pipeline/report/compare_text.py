@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import wrap
 
-from ..compare.change_records import Change, FigureChange, FigureKind, Method, RunComparison
+from ..compare.change_records import Change, FigureChange, FigureKind, RunComparison
 from ..drift.metrics.metric_text import format_change, format_interval
 from . import units
 from .markdown import escaped
@@ -15,14 +15,13 @@ SEPARATE_NOTE = (
     "Latencies are ratios to each run's own reference: the two runs were measured at different times, so their "
     "milliseconds are not comparable."
 )
-REMEASURED_NOTE = "Latencies were measured together: the artifacts of both runs in the same rounds."
 
 
 def method_note(comparison: RunComparison) -> str:
     """Say how latencies were compared; empty where there are none."""
     if not any(row.figure is FigureKind.LATENCY for row in comparison.figures):
         return ""
-    return REMEASURED_NOTE if comparison.method is Method.REMEASURED else SEPARATE_NOTE
+    return SEPARATE_NOTE
 
 
 def where_cell(row: FigureChange) -> str:

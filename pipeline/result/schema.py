@@ -23,6 +23,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 from pydantic import ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
 from ...models.errors import BadRequest
+from ..bench.comparison import Comparison
 
 SCHEMA: Final = 1
 
@@ -313,7 +314,7 @@ class LatencyRow:
     log: str | None = None  # of the process that was measured, relative to the folder
     processes: Count = 0  # in which it was measured, one after the other
     reference: str | None = None  # what the ratio is held against: "ARTIFACT in RUNTIME"
-    comparison: Literal["faster", "slower", "same", "inconclusive"] | None = None
+    comparison: Comparison | None = None
     settling_s: NotNegative | None = None  # of measuring, that would decide an inconclusive comparison
     load_s: NotNegative | None = None  # modules and model, median over processes
     first_call_s: NotNegative | None = None

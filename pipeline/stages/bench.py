@@ -112,19 +112,21 @@ class Bench:
         first one that is asked in the same way (see `reference_of_kind`)."""
         request, specs = self.context.request.bench, self.model.signature.inputs
         plan = RoundsPlan(batches=batches_within(specs, request.batches), rounds=request.rounds)
-        measuring = _Measuring.begin(subjects, plan)
+        references = {subject.pair: reference_of_kind(subject, subjects) for subject in subjects}
+        measuring = _Measuring(plan, empty_series(references, plan))
         rng = Random(request.seed)  # noqa: S311  (an order, not a secret)
         start, number, wanted, seconds = time.monotonic(), 0, list(subjects), 0.0
         while wanted:
             self._measure_once(measuring, wanted, number, rng, request.budget_s - seconds)
             number += 1
             seconds = time.monotonic() - start
-            wanted = self._still_wanted(measuring, subjects, number, seconds)
+            wanted = self._still_wanted(measuring, wanted, references, number, seconds)
+        by_pair = {subject.pair: subject for subject in subjects}
         rows = measuring.rows(
             time.monotonic() - start,
             number,
             request.same_within,
-            {subject.pair: self._about(subject, subjects, measuring) for subject in subjects},
+            {subject.pair: self._about(subject, by_pair[references[subject.pair]], measuring) for subject in subjects},
         )
         logged = tuple(replace(row, log=self._log((row.artifact, row.runtime))) for row in rows)
         series = tuple(measuring.series.values())
@@ -153,20 +155,26 @@ class Bench:
             self.servers.stop_all()
 
     def _still_wanted(
-        self, measuring: _Measuring, subjects: Sequence[BenchSubject], number: int, seconds: float
+        self,
+        measuring: _Measuring,
+        subjects: Sequence[BenchSubject],
+        references: Mapping[Pair, Pair],
+        number: int,
+        seconds: float,
     ) -> list[BenchSubject]:
-        """Return what is to be measured in one more set of processes: what is not settled, and its references."""
+        """Return those of the last set of processes that are to be measured in one more: after a look those that are
+        not settled, and their references."""
         request = self.context.request.bench
+        alive = [subject for subject in subjects if not measuring.is_lost(subject.pair)]
         if number < request.processes:
-            return [subject for subject in subjects if not measuring.is_lost(subject.pair)]
+            return alive
         if seconds * (number + 1) / number > request.budget_s:
             return []
         if number not in LOOKS:
-            return [subject for subject in subjects if subject.pair in measuring.measured]
-        about = {subject.pair: About("", reference=reference_of_kind(subject, subjects)) for subject in subjects}
-        open_pairs = measuring.unsettled(about, request.same_within)
-        measuring.measured = open_pairs | {ref for pair in open_pairs if (ref := about[pair].reference)}
-        return [subject for subject in subjects if subject.pair in measuring.measured]
+            return alive
+        unsettled = measuring.unsettled(references, request.same_within)
+        measured = unsettled | {references[pair] for pair in unsettled}
+        return [subject for subject in alive if subject.pair in measured]
 
     @contextmanager
     def _open_all(self, subjects: Sequence[BenchSubject]) -> Iterator[tuple[dict[Pair, Worker], dict[Pair, str]]]:
@@ -233,23 +241,21 @@ class Bench:
 
     def _peak_rss_bytes(self, subject: BenchSubject, worker: Worker | None) -> int | None:
         """Return the most memory that the model's process held: of a served one its server's, where that is ours."""
-        server = self._server(subject)
-        if server is None:
+        if not subject.runtime.served:
             return worker.peak_rss_bytes if worker else None
         device = subject.device(self.context.device)
-        return self.servers.peak_rss_bytes(subject.stored, device, subject.runtime) if server.kind != "remote" else None
+        return self.servers.peak_rss_bytes(subject.stored, device, subject.runtime, subject.source)
 
-    def _about(self, subject: BenchSubject, subjects: Sequence[BenchSubject], measuring: _Measuring) -> About:
+    def _about(self, subject: BenchSubject, reference: BenchSubject, measuring: _Measuring) -> About:
         server = self._server(subject)
-        reference = reference_of_kind(subject, subjects)
         return About(
             device=subject.device(self.context.device),
             threads=self.context.request.bench.threads,
             server=server.kind if server else None,
             peak_rss_bytes=measuring.peaks.get(subject.pair),
             size_bytes=None if subject.source or subject.served else size_of(subject.stored.folder),
-            reference=reference,
-            note=_network_note(subject, next(other for other in subjects if other.pair == reference)),
+            reference=reference.pair,
+            note=_network_note(subject, reference),
         )
 
     def _log(self, pair: Pair) -> str | None:
@@ -267,14 +273,8 @@ class _Measuring:
 
     plan: RoundsPlan
     series: dict[tuple[Pair, int], Series]
-    measured: set[Pair]  # in the last set of processes
     peaks: dict[Pair, int] = field(default_factory=dict)  # bytes
     loads: list[Load] = field(default_factory=list)
-
-    @staticmethod
-    def begin(subjects: Sequence[BenchSubject], plan: RoundsPlan) -> _Measuring:
-        pairs = [subject.pair for subject in subjects]
-        return _Measuring(plan, empty_series(pairs, plan), {*pairs})
 
     def lose(self, pair: Pair, why: str) -> None:
         for batch in self.plan.batches:
@@ -287,11 +287,11 @@ class _Measuring:
         if peak_bytes is not None:
             self.peaks[pair] = max(peak_bytes, self.peaks.get(pair, 0))
 
-    def unsettled(self, about: Mapping[Pair, About], same_within: float) -> set[Pair]:
+    def unsettled(self, references: Mapping[Pair, Pair], same_within: float) -> set[Pair]:
         """Return the subjects of which a comparison is inconclusive."""
         pairs = set()
         for entry in self.series.values():
-            reference = reference_of(entry, self.series, about)
+            reference = reference_of(entry, self.series, references)
             if entry.lost is None and reference is not None and reference is not entry:
                 ratio = compare(entry, reference, same_within=same_within)
                 if ratio is not None and ratio.comparison is Comparison.INCONCLUSIVE:

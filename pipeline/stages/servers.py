@@ -131,9 +131,11 @@ class Servers:
         """The processes of the workers that serve, and of all that they started."""
         return [pid for worker in self._running.values() for pid in worker.pids]
 
-    def peak_rss_bytes(self, artifact: Stored, device: str, runtime: Runtime) -> int | None:
+    def peak_rss_bytes(
+        self, artifact: Stored, device: str, runtime: Runtime, source: ModelDescription | None = None
+    ) -> int | None:
         """Return the peak memory of the server that `runtime` talks to about `artifact`; None where it is not ours."""
-        worker = self._running.get((artifact.digest, device, self._place(runtime).server))
+        worker = self._running.get((artifact.digest, device, self._place(runtime, source).server))
         return worker.peak_rss_bytes if worker else None
 
     def stop_all(self) -> None:

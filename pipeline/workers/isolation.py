@@ -34,7 +34,6 @@ _MOST_PROCESSES = 256  # of a worker and all that it starts
 _GRACE_S = 5  # beyond the time limit, before the kernel's alarm
 _FILE_PER_MEMORY = 2  # the largest file that a worker may write, relative to its memory
 _MOST_REPLY_BYTES = 64 << 20
-_ALARMED = "the model did not answer once in its time"
 _MOST_TEXT = 4000  # characters of a sentence
 _NO_INPUTS = ("/proc/", "/sys/", "/dev/")  # files there are not read again to see whether they changed
 _PRIVATE = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "TRANSLOAD_WORKER")  # of each worker
@@ -152,8 +151,8 @@ class Worker:
             case {"id": self._sent, "error": {"kind": str(kind), "what": str(what), "fix": str(fix)}}:
                 raise self._error({"kind": kind, "what": what[:_MOST_TEXT], "fix": fix[:_MOST_TEXT]})
         how = self.describe_exit()
-        failure = StepOutOfMemory if self._out_of_memory else StepFailed
-        raise self._failed(how, failure=NoFirstAnswer if how == _ALARMED else failure)
+        failure = NoFirstAnswer if self._has_not_answered else StepOutOfMemory if self._out_of_memory else StepFailed
+        raise self._failed(how, failure=failure)
 
     def _read_reply(self, seconds: float) -> Any:
         """Return the next line as JSON, None where there is none. Raises TimeoutError, OSError; ValueError and
@@ -234,11 +233,18 @@ class Worker:
             self.kill("answered with something that is no reply")
             return f"the worker {self._killed}"
         code = self._process.code()
-        if code == -signal.SIGALRM and self._spawn.limits.first_answer_s:
-            return _ALARMED
+        if self._has_not_answered:
+            return "the model did not answer once in its time"
         if code < 0:
             return f"the worker was killed by {signal.Signals(-code).name}"
         return f"the worker ended without an answer (exit status {code})"
+
+    @property
+    def _has_not_answered(self) -> bool:
+        """Whether the process has ended because its model gave no first answer in time (drift/first_answer.py)."""
+        if self._killed or not self._spawn.limits.first_answer_s or not self._process.ended():
+            return False
+        return self._process.code() == -signal.SIGALRM
 
     def kill(self, why: str) -> None:
         """End the worker and all that it started: its guard does when the lifeline closes."""

@@ -71,13 +71,20 @@ def device_of(inner: Any, requested: str) -> str:
     return placed(nodes, numbered_device(requested))
 
 
-class OnnxCpuSession(CheckedSession):
-    """InferenceSession.run. It reads a contiguous feed where it lies, and every answer is in memory of its own."""
+class _OnnxSession(CheckedSession):
+    """What both share: the loaded model, and the names of its inputs."""
 
     def __init__(self, signature: Signature, inner: Any, device: str, refused: type[Exception]) -> None:
         super().__init__(NAME, signature, device, (refused,))
         self._inner = inner
         self._inputs = tuple(spec.name for spec in signature.inputs)
+
+    def _release(self) -> None:
+        self._inner = None
+
+
+class OnnxCpuSession(_OnnxSession):
+    """InferenceSession.run. It reads a contiguous feed where it lies, and every answer is in memory of its own."""
 
     def _answer(self, values: Sequence[Array]) -> Sequence[Array]:
         answers: Sequence[Array] = self._inner.run(self._outputs, dict(zip(self._inputs, values, strict=True)))
@@ -87,16 +94,9 @@ class OnnxCpuSession(CheckedSession):
         """See serving.session.BindingSession.bind."""
         return partial(self._inner.run, self._outputs, dict(zip(self._inputs, self._check(feeds), strict=True)))
 
-    def _release(self) -> None:
-        self._inner = None
 
-
-class OnnxCudaSession(OnnxCpuSession):
+class OnnxCudaSession(_OnnxSession):
     """IO binding: inputs are put on the device, and outputs stay there until the run is done."""
-
-    def bind(self, feeds: Mapping[str, Array]) -> Callable[[], Sequence[Array]]:
-        """See serving.session.BindingSession.bind."""
-        return partial(self._answer, self._check(feeds))
 
     def _answer(self, values: Sequence[Array]) -> Sequence[Array]:
         from onnxruntime import OrtValue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,18 +11,23 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from transload.models.signature import Array
-from transload.pipeline.bench.percentiles import least_samples, percentile
+from transload.pipeline.bench.percentiles import percentile
 from transload.pipeline.bench.statistics import summary
 
 
 @pytest.mark.parametrize(("quantile", "count"), [(0.5, 25), (0.9, 200), (0.99, 2000), (0.999, 8000)])
 def test_the_interval_holds_the_true_quantile(quantile: float, count: int) -> None:
     rng = np.random.default_rng(4)
-    truth = -np.log(1 - quantile)  # of an exponential distribution
+    truth = -np.log(1 - quantile)  # the true quantile of an exponential distribution
     intervals = [percentile(rng.exponential(size=count), quantile).ci95 for _ in range(600)]
     held = [low <= truth <= high for low, high in filter(None, intervals)]
     assert len(held) == 600
     assert 0.935 <= np.mean(held) <= 0.99
+
+
+def least_samples(quantile: float) -> int:
+    """How many samples bound a quantile from above at 97.5 %."""
+    return math.ceil(math.log(0.025) / math.log(quantile))
 
 
 @pytest.mark.parametrize("quantile", [0.5, 0.99, 0.999])

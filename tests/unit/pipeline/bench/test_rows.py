@@ -15,7 +15,7 @@ from transload.pipeline.bench.latency_rows import (
     Conditions,
     failed_row,
     latency_rows,
-    read_samples,
+    read_series,
     write_samples,
 )
 from transload.pipeline.bench.rounds import ProcessSamples, Series
@@ -123,10 +123,14 @@ def test_every_sample_is_kept_with_its_round_and_process(tmp_path: Path) -> None
     kept = [series(TORCH, 1e-3, 1), replace(series(ONNX, 1e-3, 8), lost="died"), Series(ONNX, 1, lost="died")]
     del kept[0].processes[1].rounds[3]
     write_samples(tmp_path / "latency.npz", kept)
-    found = read_samples(tmp_path / "latency.npz")
+    found = {(*entry.pair, entry.batch): entry for entry in read_series(tmp_path / "latency.npz")}
     assert list(found) == [(*TORCH, 1), (*ONNX, 8)]
     for one in kept[:2]:
-        np.testing.assert_array_equal(found[(*one.pair, one.batch)], one.samples_s)
+        same = found[(*one.pair, one.batch)]
+        np.testing.assert_array_equal(same.samples_s, one.samples_s)
+        assert {number: [*process.rounds] for number, process in same.processes.items()} == {
+            number: [*process.rounds] for number, process in one.processes.items()
+        }
     arrays = read_arrays(tmp_path / "latency.npz")
     rounds, processes = (arrays[f"pt2|torch|1|{name}"] for name in ("round", "process"))
     assert sorted({(int(p), int(r)) for p, r in zip(processes, rounds, strict=True)}) == [
@@ -137,4 +141,4 @@ def test_every_sample_is_kept_with_its_round_and_process(tmp_path: Path) -> None
 def test_another_npz_is_no_latency_file(tmp_path: Path) -> None:
     write_arrays(tmp_path / "x.npz", {"x": np.zeros(3)})
     with pytest.raises(BadRequest, match="holds no samples of a bench"):
-        read_samples(tmp_path / "x.npz")
+        read_series(tmp_path / "x.npz")

@@ -135,8 +135,7 @@ def test_a_model_whose_answers_change_is_no_answer() -> None:
 
 def test_the_first_answer_is_told() -> None:
     subject, _ = made()
-    subject.prepare(2)
-    assert subject.answers(2) == {"outputs": [[0.0, 1.0, 2.0, 3.0]], "shapes": [[2, 2]]}
+    assert subject.prepare(2)["answers"] == {"outputs": [[0.0, 1.0, 2.0, 3.0]], "shapes": [[2, 2]]}
 
 
 def test_device_and_close_are_the_sessions() -> None:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transload.models.errors import BadRequest, Exit
-from transload.pipeline.compare.change_records import Change, CompareLimits, FigureChange, FigureKind
+from transload.pipeline.compare.change_records import Change, FigureChange, FigureKind
+from transload.pipeline.compare.compare_limits import CompareLimits
 from transload.pipeline.compare.run_comparison import compare_runs
 from transload.pipeline.report.compare_text import render_compare_markdown, terminal_lines
 from transload.pipeline.result.schema import RunResult, Status
