@@ -10,7 +10,7 @@
         SearchTimeout         the search for a minimal repro found none in time   exit 4
       StepFailed              a foreign tool failed, died, hung or lied           exit 4
         StepTimeout           ... gave no answer in time                          exit 4
-          NoFirstAnswer       ... as the model, a file, does not come to an answer  exit 4
+          NoAnswer            ... as the model, a file, does not come to an answer  exit 4
         StepOutOfMemory       ... used more memory than it may                    exit 4
       SessionLost             a loaded model stopped answering                    exit 4
         SessionTimeout        ... in time                                         exit 4
@@ -110,8 +110,8 @@ class StepTimeout(StepFailed):
     is_internal = True
 
 
-class NoFirstAnswer(StepTimeout):
-    """A step whose model, a file, did not answer once in the time for that."""
+class NoAnswer(StepTimeout):
+    """A step whose model, a file, did not answer a call in the time for that."""
 
     is_internal = True
 
@@ -143,6 +143,6 @@ ERRORS: dict[str, type[TransloadError]] = {
     error.__name__: error
     for error in (
         BadRequest, ToolMissing, CallFailed, OpenFailed, DiskFull, Refused, SearchTimeout, StepFailed, StepTimeout,
-        NoFirstAnswer, StepOutOfMemory, SessionLost, SessionTimeout, SizeRefused,
+        NoAnswer, StepOutOfMemory, SessionLost, SessionTimeout, SizeRefused,
     )
 }  # fmt: skip

@@ -17,7 +17,7 @@ INTAKE_S = 20.0
 INTAKE_BYTES_PER_S = 50e6  # a larger file may take longer
 INTAKE_MEMORY_BYTES = 2 << 30  # the libraries themselves take up to a third of it
 INTAKE_MEMORY_PER_BYTE = 10  # of the file: readers hold it, its parts and what they check
-FIRST_ANSWER_S = 25.0  # of opening a model file and its first call, which may compile; more for a large one
+MODEL_ANSWER_S = 25.0  # of opening a model file and its first call, which may compile; more for a large one
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,13 @@ class Context:
         return replace(self.convert_limits(), seconds=self.request.model.seconds)
 
     def call_limits(self, file_bytes: int) -> Limits:
-        """Return the limits of a step that calls a model file of this size: those of any step, with little time to the
-        first answer unless the model is trusted; or the time of the request."""
+        """Return the limits of a step that calls a model file of this size: those of any step, with little time
+        for an answer unless the model is trusted; or the time of the request."""
         model, limits = self.request.model, self.limits()
         if "seconds" in model.model_fields_set:
             return replace(limits, seconds=model.seconds)
-        first_s = None if model.trust else FIRST_ANSWER_S + file_bytes / INTAKE_BYTES_PER_S
-        return replace(limits, first_answer_s=first_s)
+        answer_s = None if model.trust else MODEL_ANSWER_S + file_bytes / INTAKE_BYTES_PER_S
+        return replace(limits, answer_s=answer_s)
 
     def data_limits(self) -> Limits:
         """Return the limits of reading samples: an hour, as there may be very many."""

@@ -24,6 +24,7 @@ from ...models.job import JsonRecord
 from ...models.probes.feeds import make_feeds
 from ...models.signature import Array, Signature
 from ...serving.session import BindingSession, Session
+from ..drift.answer_limit import AnswerLimit
 from ..drift.sessions import open_session
 
 _FEEDS = 8  # different ones, taken in turn: a model that remembers its last answer gains nothing
@@ -40,15 +41,18 @@ Clock = Callable[[], int]  # nanoseconds; never goes back
 class MeasuredSession:
     """A session and feeds for it. Methods take and return JSON values.
     `signature`: that of the model whose data it is, which says how calls are put together; else the session's own.
-    `load_s`: what opening the session took, with the modules that it needs."""
+    `load_s`: what opening the session took, with the modules that it needs. `answer_s`: the time for a first answer,
+    see AnswerLimit."""
 
     def __init__(
         self,
         session: Session,
         data: Dataset,
         clock_ns: Clock = perf_counter_ns,
+        *,
         signature: Signature | None = None,
         load_s: float = 0.0,
+        answer_s: float | None = None,
     ) -> None:
         if not len(data):
             raise BadRequest("there are no samples to measure with", fix="give a test set with at least one")
@@ -57,6 +61,7 @@ class MeasuredSession:
         self._signature = signature or session.signature
         self._clock_ns = clock_ns
         self.load_s = load_s
+        self._answer_s = answer_s
         self._bound: dict[int, list[Callable[[], Sequence[Array]]]] = {}
         self._expected: dict[int, list[Sequence[Array]]] = {}
         self._last: Sequence[Array] = ()
@@ -72,7 +77,7 @@ class MeasuredSession:
         twice costs), resident_bytes, answers (see `_first_answer`)}."""
         feeds = self._make_feeds(batch)
         start = self._clock_ns()
-        self._session.run(feeds[0])  # through all checks, so that its errors are ours
+        AnswerLimit(self._answer_s).run(self._session, feeds[0])  # through all checks, so that its errors are ours
         first_call_ns = self._clock_ns() - start
         self._bound[batch] = [self._bind(feed) for feed in feeds]
         windows = self._warm_up(batch)
@@ -183,6 +188,7 @@ class SubjectOptions(JsonRecord):
     model: str | None = None  # its name on a server
     served: Signature | None = None  # of a model that is served elsewhere, and has no artifact here
     signature: Signature | None = None  # see MeasuredSession
+    answer_s: float | None = None  # see MeasuredSession
 
 
 def open_subject(**document: Any) -> MeasuredSession:
@@ -201,7 +207,7 @@ def open_subject(**document: Any) -> MeasuredSession:
     load_s = (perf_counter_ns() - start) / 1e9
     signature = options.signature or session.signature
     data = read_dataset(Path(options.feeds) / "test.npz", signature.inputs)
-    return MeasuredSession(session, data, signature=signature, load_s=load_s)
+    return MeasuredSession(session, data, signature=signature, load_s=load_s, answer_s=options.answer_s)
 
 
 def _is_float(array: Array) -> bool:

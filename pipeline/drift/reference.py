@@ -46,9 +46,9 @@ from ...models.probes.stress_values import (
 from ...models.signature import Array
 from ...serving.runtimes.provider_check import check_device
 from ...serving.session import Session, WideningSession
+from .answer_limit import AnswerLimit, limit_calls
 from .answer_shards import write_series
 from .drift_records import AnswerFacts, AnswerOptions
-from .first_answer import FirstAnswerLimit
 from .float64_reference import Float64Reference
 from .noise_floor import Cause, OutputNoise, measure_batch_split, measure_noise, measure_steadiness
 from .numeric import combine, compare
@@ -70,13 +70,13 @@ def answer(job: Job) -> Mapping[str, Any]:
     """
     options = AnswerOptions.from_json(job.options)
     runtime = options.runtime or default_runtime(job.inputs["model"])
-    limit = FirstAnswerLimit(job.first_answer_s)
-    with closing(open_for(job, "model", runtime, options)) as session:
+    limit = AnswerLimit(job.answer_s)
+    with closing(limit_calls(open_for(job, "model", runtime, options), limit)) as session:
         wrong = check_device(session, options.device)
         if wrong:
             raise BadRequest(f"the reference did not run where it should: {wrong}", fix="name a device that is there")
         data = read_test_set(job, session.signature.inputs)
-        probing = _ReferenceProbing(session, data, limit)
+        probing = _ReferenceProbing(session, data)
         probing.ask_batches(batches_within(session.signature.inputs, batches_of(options)))
         probing.check_repeats()
         probing.measure_last_bits()
@@ -118,7 +118,6 @@ class _ReferenceProbing:
 
     session: Session
     data: Dataset
-    limit: FirstAnswerLimit = field(default_factory=FirstAnswerLimit)
     series: dict[ProbeKey, Series] = field(default_factory=dict)
     refused: dict[str, dict[int, str]] = field(default_factory=dict)
     constant: dict[str, list[int]] = field(default_factory=dict)
@@ -394,4 +393,4 @@ class _ReferenceProbing:
 
     def _answers(self, probe: Probe, rows: Iterable[Array], data: Dataset) -> Iterator[Answers]:
         session = self.session
-        return (self.limit.run(session, make_feeds(data, chosen, session.signature, probe.sizes)) for chosen in rows)
+        return (session.run(make_feeds(data, chosen, session.signature, probe.sizes)) for chosen in rows)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ...models.data_sources.data_argument import DataArgument, parse_data
-from ...models.errors import BadRequest, NoFirstAnswer, OpenFailed, StepFailed
+from ...models.errors import BadRequest, NoAnswer, OpenFailed, StepFailed
 from ...models.formats import PAYLOAD, Target
 from ...models.job_records import CodeOptions, DataFacts, RandomSamplesOptions, TrainFacts
 from ...models.probes.feeds import most_per_call
@@ -162,9 +162,9 @@ def _file_named(context: Context, loaded: LoadedModel, request: ModelRequest | N
     """Name the user's file in a runtime's error, in place of the copy in the store that the runtime opened."""
     try:
         yield
-    except NoFirstAnswer as error:
+    except NoAnswer as error:
         raise BadRequest(
-            f"{request.text if request else loaded.model.name} did not answer a first call in its time",
+            f"{request.text if request else loaded.model.name} did not answer a call in its time",
             fix="give it more with --model-seconds, where you know that it ends",
         ) from error
     except BadRequest as error:
@@ -242,7 +242,7 @@ def _with_integers(executor: Executor, action: Action) -> Stored:
     try:
         return executor.perform(_ask_integers(action))
     except StepFailed as error:
-        if error.decided or isinstance(error, NoFirstAnswer):
+        if error.decided or isinstance(error, NoAnswer):
             raise
         return executor.perform(replace(action, options={**action.options, "tries": 0}))
 

@@ -209,7 +209,7 @@ class Bench:
         threads = context.request.bench.threads
         name = _worker_name(subject.pair)
         limits = context.limits(device=device, loopback=runtime.served, host=served.url.host if served else None)
-        limits = replace(limits, threads=threads, spin=True)
+        limits = replace(limits, threads=threads, spin=True, answer_s=self._answer_s(subject))
         server = self._server(subject)
         reads = (*self.model.reads, str(stored.folder), str(self.data.folder))
         worker = context.executor.open_worker(
@@ -225,9 +225,16 @@ class Bench:
             signature=self.model.signature,
             model=server.model if server else None,
             served=self._served_signature(subject),
+            answer_s=limits.answer_s,
         )
         worker.send_open(SUBJECT, options.to_json())
         return worker
+
+    def _answer_s(self, subject: BenchSubject) -> float | None:
+        """Return the time that a model file has for its first answer; None of code, and of what a server holds."""
+        if subject.source or subject.runtime.served:
+            return None
+        return self.context.call_limits(size_of(subject.stored.folder)).answer_s
 
     def _served_signature(self, subject: BenchSubject) -> Signature | None:
         """Return the signature of a served model of which there is no artifact to read it from."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...converters.intake.intake_records import FileOptions
 from ...models.artifact import RECORD, read_artifact
-from ...models.errors import BadRequest
+from ...models.errors import BadRequest, StepFailed
 from ...models.foreign_files import check_plain
 from ...models.formats import Format
 from ...models.job import forged_as_failure
@@ -111,7 +112,7 @@ class ModelProcesses:
         limits = self.limits if trust else intake_limits(self.limits, size_of_model(path, form))
         beside = path.parent if path.suffix == ".onnx" else path  # with its data files
         spawn = Spawn(log, self.scratch / f"intake-{next(self._numbers)}", limits, reads=(str(beside),))
-        with limits_named(str(path), limits, more_time=_MORE_TIME):
+        with _unread_refused(path), limits_named(str(path), limits, more_time=_MORE_TIME):
             if is_artifact:
                 job = {"inputs": {"artifact": str(path)}, "out": str(spawn.cwd), "options": {"trust": trust}}
                 run_alone(f"{_INTAKE}:check_artifact", job, spawn)
@@ -135,6 +136,18 @@ class ModelProcesses:
                 fix="name them with --input NAME=DTYPE[dims]",
             )
         return kind
+
+
+@contextmanager
+def _unread_refused(path: Path) -> Iterator[None]:
+    """Refuse a file whose reader fails or dies: the file is at fault, and not the server."""
+    try:
+        yield
+    except StepFailed as error:
+        raise BadRequest(
+            f"{path} cannot be read: {error.what}",
+            fix=f"copy it again; the log of `transload validate {path}` says more",
+        ) from error
 
 
 def check_runtime(folder: Path) -> str:

@@ -226,7 +226,7 @@ class LocalExecutor:
             out = work / "out"
             out.mkdir()
             job = _job_record(action, out, services)
-            job["first_answer_s"] = action.limits.first_answer_s
+            job["answer_s"] = action.limits.answer_s
             job["checkpoints"] = str(self.store.checkpoints(key)) if action.checkpoints else None
             before = _state_of(action)
             try:

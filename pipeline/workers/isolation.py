@@ -24,7 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from ...models.errors import ERRORS, NoFirstAnswer, StepFailed, StepOutOfMemory, StepTimeout
+from ...models.errors import ERRORS, NoAnswer, StepFailed, StepOutOfMemory, StepTimeout
 from .fork_server import LOADED, Forked, ForkServer
 from .guard import descendants
 
@@ -47,7 +47,7 @@ class Limits:
     """What a worker may use."""
 
     seconds: float = 600.0  # for one request
-    first_answer_s: float | None = None  # of it, until the model that the job asks has answered once
+    answer_s: float | None = None  # of it, for each answer of the model that the job asks
     memory_bytes: int = 16 << 30  # resident, of the worker and all that it starts
     threads: int = 1
     device: str = "cpu"
@@ -151,7 +151,7 @@ class Worker:
             case {"id": self._sent, "error": {"kind": str(kind), "what": str(what), "fix": str(fix)}}:
                 raise self._error({"kind": kind, "what": what[:_MOST_TEXT], "fix": fix[:_MOST_TEXT]})
         how = self.describe_exit()
-        failure = NoFirstAnswer if self._has_not_answered else StepOutOfMemory if self._out_of_memory else StepFailed
+        failure = NoAnswer if self._was_too_slow else StepOutOfMemory if self._out_of_memory else StepFailed
         raise self._failed(how, failure=failure)
 
     def _read_reply(self, seconds: float) -> Any:
@@ -233,16 +233,16 @@ class Worker:
             self.kill("answered with something that is no reply")
             return f"the worker {self._killed}"
         code = self._process.code()
-        if self._has_not_answered:
-            return "the model did not answer once in its time"
+        if self._was_too_slow:
+            return "the model did not answer in its time"
         if code < 0:
             return f"the worker was killed by {signal.Signals(-code).name}"
         return f"the worker ended without an answer (exit status {code})"
 
     @property
-    def _has_not_answered(self) -> bool:
-        """Whether the process has ended because its model gave no first answer in time (drift/first_answer.py)."""
-        if self._killed or not self._spawn.limits.first_answer_s or not self._process.ended():
+    def _was_too_slow(self) -> bool:
+        """Whether the process has ended because its model gave no answer in time (drift/answer_limit.py)."""
+        if self._killed or not self._spawn.limits.answer_s or not self._process.ended():
             return False
         return self._process.code() == -signal.SIGALRM
 

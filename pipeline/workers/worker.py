@@ -115,7 +115,7 @@ def _job(record: Mapping[str, Any]) -> Job:
         options=record["options"],
         services=record.get("services", {}),
         checkpoints=Path(checkpoints) if checkpoints else None,
-        first_answer_s=record.get("first_answer_s"),
+        answer_s=record.get("answer_s"),
     )
 
 

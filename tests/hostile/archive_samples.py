@@ -487,6 +487,10 @@ SCRIPTS: Mapping[str, tuple[str, Change]] = {
         code('x = torch.add(x, (torch.from_file)("MARKER", True, 4))'),
     ),
     "endless": ("never ends", code("while True:\n      x = torch.add(x, 1)")),
+    "endless-later": (
+        "never ends for large values",
+        code("while bool(torch.any(torch.gt(torch.abs(x), 100))):\n      x = torch.add(x, 1)"),
+    ),
     "other-library": ("calls an operator of a library that is not known", code("_0 = (ops.c10d.barrier)(x)")),
     "older-format": ("is of the format before this one, too", older_format),
     "two-archives": ("shows two readers two archives", appended("/data.pkl")),

@@ -255,6 +255,7 @@ def run_all(corpus: Path, mode: Mode, jobs: int, only: str = "", *, reach: bool 
 def _run_part(folders: list[Path], mode: Mode, scratch: Path, file: Path) -> None:
     """Run some of the cases, write their results, and end this process."""
     runner, rows = Runner(mode, scratch), []
+    file.write_text("[]")
     try:
         for folder in folders:
             rows.append(asdict(runner.run(folder)))

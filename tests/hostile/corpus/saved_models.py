@@ -147,6 +147,9 @@ def _endless() -> Iterator[Case]:
 
     bodies: dict[str, tuple[Callable[[Any], Any], str]] = {
         "an endless loop": (lambda x: tf.while_loop(lambda v: True, lambda v: (v + 1,), [x])[0], "run for ever"),
+        "an endless loop for large values": (
+            lambda x: tf.while_loop(lambda v: tf.reduce_any(tf.abs(v) > 100.0), lambda v: (v + 1,), [x])[0], "run for ever",
+        ),
         "a loop that doubles": (
             lambda x: tf.while_loop(
                 lambda v: True, lambda v: (tf.concat([v, v], 1),), [x], shape_invariants=[tf.TensorShape([None, None])]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from transload.models.errors import BadRequest, NoFirstAnswer, StepFailed
+from transload.models.errors import BadRequest, NoAnswer, StepFailed
 from transload.models.formats import Format, Target
 from transload.pipeline.intake.loaded_model import LoadedModel
 from transload.pipeline.intake.model_argument import ModelRequest
@@ -37,12 +37,12 @@ def test_a_model_file_that_does_not_answer_is_asked_once_and_refused() -> None:
     class Machine:
         def perform(self, action: Action) -> Any:
             asked.append(action)
-            raise NoFirstAnswer("killed by SIGALRM", fix="")
+            raise NoAnswer("killed by SIGALRM", fix="")
 
     machine, nothing = Machine(), None
     context: Any = nothing
     loaded = LoadedModel(context, context, Target(Format.ONNX))
-    said = "m.onnx did not answer a first call in its time\n  fix: give it more with --model-seconds"
+    said = "m.onnx did not answer a call in its time\n  fix: give it more with --model-seconds"
     with pytest.raises(BadRequest, match=said), _file_named(context, loaded, ModelRequest("m.onnx")):
         _with_integers(machine, Action("reference", "answer"))  # type: ignore[arg-type]
     assert len(asked) == 1

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from transload.models.errors import BadRequest, NoFirstAnswer, Refused, StepFailed, StepOutOfMemory
+from transload.models.errors import BadRequest, NoAnswer, Refused, StepFailed, StepOutOfMemory
 from transload.models.store import Store
 from transload.pipeline.workers import isolation
 from transload.pipeline.workers.fork_server import LOADED, ForkServer
@@ -182,11 +182,11 @@ def test_a_worker_that_hangs_is_ended_at_its_time_limit(spawn: Spawn) -> None:
     assert gone(worker.pid)
 
 
-@pytest.mark.parametrize(("first_answer_s", "failure"), [(9.0, NoFirstAnswer), (None, StepFailed)])
+@pytest.mark.parametrize(("answer_s", "failure"), [(9.0, NoAnswer), (None, StepFailed)])
 def test_an_alarm_is_the_end_of_the_time_to_a_first_answer_where_there_is_one(
-    first_answer_s: float | None, failure: type[StepFailed], spawn: Spawn
+    answer_s: float | None, failure: type[StepFailed], spawn: Spawn
 ) -> None:
-    spawn.limits = replace(spawn.limits, first_answer_s=first_answer_s)
+    spawn.limits = replace(spawn.limits, answer_s=answer_s)
     with pytest.raises(StepFailed) as caught:
         run_alone("jobs:alarm", job(spawn.cwd), spawn)
     assert type(caught.value) is failure
