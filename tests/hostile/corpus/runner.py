@@ -63,8 +63,9 @@ class CaseResult:
 class Runner:
     """Runs cases one after another in one mode. Close it to end the processes that it forks from."""
 
-    def __init__(self, mode: Mode, scratch: Path) -> None:
-        self._mode = mode
+    def __init__(self, mode: Mode, scratch: Path, limit_s: float = LIMIT_S) -> None:
+        self.mode = mode
+        self.limit_s = limit_s
         frameworks = [*LOADED, ""] if mode is Mode.WALLS else list(LOADED)
         self._servers = {
             name: _start_server(name, scratch / name, checks=mode is not Mode.WALLS) for name in frameworks
@@ -83,9 +84,9 @@ class Runner:
         pid = os.fork()
         if not pid:
             self._become_command(place, temporary, record["words"])
-        status = _wait(pid, folder / "stdout", LIMIT_S, is_server=record["words"][0] == "serve")
+        status = _wait(pid, folder / "stdout", self.limit_s, is_server=record["words"][0] == "serve")
         seconds = time.monotonic() - started
-        faults = list(_faults(record, place, status, self._mode))
+        faults = list(_faults(record, place, status, self))
         faults += [] if _are_gone(folder) else ["leaves a process"]
         left = sorted(path.name for path in temporary.iterdir())
         faults += [f"leaves {left[0][:40]} among the temporary files"] if left else []
@@ -108,9 +109,9 @@ class Runner:
             servers = self._servers
             LocalExecutor._fork_server = lambda executor, framework: servers.get(framework)  # type: ignore[method-assign,assignment]
             _limit_memory()
-            if self._mode is Mode.CHECKS:
+            if self.mode is Mode.CHECKS:
                 isolation._walls = lambda spawn: None  # type: ignore[assignment,return-value]
-            if self._mode is Mode.WALLS:
+            if self.mode is Mode.WALLS:
                 _start_without_checks()
             status = main(words)
             sys.stdout.flush()
@@ -168,7 +169,7 @@ def _wait(pid: int, stdout: Path, limit_s: float, *, is_server: bool) -> int | N
     return None
 
 
-def _faults(record: dict[str, object], place: Place, status: int | None, mode: Mode) -> Iterator[str]:
+def _faults(record: dict[str, object], place: Place, status: int | None, runner: Runner) -> Iterator[str]:
     outside = {path.name for path in place.outside.iterdir()} - set(record["beside"])  # type: ignore[call-overload]
     if outside or place.secret.read_bytes() != CANARY:
         yield f"wrote outside: {', '.join(sorted(outside))}"
@@ -179,7 +180,7 @@ def _faults(record: dict[str, object], place: Place, status: int | None, mode: M
     if _holds_canary(place):
         yield "read outside"
     if status is None:
-        yield f"hangs for more than {LIMIT_S:g} s"
+        yield f"hangs for more than {runner.limit_s:g} s"
         return
     printed, errors = ((place.folder / name).read_bytes() for name in ("stdout", "stderr"))
     if b"Traceback (most recent call last)" in errors or status == 70:
@@ -188,7 +189,7 @@ def _faults(record: dict[str, object], place: Place, status: int | None, mode: M
         yield "forged a line of output"
     if status < 0 or status > 4:
         yield f"exit status {status}"
-    if mode is not Mode.WALLS and record["outcome"] == Outcome.REFUSED:
+    if runner.mode is not Mode.WALLS and record["outcome"] == Outcome.REFUSED:
         if status != 2:
             yield f"exit status {status} where it is refused"
         elif len(errors.splitlines()) != 2 or b"\n  fix: " not in errors:
@@ -231,7 +232,9 @@ def _processes_in(folder: Path) -> Iterator[int]:
                 continue
 
 
-def run_all(corpus: Path, mode: Mode, jobs: int, only: str = "", *, reach: bool = False) -> list[CaseResult]:
+def run_all(
+    corpus: Path, mode: Mode, jobs: int, only: str = "", *, reach: bool = False, limit_s: float = LIMIT_S
+) -> list[CaseResult]:
     """Run all cases below a folder in one mode, `jobs` at a time; `reach`: those alone that try to run, read or write."""
     records = {folder: json.loads((folder / "case.json").read_text()) for folder in sorted(corpus.iterdir())}
     folders = [
@@ -244,7 +247,7 @@ def run_all(corpus: Path, mode: Mode, jobs: int, only: str = "", *, reach: bool 
     for part, file in enumerate(with_parts):
         pid = os.fork()
         if not pid:
-            _run_part(folders[part::jobs], mode, corpus.parent / f"scratch-{part}", file)
+            _run_part(folders[part::jobs], Runner(mode, corpus.parent / f"scratch-{part}", limit_s), file)
         pids.append(pid)
     for pid in pids:
         os.waitpid(pid, 0)
@@ -252,15 +255,18 @@ def run_all(corpus: Path, mode: Mode, jobs: int, only: str = "", *, reach: bool 
     return sorted((CaseResult(**row) for row in rows), key=lambda row: row.name)
 
 
-def _run_part(folders: list[Path], mode: Mode, scratch: Path, file: Path) -> None:
+def _run_part(folders: list[Path], runner: Runner, file: Path) -> None:
     """Run some of the cases, write their results, and end this process."""
-    runner, rows = Runner(mode, scratch), []
+    rows: list[dict[str, Any]] = []
     file.write_text("[]")
     try:
         for folder in folders:
             rows.append(asdict(runner.run(folder)))
             if rows[-1]["faults"]:
-                print(f"{mode}: {rows[-1]['name']}: {'; '.join(rows[-1]['faults'])} ({rows[-1]['said']})", flush=True)
+                print(
+                    f"{runner.mode}: {rows[-1]['name']}: {'; '.join(rows[-1]['faults'])} ({rows[-1]['said']})",
+                    flush=True,
+                )
             file.write_text(json.dumps(rows))
     finally:
         runner.close()
