@@ -255,6 +255,9 @@ def bench(
     processes: int | None = None,
     budget_s: float | None = None,
     same_within: float | None = None,
+    load: Sequence[str] | None = None,
+    load_seconds: float | None = None,
+    load_engines: Sequence[str] | None = None,
     device: str | None = None,
     tfserving_url: str | None = None,
     tfserving_model: str | None = None,
@@ -270,6 +273,9 @@ def bench(
     first. All is repeated in new processes, at least in `processes` of each, until every ratio is settled or `budget_s`
     is spent; a ratio within `same_within` of 1 is the same.
 
+    `load`: what is put on the runtimes beside, for `load_seconds` each, as "closed:1,2,4", "poisson:100",
+    "server:200@10ms", "single-stream" or "offline" (docs/bench.md). `load_engines`: "transload", "loadgen" (MLPerf's).
+
     The result has the rows, and the folder that keeps the samples.
     """
     if not candidates:
@@ -277,7 +283,8 @@ def bench(
     section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
     rule = {
         "runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds, "processes": processes,
-        "budget_s": budget_s, "same_within": same_within,
+        "budget_s": budget_s, "same_within": same_within, "load": load, "load_seconds": load_seconds,
+        "load_engines": load_engines,
     }  # fmt: skip
     server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model}
     request = read_request(None, {"model": section, "bench": rule, "device": device, **server})

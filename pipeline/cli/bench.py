@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import options
-from .render import finish, page
+from .render import finish, page, table
 
 _DOUBTS = 3  # of a row; all of them are in bench.json
 
@@ -40,6 +40,9 @@ def command(
     processes: options.Processes = None,
     budget: options.Budget = None,
     same_within: options.SameWithin = None,
+    load: options.Load = None,
+    load_seconds: options.LoadSeconds = None,
+    load_engine: options.LoadEngines = None,
     device: options.Device = None,
     tfserving_url: options.TfservingUrl = None,
     tfserving_model: options.TfservingModel = None,
@@ -57,12 +60,14 @@ def command(
     """
     from ..api import bench
 
+    engines = options.parse_load_engines(load_engine)
     done = bench(
         *candidates, against=against, runtimes=options.parse_runtimes(runtime) or None,
         batches=options.parse_batches(batch) or None, inputs=options.parse_inputs(input_), data=data, weights=weights,
         weights_key=weights_key, settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust,
         threads=threads, rounds=rounds, processes=processes, budget_s=options.parse_duration(budget),
-        same_within=options.parse_share(same_within), device=device,
+        same_within=options.parse_share(same_within), load=options.parse_loads(load, load_seconds, engines),
+        load_seconds=load_seconds, load_engines=engines or None, device=device,
         tfserving_url=tfserving_url, tfserving_model=tfserving_model, runs=out, store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip
     finish(done.document, _lines(done), done.decided[1], json=json)
@@ -70,6 +75,7 @@ def command(
 
 def _lines(done: BenchResult) -> list[str]:
     """Print a line per artifact, runtime and batch size, the doubts, and where the samples are kept."""
+    from ..report.load_view import load_doubts, load_table
     from ..report.units import comparison, duration, ratio, ratio_interval
 
     rows = [("artifact", "runtime", "device", "batch", "p50", "p99", "samples/s", "ratio", "verdict")]
@@ -80,5 +86,9 @@ def _lines(done: BenchResult) -> list[str]:
         rows.append((row.artifact, row.runtime, row.device, str(row.batch), *numbers, held, comparison(row)))
         where = f"{row.artifact} in {row.runtime} at batch {row.batch}"
         doubts |= dict.fromkeys(f"{where}: {doubt}" for doubt in row.doubts[:_DOUBTS])
-    notes = [*([done.note] if done.note else []), *doubts, *done.doubts]
-    return page(rows, notes, f"every sample lies in {done.folder}/latency.npz")
+    notes = [*([done.note] if done.note else []), *doubts, *load_doubts(done.load, _DOUBTS), *done.doubts]
+    samples = f"every sample lies in {done.folder}/latency.npz"
+    if not done.load:
+        return page(rows, notes, samples)
+    requests = f"{samples}, every request in {done.folder}/load.npz"
+    return [*table(rows), "", *page(load_table(done.load), notes, requests)]

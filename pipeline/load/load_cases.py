@@ -13,6 +13,7 @@ from ...models.errors import BadRequest
 FORMS = "closed:1,2,4, constant:100, poisson:100,200, server:200@10ms, single-stream, multi-stream:8 or offline"
 MOST_CONNECTIONS = 256  # of a closed loop, and samples of a query
 MOST_REQUESTS = 2_000_000  # of one measurement: they are all kept
+LOAD_SECONDS = 10.0  # of each measurement
 _MOST_RATE = 1_000_000.0
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s)")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}

@@ -68,12 +68,16 @@ class Measurements:
 
 def measure_all(context: Context, inputs: RunInputs, results: Sequence[TargetResult], servers: Servers) -> Measurements:
     """Measure the latency of the source in PyTorch, eager, and of every artifact in every wanted runtime."""
+    return Bench(context, inputs.data, servers, inputs.model).measure(subjects_of(context, inputs, results))
+
+
+def subjects_of(context: Context, inputs: RunInputs, results: Sequence[TargetResult]) -> list[BenchSubject]:
+    """Return what a run measures: the source first, then every artifact in every wanted runtime."""
     artifacts = [
         BenchSubject((checked.name, checked.runtime.name), checked.stored, checked.runtime)
         for checked in pairs(results, context.request.bench.runtimes)
     ]
-    subjects = [*source_subjects(inputs.source, inputs.model, artifacts), *artifacts]
-    return Bench(context, inputs.data, servers, inputs.model).measure(subjects)
+    return [*source_subjects(inputs.source, inputs.model, artifacts), *artifacts]
 
 
 def source_subjects(source: Stored, model: ModelDescription, artifacts: Iterable[BenchSubject]) -> list[BenchSubject]:

@@ -199,6 +199,19 @@ class LoadStage:
         self.context.progress.step(f"{target.pair[0]} in {target.pair[1]} under {target.case.text}")
 
 
+def measure_load(
+    context: Context, data: Stored, servers: Servers, model: ModelDescription, subjects: Sequence[BenchSubject]
+) -> LoadResults:
+    """Put the loads of the request on these subjects; where it names none, nothing is done."""
+    if not context.request.bench.load:
+        return LoadResults()
+    with context.progress.stage("load") as stage:
+        results = LoadStage(context, data, servers, model).measure(subjects)
+        counts = f"{sum(row.requests for row in results.rows)} requests in {len(results.rows)} rows"
+        stage.note = "; ".join([counts, *results.notes])
+    return results
+
+
 def takes(subject: BenchSubject, case: LoadCase) -> bool:
     """Return whether a case can be put on a subject: several connections need a server."""
     return subject.runtime.served or not case.scenario.needs_server
@@ -207,6 +220,4 @@ def takes(subject: BenchSubject, case: LoadCase) -> bool:
 def untaken(cases: Sequence[LoadCase], subjects: Sequence[BenchSubject]) -> tuple[str, ...]:
     """Return a sentence for the cases that none of these subjects takes."""
     texts = [case.text for case in cases if not any(takes(subject, case) for subject in subjects)]
-    if not texts:
-        return ()
-    return (f"not measured: {', '.join(texts)}, which need a served runtime (--runtime oip-http)",)
+    return (f"nothing here takes {', '.join(texts)}, over several connections to a server",) if texts else ()
