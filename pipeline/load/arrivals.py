@@ -23,8 +23,3 @@ def poisson_arrivals(rate_per_s: float, seconds: float, rng: np.random.Generator
         times = np.concatenate([times, np.cumsum(gaps) + (times[-1] if len(times) else 0.0)])
     inside = times[times < seconds]
     return inside if len(inside) else times[:1]
-
-
-def all_at_once(count: int) -> Array:
-    """Return `count` times at the start."""
-    return np.zeros(count, dtype=np.float64)
