@@ -269,12 +269,8 @@ def bench(
     """Measure the latency of artifacts and of served models (URLs), all in the same rounds.
 
     Ratios are relative to the model `against`, else to the first candidate in its first runtime; of what is served, to
-    the first that is served in the same way. There is a row for each artifact, runtime and batch size, the reference
-    first. All is repeated in new processes, at least in `processes` of each, until every ratio is settled or `budget_s`
-    is spent; a ratio within `same_within` of 1 is the same.
-
-    `load`: what is put on the runtimes beside, for `load_seconds` each, as "closed:1,2,4", "poisson:100",
-    "server:200@10ms", "single-stream" or "offline" (docs/bench.md). `load_engines`: "transload", "loadgen" (MLPerf's).
+    the first that is served in the same way. All is repeated in new processes, at least in `processes` of each, until
+    all are settled (`same_within`) or `budget_s` is spent. `load`: also "closed:1,2,4" and others of docs/bench.md.
 
     The result has the rows, and the folder that keeps the samples.
     """

@@ -11,21 +11,19 @@ from . import options
 from .render import finish, page, table
 
 _DOUBTS = 3  # of a row; all of them are in bench.json
+_Candidates = Annotated[
+    list[str],
+    typer.Argument(metavar="CANDIDATE...", help="Artifacts: folders, models in files, or URLs of served models."),
+]
 
 if TYPE_CHECKING:
     from ..commands.bench import BenchResult
 
 
 def command(
-    candidates: Annotated[
-        list[str],
-        typer.Argument(metavar="CANDIDATE...", help="Artifacts: folders, models in files, or URLs of served models."),
-    ],
+    candidates: _Candidates,
     *,
-    against: Annotated[
-        str | None,
-        typer.Option("--against", metavar="MODEL", help="What ratios are held against, as 'convert' takes it."),
-    ] = None,
+    against: options.RatioReference = None,
     data: options.Data = None,
     input_: options.Input = None,
     weights: options.Weights = None,
@@ -60,14 +58,13 @@ def command(
     """
     from ..api import bench
 
-    engines = options.parse_load_engines(load_engine)
     done = bench(
         *candidates, against=against, runtimes=options.parse_runtimes(runtime) or None,
         batches=options.parse_batches(batch) or None, inputs=options.parse_inputs(input_), data=data, weights=weights,
         weights_key=weights_key, settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust,
         threads=threads, rounds=rounds, processes=processes, budget_s=options.parse_duration(budget),
-        same_within=options.parse_share(same_within), load=options.parse_loads(load, load_seconds, engines),
-        load_seconds=load_seconds, load_engines=engines or None, device=device,
+        same_within=options.parse_share(same_within), load=options.parse_loads(load, load_seconds, load_engine),
+        load_seconds=load_seconds, load_engines=options.parse_load_engines(load_engine) or None, device=device,
         tfserving_url=tfserving_url, tfserving_model=tfserving_model, runs=out, store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip
     finish(done.document, _lines(done), done.decided[1], json=json)

@@ -125,6 +125,10 @@ Budget = Annotated[
 SameWithin = Annotated[
     str | None, typer.Option("--same-within", metavar="SHARE", help="A ratio this close to 1 is the same, as in 2%.")
 ]
+RatioReference = Annotated[
+    str | None,
+    typer.Option("--against", metavar="MODEL", help="What ratios are held against, as 'convert' takes it."),
+]
 Load = Annotated[
     Texts,
     typer.Option(
@@ -193,9 +197,9 @@ def parse_load_engines(values: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(split(values)))
 
 
-def parse_loads(values: Sequence[str] | None, seconds: float | None, engines: Sequence[str]) -> tuple[str, ...] | None:
+def parse_loads(values: Texts, seconds: float | None, engines: Texts) -> tuple[str, ...] | None:
     """`--load`, checked; commas belong to it here. Raises BadRequest."""
-    chosen = [LoadEngine(engine) for engine in engines] or [LoadEngine.TRANSLOAD]
+    chosen = [LoadEngine(engine) for engine in parse_load_engines(engines)] or [LoadEngine.TRANSLOAD]
     check_load(parse_load(values or ()), chosen, LOAD_SECONDS if seconds is None else seconds)
     return tuple(values) if values else None
 

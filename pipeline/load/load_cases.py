@@ -106,9 +106,9 @@ def _cases(text: str) -> list[LoadCase]:
 
 def _count(scenario: LoadScenario, word: str) -> int:
     if not word.isdecimal() or not 1 <= int(word) <= MOST_CONNECTIONS:
-        what = "connections" if scenario is LoadScenario.CLOSED else "samples of a query"
+        noun = "connections" if scenario is LoadScenario.CLOSED else "samples of a query"
         fix = f"use whole numbers from 1 to {MOST_CONNECTIONS}, as in --load {scenario}:1,8"
-        raise BadRequest(f"{scenario}: {word!r} is no number of {what}", fix=fix)
+        raise BadRequest(f"{scenario}: {word!r} is no number of {noun}", fix=fix)
     return int(word)
 
 

@@ -19,7 +19,7 @@ from ..result.schema import LoadRow
 from .load_cases import LoadCase, LoadEngine
 from .load_records import LoadRecords
 from .load_subject import LoadFacts
-from .load_summary import Conditions, LoadFigures, doubts, figures
+from .load_summary import LoadConditions, LoadFigures, doubts, figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def load_row(
     case = target.case
     summary = measured.figures(case)
     floor = harness.figures(case) if harness else None
-    conditions = Conditions(
+    conditions = LoadConditions(
         connections=measured.facts.connections,
         retries=measured.facts.retries,
         load=load,

@@ -47,7 +47,7 @@ class LoadFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class LoadConditions:
     """What a measurement went on beside."""
 
     connections: int = 1
@@ -149,7 +149,7 @@ def backlog(records: LoadRecords) -> Backlog:
     return Backlog(waiting[1] - waiting[0], arrived[1] - arrived[0], per_s, waiting[1])
 
 
-def doubts(records: LoadRecords, summary: LoadFigures, case: LoadCase, conditions: Conditions) -> tuple[str, ...]:
+def doubts(records: LoadRecords, summary: LoadFigures, case: LoadCase, conditions: LoadConditions) -> tuple[str, ...]:
     """Why these figures should not be believed yet, each with its number and what mends it."""
     return (
         *_doubts_of_failures(summary, conditions),
@@ -159,7 +159,7 @@ def doubts(records: LoadRecords, summary: LoadFigures, case: LoadCase, condition
     )
 
 
-def _doubts_of_failures(summary: LoadFigures, conditions: Conditions) -> Iterator[str]:
+def _doubts_of_failures(summary: LoadFigures, conditions: LoadConditions) -> Iterator[str]:
     if summary.refused or summary.lost:
         yield (
             f"of {summary.requests} requests {summary.refused} were refused and {summary.lost} had no answer: "
@@ -173,7 +173,7 @@ def _doubts_of_failures(summary: LoadFigures, conditions: Conditions) -> Iterato
 
 
 def _doubts_of_rate(
-    records: LoadRecords, summary: LoadFigures, case: LoadCase, conditions: Conditions
+    records: LoadRecords, summary: LoadFigures, case: LoadCase, conditions: LoadConditions
 ) -> Iterator[str]:
     growth = backlog(records)
     if not growth.is_sustained:
@@ -207,7 +207,7 @@ def _doubts_of_counts(summary: LoadFigures, case: LoadCase) -> Iterator[str]:
         yield "the requests do not show whether the bound is kept: measure longer (--load-seconds)"
 
 
-def _doubts_of_machine(summary: LoadFigures, conditions: Conditions) -> Iterator[str]:
+def _doubts_of_machine(summary: LoadFigures, conditions: LoadConditions) -> Iterator[str]:
     harness, load = conditions.harness_per_s, conditions.load
     if harness is not None and summary.throughput_per_s and harness < _HARNESS * summary.throughput_per_s:
         yield (

@@ -9,7 +9,7 @@ from scipy import stats
 from transload.pipeline.bench.statistics import Load
 from transload.pipeline.load import early_stopping
 from transload.pipeline.load.load_cases import LoadCase, parse_load
-from transload.pipeline.load.load_summary import Conditions, backlog, doubts, figures, is_valid, waited
+from transload.pipeline.load.load_summary import LoadConditions, backlog, doubts, figures, is_valid, waited
 
 from .load_samples import records
 
@@ -97,7 +97,7 @@ def test_a_rate_that_cannot_be_sustained_is_said_with_its_number() -> None:
     growth = backlog(result)
     assert not growth.is_sustained
     assert growth.answered_per_s == pytest.approx(80, abs=1)
-    said = doubts(result, figures(result, case("constant:100"), 1), case("constant:100"), Conditions())
+    said = doubts(result, figures(result, case("constant:100"), 1), case("constant:100"), LoadConditions())
     assert said[0] == (
         "not sustained: of 100 requests a second 80 were answered, and 201 waited at the end: "
         "latencies grow with the time that is measured, so use a lower rate"
@@ -129,19 +129,19 @@ def test_a_late_generator_is_told_from_busy_connections() -> None:
     result = figures(late, case("constant:100"), 1, connections=4)
     assert result.late_p99_s == pytest.approx(0.004)
     assert "the generator itself sent up to 4 ms late (p99), 67% of the median: leave it a free core" in doubts(
-        late, result, case("constant:100"), Conditions(connections=4)
+        late, result, case("constant:100"), LoadConditions(connections=4)
     )
     # One connection that is held for 15 ms at a time: every second request waits for it, and nobody was late.
     busy = records(intended, intended + np.where(np.arange(400) % 2, 0.005, 0.0), intended + 0.015)
     assert waited(busy, 1).mean() == pytest.approx(1, abs=0.01)
     assert figures(busy, case("constant:100"), 1, connections=2).late_p99_s == pytest.approx(0.005)
-    said = doubts(busy, figures(busy, case("constant:100"), 1), case("constant:100"), Conditions(connections=1))
+    said = doubts(busy, figures(busy, case("constant:100"), 1), case("constant:100"), LoadConditions(connections=1))
     assert said[0].startswith("100% of the requests found all 1 connections busy: ")
 
 
 def test_failures_and_repeats_are_said() -> None:
     result = evenly(1000, 0.01, 0.002, lost=(3, 4))
-    said = doubts(result, figures(result, case("closed:1"), 1), case("closed:1"), Conditions(retries=2))
+    said = doubts(result, figures(result, case("closed:1"), 1), case("closed:1"), LoadConditions(retries=2))
     assert said == (
         "of 1000 requests 0 were refused and 2 had no answer: percentiles count them as slower than any answer",
         "2 requests were sent twice, as the server had closed their connection: their time is that of both",
@@ -150,13 +150,13 @@ def test_failures_and_repeats_are_said() -> None:
 
 def test_too_few_requests_a_slow_harness_and_a_busy_machine_are_said() -> None:
     result = evenly(100, 0.01, 0.002)
-    conditions = Conditions(load=Load(1.5, 2), harness_per_s=120)
+    conditions = LoadConditions(load=Load(1.5, 2), harness_per_s=120)
     assert doubts(result, figures(result, case("closed:1"), 1), case("closed:1"), conditions) == (
         "100 requests do not bound a p99: 662 do at 99 % confidence, so measure longer (--load-seconds)",
         "a model that computes nothing gives 120 samples a second in the same way: "
         "the throughput is that of the harness and the protocol",
         "other programs used 1.5 of 2 cores: measure on a quiet machine",
     )
-    quiet = Conditions(load=Load(0.1, 2), harness_per_s=1000)
+    quiet = LoadConditions(load=Load(0.1, 2), harness_per_s=1000)
     many = evenly(1000, 0.01, 0.002)
     assert doubts(many, figures(many, case("closed:1"), 1), case("closed:1"), quiet) == ()
