@@ -22,7 +22,7 @@ from ..request import RunRequest
 from ..result.gate import answered
 from ..result.schema import LatencyRow, LoadRow, Verdict
 from ..stages.bench import Bench, BenchSubject
-from ..stages.load import measure_load, untaken
+from ..stages.load import measure_load, require_engines, untaken
 from ..stages.servers import Servers
 from .candidates import (
     check_candidate,
@@ -73,6 +73,7 @@ def bench(
     Raises TransloadError where a model cannot be loaded, or the candidates take different inputs."""
     for text in candidates:
         check_candidate(text, request.bench.runtimes)
+    require_engines(request.bench.load_engines)
     context = new_run_context(request, "bench", local, progress)
     with report_disk_full(context.folder), close_workers(context):
         argument = data_argument(context, data)

@@ -32,7 +32,7 @@ from ..result.run_folder import artifact_row, link_artifacts, links
 from ..result.schema import SCHEMA, LeftOutRow, RunResult, to_json
 from ..stages.bench import Measurements, measure_all, subjects_of
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
-from ..stages.load import LoadResults, measure_load
+from ..stages.load import LoadResults, measure_load, require_engines
 from ..stages.locate import locate_failures
 from ..stages.servers import Servers
 from ..stages.validate import ValidationRows, validate_all
@@ -81,6 +81,7 @@ def check_tools(request: RunRequest, plan: Plan) -> None:
             raise BadRequest(f"no route leads to {planned.target}", fix=fix)
     plan.require_routes()
     weights_file(request)
+    require_engines(request.bench.load_engines)
     formats = {target.format for target in request.targets}
     for name in _wanted_runtimes(request):
         if formats.isdisjoint(RUNTIMES[name].takes):

@@ -58,12 +58,17 @@ def run_loadgen(
     return records, _words(folder / "mlperf_log_detail.txt", order)
 
 
+def missing_loadgen() -> ToolMissing:
+    """Return the error that LoadGen is not installed."""
+    fix = "pip install 'mlcommons-loadgen>=6', or leave --load-engine loadgen out"
+    return ToolMissing("MLPerf's LoadGen is not installed", fix=fix)
+
+
 def _import() -> Any:
     try:
         import mlperf_loadgen
     except ImportError as error:
-        fix = "pip install 'mlcommons-loadgen>=6', or leave --load-engine loadgen out"
-        raise ToolMissing("MLPerf's LoadGen is not installed", fix=fix) from error
+        raise missing_loadgen() from error
     return mlperf_loadgen
 
 

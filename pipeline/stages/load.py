@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 from ...models.artifact import read_artifact
@@ -19,6 +20,7 @@ from ..intake.loaded_model import ModelDescription
 from ..load.load_cases import LoadCase, LoadEngine, LoadScenario, check_load, parse_load
 from ..load.load_rows import LoadMeasurement, LoadTarget, failed_load_row, load_row, read_measurement, write_load
 from ..load.load_subject import LoadFacts, LoadOrder
+from ..load.loadgen_engine import missing_loadgen
 from ..plan.run_plan import log_of
 from ..result.schema import LoadRow
 from ..workers.engine import SCRATCH
@@ -210,6 +212,12 @@ def measure_load(
         counts = f"{sum(row.requests for row in results.rows)} requests in {len(results.rows)} rows"
         stage.note = "; ".join([counts, *results.notes])
     return results
+
+
+def require_engines(engines: Sequence[LoadEngine]) -> None:
+    """Check before anything is measured that what sends the load is installed. Raises ToolMissing."""
+    if LoadEngine.LOADGEN in engines and find_spec("mlperf_loadgen") is None:
+        raise missing_loadgen()
 
 
 def takes(subject: BenchSubject, case: LoadCase) -> bool:
