@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -80,10 +81,10 @@ def figures(records: LoadRecords, case: LoadCase, batch: int, connections: int =
     )
 
 
-def _percentiles(ordered_s: Array) -> dict[str, float | Interval]:
+def _percentiles(ordered_s: Array) -> dict[str, Any]:
     """Return those percentiles, with intervals, that sorted latencies support; those without an answer are infinite."""
     answered = int(np.searchsorted(ordered_s, np.inf))
-    supported: dict[str, float | Interval] = {}
+    supported: dict[str, Any] = {}
     if not answered:
         return supported
     # Interpolation between an answer and infinity gives no number, so these stand in, and are taken out again.

@@ -174,9 +174,8 @@ def _records(path: Path, order: LoadOrder, failures: Sequence[RequestStatus]) ->
         raise SessionLost("LoadGen's trace holds no query", fix=f"read {path.name} in the worker's folder")
     intended, sent_s, done_s = (np.array([times[key] for key in begun]) for times in (begun, sent, done))
     first, order_of = intended.min(), np.argsort(intended, kind="stable")
-    return LoadRecords(
-        *(times[order_of] - first for times in (intended, sent_s, done_s)), np.zeros(len(begun), dtype=np.uint8)
-    )
+    times = [values[order_of] - first for values in (intended, sent_s, done_s)]
+    return LoadRecords(times[0], times[1], times[2], np.zeros(len(begun), dtype=np.uint8))
 
 
 def _samples(path: Path) -> Iterator[tuple[float, dict[str, int]]]:

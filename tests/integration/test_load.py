@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,6 +14,7 @@ from onnx import TensorProto, helper
 import transload
 from transload.models.array_file import read_arrays
 from transload.models.errors import BadRequest, ToolMissing
+from transload.pipeline.commands.bench import BenchResult
 
 LOADS = ["closed:2", "poisson:40", "constant:40", "server:40@2s", "single-stream", "multi-stream:4", "offline"]
 
@@ -29,9 +31,9 @@ def product(tmp_path: Path) -> Path:
     return path
 
 
-def bench(product: Path, **options: object) -> transload.BenchResult:
+def bench(product: Path, **options: Any) -> BenchResult:
     folder = product.parent
-    quick = {"batches": [1], "rounds": 3, "processes": 1, "budget_s": 0, "load_seconds": 0.5}
+    quick: dict[str, Any] = {"batches": [1], "rounds": 3, "processes": 1, "budget_s": 0, "load_seconds": 0.5}
     return transload.bench(product, runs=folder / "runs", store=folder / "store", **{**quick, **options})
 
 
@@ -65,7 +67,7 @@ def test_a_load_that_nothing_takes_is_refused(product: Path) -> None:
 
 
 def test_loadgen_measures_or_says_that_it_is_missing(product: Path) -> None:
-    options = {"runtimes": ["onnxruntime"], "load": ["single-stream"], "load_engines": ["loadgen"]}
+    options: dict[str, Any] = {"runtimes": ["onnxruntime"], "load": ["single-stream"], "load_engines": ["loadgen"]}
     if find_spec("mlperf_loadgen") is None:
         with pytest.raises(ToolMissing, match=r"^MLPerf's LoadGen is not installed\n  fix: pip install"):
             bench(product, **options)

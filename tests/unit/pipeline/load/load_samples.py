@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from transload.pipeline.load.load_records import LoadRecords, RequestStatus
 from transload.pipeline.load.load_runner import Clock
@@ -23,7 +24,7 @@ class FakeTime:
         assert seconds >= 0
         self.at += seconds
 
-    def answering(self, seconds: Callable[[int], float], errors: dict[int, Exception] | None = None):
+    def answering(self, seconds: Callable[[int], float], errors: Mapping[int, Exception] | None = None):
         """A connection whose request N takes seconds(N), and ends with an error where there is one."""
 
         def ask(number: int) -> None:
@@ -34,9 +35,8 @@ class FakeTime:
         return ask
 
 
-def records(
-    intended: Sequence[float], sent: Sequence[float], done: Sequence[float], lost: Sequence[int] = ()
-) -> LoadRecords:
-    status = np.zeros(len(intended), dtype=np.uint8)
+def records(intended: ArrayLike, sent: ArrayLike, done: ArrayLike, lost: Sequence[int] = ()) -> LoadRecords:
+    times = [np.asarray(values, dtype=np.float64) for values in (intended, sent, done)]
+    status = np.zeros(len(times[0]), dtype=np.uint8)
     status[list(lost)] = RequestStatus.LOST
-    return LoadRecords(*(np.asarray(times, dtype=np.float64) for times in (intended, sent, done)), status)
+    return LoadRecords(times[0], times[1], times[2], status)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,8 +33,8 @@ def target(text: str, engine: LoadEngine = LoadEngine.TRANSLOAD) -> LoadTarget:
     return LoadTarget(("onnx", "oip-http"), parse_load([text])[0], engine, 1, "cpu", server="embedded")
 
 
-def measurement(latency_s: float, **facts: object) -> LoadMeasurement:
-    said = {"device": "cpu", "connections": 32, "samples": 1, **facts}
+def measurement(latency_s: float, **facts: Any) -> LoadMeasurement:
+    said: dict[str, Any] = {"device": "cpu", "connections": 32, "samples": 1, **facts}
     return LoadMeasurement(records(TIMES, TIMES, TIMES + latency_s), LoadFacts(**said))
 
 

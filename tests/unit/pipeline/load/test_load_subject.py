@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,8 +48,8 @@ def subject(session: Session) -> LoadSubject:
     return LoadSubject(options, session, DATA, session.signature)
 
 
-def order(scenario: str, **fields: object) -> dict[str, object]:
-    values = {"batch": 1, "seconds": 0.05, "seed": 0, "file": "r.npz", **fields}
+def order(scenario: str, **fields: Any) -> dict[str, Any]:
+    values: dict[str, Any] = {"batch": 1, "seconds": 0.05, "seed": 0, "file": "r.npz", **fields}
     return LoadOrder(scenario=scenario, **values).to_json()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from transload.pipeline.load.load_records import RequestStatus
 from transload.pipeline.load.load_subject import LoadOrder
 
 
-def order(scenario: str, **fields: object) -> LoadOrder:
+def order(scenario: str, **fields: Any) -> LoadOrder:
     return LoadOrder(scenario=scenario, batch=1, seconds=1.0, seed=0, file="x.npz", **fields)
 
 
