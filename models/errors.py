@@ -15,6 +15,7 @@
       SessionLost             a loaded model stopped answering                    exit 4
         SessionTimeout        ... in time                                         exit 4
         SizeRefused           ... at sizes that its program excludes              exit 4
+        SessionOverloaded     ... as its server has too many requests             exit 4
 
 Anything else that is raised is a bug of ours.
 """
@@ -138,11 +139,18 @@ class SizeRefused(SessionLost):
     is_internal = True
 
 
+class SessionOverloaded(SessionLost):
+    """A served model whose server refuses a request, as too many others wait."""
+
+    is_internal = True
+
+
 # The errors that cross a process border as themselves, by name.
 ERRORS: dict[str, type[TransloadError]] = {
     error.__name__: error
     for error in (
         BadRequest, ToolMissing, CallFailed, OpenFailed, DiskFull, Refused, SearchTimeout, StepFailed, StepTimeout,
         NoAnswer, StepOutOfMemory, SessionLost, SessionTimeout, SizeRefused,
+        SessionOverloaded,
     )
 }  # fmt: skip

@@ -255,6 +255,9 @@ def bench(
     processes: int | None = None,
     budget_s: float | None = None,
     same_within: float | None = None,
+    load: Sequence[str] | None = None,
+    load_seconds: float | None = None,
+    load_engines: Sequence[str] | None = None,
     device: str | None = None,
     tfserving_url: str | None = None,
     tfserving_model: str | None = None,
@@ -266,9 +269,8 @@ def bench(
     """Measure the latency of artifacts and of served models (URLs), all in the same rounds.
 
     Ratios are relative to the model `against`, else to the first candidate in its first runtime; of what is served, to
-    the first that is served in the same way. There is a row for each artifact, runtime and batch size, the reference
-    first. All is repeated in new processes, at least in `processes` of each, until every ratio is settled or `budget_s`
-    is spent; a ratio within `same_within` of 1 is the same.
+    the first that is served in the same way. All is repeated in new processes, at least in `processes` of each, until
+    all are settled (`same_within`) or `budget_s` is spent. `load`: also "closed:1,2,4" and others of docs/bench.md.
 
     The result has the rows, and the folder that keeps the samples.
     """
@@ -277,7 +279,8 @@ def bench(
     section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
     rule = {
         "runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds, "processes": processes,
-        "budget_s": budget_s, "same_within": same_within,
+        "budget_s": budget_s, "same_within": same_within, "load": load, "load_seconds": load_seconds,
+        "load_engines": load_engines,
     }  # fmt: skip
     server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model}
     request = read_request(None, {"model": section, "bench": rule, "device": device, **server})

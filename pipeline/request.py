@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import psutil
 from pydantic import (
@@ -19,6 +19,7 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 
 from ..models.errors import BadRequest
@@ -29,6 +30,7 @@ from ..serving.runtimes.runtime_table import DEFAULT_RUNTIMES, RUNTIMES
 from ..serving.server.tfserving_launch import parse_url
 from .bench.comparison import LEAST_PROCESSES, SAME_WITHIN
 from .drift.metrics.metric_kinds import is_function, kind_of_metric
+from .load.load_cases import LOAD_SECONDS, LoadEngine, check_load, parse_load
 
 _MOST_BYTES = 1 << 20  # of a pipeline file
 
@@ -62,6 +64,14 @@ def _metric(text: str) -> str:
         return text if is_function(text) else kind_of_metric(text).name
     except BadRequest as error:
         raise ValueError(f"{error.what}; {error.fix}") from error
+
+
+def _load(text: str) -> str:
+    try:
+        parse_load([text])
+    except BadRequest as error:
+        raise ValueError(f"{error.what}; {error.fix}") from error
+    return text
 
 
 FiniteLoss = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -155,6 +165,17 @@ class BenchSection(_Section):
     budget_s: float = Field(default=60.0, ge=0)  # of measuring; more processes until then, or until all is settled
     same_within: float = Field(default=SAME_WITHIN, gt=0, lt=1)  # a ratio this close to 1 is the same
     seed: int = Field(default=0, ge=0)
+    load: tuple[Annotated[str, AfterValidator(_load)], ...] = ()  # what is put on runtimes beside, as in "closed:1,2,4"
+    load_seconds: float = Field(default=LOAD_SECONDS, gt=0, le=3600)  # of each
+    load_engines: Annotated[tuple[LoadEngine, ...], Field(min_length=1)] = (LoadEngine.TRANSLOAD,)
+
+    @model_validator(mode="after")
+    def _check_load(self) -> Self:
+        try:
+            check_load(parse_load(self.load), self.load_engines, self.load_seconds)
+        except BadRequest as error:
+            raise ValueError(f"{error.what}; {error.fix}") from error
+        return self
 
 
 class GateSection(_Section):

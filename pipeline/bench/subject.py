@@ -22,7 +22,7 @@ from ...models.dataset import Dataset, read_dataset
 from ...models.errors import BadRequest, SessionLost
 from ...models.job import JsonRecord
 from ...models.probes.feeds import make_feeds
-from ...models.signature import Array, Signature
+from ...models.signature import Array, Signature, TensorSpec
 from ...serving.session import BindingSession, Session
 from ..drift.answer_limit import AnswerLimit
 from ..drift.sessions import open_session
@@ -75,7 +75,7 @@ class MeasuredSession:
         """Make feeds of `batch` samples and warm up, until calls get no faster or for 2 s.
         Returns {load_s, first_call_s, warm_up_s, call_s (median of the last window), timer_s (what reading the clock
         twice costs), resident_bytes, answers (see `_first_answer`)}."""
-        feeds = self._make_feeds(batch)
+        feeds = measured_feeds(self._data, batch, self._signature)
         start = self._clock_ns()
         AnswerLimit(self._answer_s).run(self._session, feeds[0])  # through all checks, so that its errors are ours
         first_call_ns = self._clock_ns() - start
@@ -154,25 +154,7 @@ class MeasuredSession:
     def _check_answer(self, batch: int) -> None:
         """Hold the last answer against the first one to the same feed: a fast wrong answer is none."""
         at = (self._turn - 1) % len(self._bound[batch])
-        outputs = zip(self._session.signature.outputs, self._last, self._expected[batch][at], strict=True)
-        for spec, last, expected in outputs:
-            answer, wanted = np.asarray(last), np.asarray(expected)
-            room = (
-                _AGREEMENT * float(np.max(np.abs(wanted[np.isfinite(wanted)]), initial=0.0)) if _is_float(wanted) else 0
-            )
-            if answer.shape != wanted.shape or not np.allclose(answer, wanted, rtol=0, atol=room, equal_nan=True):
-                raise SessionLost(
-                    f"its answers change: {spec.name} of one feed differs from call to call",
-                    fix="validate it (transload validate)",
-                )
-
-    def _make_feeds(self, batch: int) -> list[dict[str, Array]]:
-        if batch < 1:
-            raise BadRequest(f"a batch holds 1 sample or more, got {batch}", fix="use --batch 1,8")
-        samples = len(self._data)
-        count = max(1, min(_FEEDS, samples // batch))
-        rows = (np.arange(at * batch, (at + 1) * batch) % samples for at in range(count))
-        return [make_feeds(self._data, row, self._signature) for row in rows]
+        check_same_answer(self._session.signature.outputs, self._last, self._expected[batch][at])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,6 +190,28 @@ def open_subject(**document: Any) -> MeasuredSession:
     signature = options.signature or session.signature
     data = read_dataset(Path(options.feeds) / "test.npz", signature.inputs)
     return MeasuredSession(session, data, signature=signature, load_s=load_s, answer_s=options.answer_s)
+
+
+def measured_feeds(data: Dataset, batch: int, signature: Signature) -> list[dict[str, Array]]:
+    """Return up to eight different feeds of `batch` samples each. Raises BadRequest."""
+    if batch < 1:
+        raise BadRequest(f"a batch holds 1 sample or more, got {batch}", fix="use --batch 1,8")
+    samples = len(data)
+    count = max(1, min(_FEEDS, samples // batch))
+    rows = (np.arange(at * batch, (at + 1) * batch) % samples for at in range(count))
+    return [make_feeds(data, row, signature) for row in rows]
+
+
+def check_same_answer(specs: Sequence[TensorSpec], last: Sequence[Array], expected: Sequence[Array]) -> None:
+    """Compare two answers to one feed. Raises SessionLost where they differ."""
+    for spec, later, first in zip(specs, last, expected, strict=True):
+        answer, wanted = np.asarray(later), np.asarray(first)
+        room = _AGREEMENT * float(np.max(np.abs(wanted[np.isfinite(wanted)]), initial=0.0)) if _is_float(wanted) else 0
+        if answer.shape != wanted.shape or not np.allclose(answer, wanted, rtol=0, atol=room, equal_nan=True):
+            raise SessionLost(
+                f"its answers change: {spec.name} of one feed differs from call to call",
+                fix="validate it (transload validate)",
+            )
 
 
 def _is_float(array: Array) -> bool:

@@ -8,24 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import options
-from .render import finish, page
+from .render import finish, page, table
 
 _DOUBTS = 3  # of a row; all of them are in bench.json
+_Candidates = Annotated[
+    list[str],
+    typer.Argument(metavar="CANDIDATE...", help="Artifacts: folders, models in files, or URLs of served models."),
+]
 
 if TYPE_CHECKING:
     from ..commands.bench import BenchResult
 
 
 def command(
-    candidates: Annotated[
-        list[str],
-        typer.Argument(metavar="CANDIDATE...", help="Artifacts: folders, models in files, or URLs of served models."),
-    ],
+    candidates: _Candidates,
     *,
-    against: Annotated[
-        str | None,
-        typer.Option("--against", metavar="MODEL", help="What ratios are held against, as 'convert' takes it."),
-    ] = None,
+    against: options.RatioReference = None,
     data: options.Data = None,
     input_: options.Input = None,
     weights: options.Weights = None,
@@ -40,6 +38,9 @@ def command(
     processes: options.Processes = None,
     budget: options.Budget = None,
     same_within: options.SameWithin = None,
+    load: options.Load = None,
+    load_seconds: options.LoadSeconds = None,
+    load_engine: options.LoadEngines = None,
     device: options.Device = None,
     tfserving_url: options.TfservingUrl = None,
     tfserving_model: options.TfservingModel = None,
@@ -62,7 +63,8 @@ def command(
         batches=options.parse_batches(batch) or None, inputs=options.parse_inputs(input_), data=data, weights=weights,
         weights_key=weights_key, settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust,
         threads=threads, rounds=rounds, processes=processes, budget_s=options.parse_duration(budget),
-        same_within=options.parse_share(same_within), device=device,
+        same_within=options.parse_share(same_within), load=options.parse_loads(load, load_seconds, load_engine),
+        load_seconds=load_seconds, load_engines=options.parse_load_engines(load_engine) or None, device=device,
         tfserving_url=tfserving_url, tfserving_model=tfserving_model, runs=out, store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip
     finish(done.document, _lines(done), done.decided[1], json=json)
@@ -70,6 +72,7 @@ def command(
 
 def _lines(done: BenchResult) -> list[str]:
     """Print a line per artifact, runtime and batch size, the doubts, and where the samples are kept."""
+    from ..report.load_view import load_doubts, load_table
     from ..report.units import comparison, duration, ratio, ratio_interval
 
     rows = [("artifact", "runtime", "device", "batch", "p50", "p99", "samples/s", "ratio", "verdict")]
@@ -80,5 +83,9 @@ def _lines(done: BenchResult) -> list[str]:
         rows.append((row.artifact, row.runtime, row.device, str(row.batch), *numbers, held, comparison(row)))
         where = f"{row.artifact} in {row.runtime} at batch {row.batch}"
         doubts |= dict.fromkeys(f"{where}: {doubt}" for doubt in row.doubts[:_DOUBTS])
-    notes = [*([done.note] if done.note else []), *doubts, *done.doubts]
-    return page(rows, notes, f"every sample lies in {done.folder}/latency.npz")
+    notes = [*([done.note] if done.note else []), *doubts, *load_doubts(done.load, _DOUBTS), *done.doubts]
+    samples = f"every sample lies in {done.folder}/latency.npz"
+    if not done.load:
+        return page(rows, notes, samples)
+    requests = f"{samples}, every request in {done.folder}/load.npz"
+    return [*table(rows), "", *page(load_table(done.load), notes, requests)]

@@ -18,6 +18,7 @@ from ...models.errors import BadRequest
 from ...models.formats import Target, parse_target
 from ...models.signature import TensorSpec, parse_input
 from ...serving.runtimes.runtime_table import RUNTIMES
+from ..load.load_cases import LOAD_SECONDS, LoadEngine, check_load, parse_load
 
 Texts = list[str] | None
 
@@ -124,6 +125,26 @@ Budget = Annotated[
 SameWithin = Annotated[
     str | None, typer.Option("--same-within", metavar="SHARE", help="A ratio this close to 1 is the same, as in 2%.")
 ]
+RatioReference = Annotated[
+    str | None,
+    typer.Option("--against", metavar="MODEL", help="What ratios are held against, as 'convert' takes it."),
+]
+Load = Annotated[
+    Texts,
+    typer.Option(
+        "--load",
+        metavar="LOAD",
+        help="Put load on it: closed:1,2,4 (connections), constant:100 or poisson:100,200 (requests a second), "
+        "server:200@10ms, single-stream, multi-stream:8, offline; once for each.",
+    ),
+]
+LoadSeconds = Annotated[
+    float | None, typer.Option("--load-seconds", min=0.1, max=3600, metavar="S", help="How long each load lasts, 10.")
+]
+LoadEngines = Annotated[
+    Texts,
+    typer.Option("--load-engine", metavar="NAMES", help="What sends it: transload, loadgen (MLPerf's), or both."),
+]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, metavar="N", help="Threads of a runtime.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, metavar="N", help="Steps side by side.")]
 Store = Annotated[Path | None, typer.Option("--store", metavar="DIR", help="Where finished steps are kept.")]
@@ -166,6 +187,21 @@ def parse_batches(values: Sequence[str] | None) -> tuple[int, ...]:
         if not word.isdecimal() or int(word) < 1:
             raise BadRequest(f"{word!r} is no batch size", fix="use whole numbers from 1, as in --batch 1,8")
     return tuple(dict.fromkeys(int(word) for word in split(values)))
+
+
+def parse_load_engines(values: Sequence[str] | None) -> tuple[str, ...]:
+    """`--load-engine`, each once, in order. Raises BadRequest."""
+    for word in split(values):
+        if word not in set(LoadEngine):
+            raise BadRequest(f"unknown load engine {word!r}", fix=f"use {' or '.join(LoadEngine)}")
+    return tuple(dict.fromkeys(split(values)))
+
+
+def parse_loads(values: Texts, seconds: float | None, engines: Texts) -> tuple[str, ...] | None:
+    """`--load`, checked; commas belong to it here. Raises BadRequest."""
+    chosen = [LoadEngine(engine) for engine in parse_load_engines(engines)] or [LoadEngine.TRANSLOAD]
+    check_load(parse_load(values or ()), chosen, LOAD_SECONDS if seconds is None else seconds)
+    return tuple(values) if values else None
 
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)?")

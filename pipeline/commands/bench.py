@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...models.errors import Exit
+from ...models.errors import BadRequest, Exit
 from ...models.signature import TensorSpec
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..bench.latency_rows import write_samples
@@ -16,11 +16,13 @@ from ..intake.loaded_model import LoadedModel
 from ..intake.model_argument import ModelRequest
 from ..intake.run_inputs import data_argument, load_model, resolve_data
 from ..intake.served_model import fit_served
+from ..load.load_cases import parse_load
 from ..progress import Progress
 from ..request import RunRequest
 from ..result.gate import answered
-from ..result.schema import LatencyRow, Verdict
+from ..result.schema import LatencyRow, LoadRow, Verdict
 from ..stages.bench import Bench, BenchSubject
+from ..stages.load import measure_load, require_engines, untaken
 from ..stages.servers import Servers
 from .candidates import (
     check_candidate,
@@ -35,23 +37,24 @@ from .workspace import close_workers, document_of, new_run_context, report_disk_
 
 @dataclass(frozen=True)
 class BenchResult:
-    """The latencies of `bench`; every sample lies in latency.npz in `folder`."""
+    """The latencies of `bench`; every sample lies in latency.npz in `folder`, every request of a load in load.npz."""
 
     latency: tuple[LatencyRow, ...]
     folder: Path
     note: str | None = None  # which batch sizes were measured in place of the requested ones, and why
     doubts: tuple[str, ...] = ()  # that all of it is under
+    load: tuple[LoadRow, ...] = ()
 
     @property
     def decided(self) -> tuple[Verdict, Exit]:
         """Verdict and exit status: nothing can be failed but the measuring itself, which exits with 4."""
-        complete = all(answered(row) for row in self.latency)
+        complete = all(answered(row) for row in self.latency) and all(row.requests for row in self.load)
         return (Verdict.PASS, Exit.PASS) if complete else (Verdict.FAIL, Exit.TOOLCHAIN)
 
     @property
     def document(self) -> dict[str, Any]:
         """bench.json."""
-        return document_of(self.decided, latency=self.latency, doubts=self.doubts)
+        return document_of(self.decided, latency=self.latency, load=self.load, doubts=self.doubts)
 
 
 def bench(
@@ -70,6 +73,7 @@ def bench(
     Raises TransloadError where a model cannot be loaded, or the candidates take different inputs."""
     for text in candidates:
         check_candidate(text, request.bench.runtimes)
+    require_engines(request.bench.load_engines)
     context = new_run_context(request, "bench", local, progress)
     with report_disk_full(context.folder), close_workers(context):
         argument = data_argument(context, data)
@@ -85,10 +89,16 @@ def bench(
         wanted = _wanted(
             reference, dict(zip(labels_of(candidates, loaded), loaded, strict=True)), request.bench.runtimes
         )
-        with Servers(context) as servers, progress.stage("bench") as stage:
-            measured = Bench(context, samples, servers, first.model).measure(wanted)
-            stage.note = measured.note or ""
-        result = BenchResult(measured.rows, context.folder, measured.note, context.doubts)
+        if refused := untaken(parse_load(request.bench.load), wanted):
+            fix = "name a served runtime, as in --runtime oip-http, or leave that load out"
+            raise BadRequest(refused[0], fix=fix)
+        with Servers(context) as servers:
+            with progress.stage("bench") as stage:
+                measured = Bench(context, samples, servers, first.model).measure(wanted)
+                stage.note = measured.note or ""
+            loads = measure_load(context, samples, servers, first.model, wanted)
+        result = BenchResult(measured.rows, context.folder, measured.note, context.doubts, loads.rows)
+        loads.write(context.folder)
         if measured.series:
             write_samples(context.folder / "latency.npz", measured.series)
         write_document(context.folder / "bench.json", result.document)

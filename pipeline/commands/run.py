@@ -30,8 +30,9 @@ from ..result.environment import describe_environment
 from ..result.gate import GateRules, gate, verdict_of
 from ..result.run_folder import artifact_row, link_artifacts, links
 from ..result.schema import SCHEMA, LeftOutRow, RunResult, to_json
-from ..stages.bench import Measurements, measure_all
+from ..stages.bench import Measurements, measure_all, subjects_of
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
+from ..stages.load import LoadResults, measure_load, require_engines
 from ..stages.locate import locate_failures
 from ..stages.servers import Servers
 from ..stages.validate import ValidationRows, validate_all
@@ -80,6 +81,7 @@ def check_tools(request: RunRequest, plan: Plan) -> None:
             raise BadRequest(f"no route leads to {planned.target}", fix=fix)
     plan.require_routes()
     weights_file(request)
+    require_engines(request.bench.load_engines)
     formats = {target.format for target in request.targets}
     for name in _wanted_runtimes(request):
         if formats.isdisjoint(RUNTIMES[name].takes):
@@ -112,15 +114,18 @@ def _run(context: Context, plan: Plan, started_at: datetime, started: float) -> 
             stage.note = f"{len({(row.artifact, row.runtime) for row in validated.rows})} artifact-runtime pairs"
         located = locate_failures(context, inputs, targets, validated)
         context.executor.close()  # what is measured has the memory to itself
-        measured = Measurements()
+        measured, loads = Measurements(), LoadResults()
         if context.request.bench.enabled:
             with context.progress.stage("bench") as stage:
                 measured = measure_all(context, inputs, targets, servers)
                 counts = f"{sum(row.samples for row in measured.rows)} samples in {len(measured.rows)} rows"
                 stage.note = f"{counts}; {measured.note}" if measured.note else counts
+            subjects = subjects_of(context, inputs, targets)
+            loads = measure_load(context, inputs.data, servers, inputs.model, subjects)
     result = _result(context, targets, validated, measured, started_at=started_at, started=started)
     smallest = tuple(piece.row for piece in pieces)
-    result = replace(result, smallest=smallest, located=located, left_out=left_out)
+    result = replace(result, smallest=smallest, located=located, left_out=left_out, load=loads.rows)
+    loads.write(context.folder)
     with context.progress.stage("report"):
         write_run(context.folder, result, measured)
     return FinishedRun(result, context.folder)

@@ -55,11 +55,12 @@ def open_session(
     model: str | None = None,
     signature: Signature | None = None,
     settings: Mapping[str, Any] | None = None,
+    answer_s: float = ANSWER_S,
 ) -> Session:
     """Open a session of `runtime` over the artifact or source in `folder`; `settings` are the runtime's own.
 
     A served runtime talks to the address in `services` of its service, and asks for `model` there. `signature` is that
-    of a model without an artifact here.
+    of a model without an artifact here; `answer_s` is how long a server may take for one call.
 
     Raises BadRequest where there is no such runtime or address, and what the runtime itself raises.
     """
@@ -76,7 +77,7 @@ def open_session(
             fix="start one with `transload serve`, or name a running one with --tfserving-url",
         )
     signature = signature or read_artifact(folder).signature
-    return entry((services or {})[row.service], model, signature, ANSWER_S)
+    return entry((services or {})[row.service], model, signature, answer_s)
 
 
 def open_for(job: Job, which: str, runtime: str, options: SessionOptions) -> Session:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ..result.gate import answered, is_reference
 from ..result.schema import DriftRow, LatencyRow, RunResult
-from . import exercise_view, probe_view, units, view
+from . import exercise_view, load_view, probe_view, units, view
 
 WIDE = 116  # columns from which each fact has a column of its own
 _STYLES = {
@@ -31,6 +31,7 @@ def print_result(
     console.print(_table(result, console.width) if result.artifacts else Text("nothing was made"))
     for note in _notes(result):
         console.print(Text(note, style="dim"))
+    _print_load(result, console)
     if probes := probe_view.describe(result):
         console.print(Text(probes, style="dim"))
     for exercise in exercise_view.exercises(result.exercised):
@@ -45,6 +46,22 @@ def print_result(
     console.print()
     verdict = Text(f"{result.verdict}".upper(), style=f"bold {_STYLES[result.verdict]}")
     console.print(verdict.append(f"  {view.headline(result)}", style="not bold default"), soft_wrap=True)
+
+
+def _print_load(result: RunResult, console: Console) -> None:
+    """Print the load rows below the latencies, with their doubts."""
+    lines = load_view.load_table(result.load)
+    if not lines:
+        return
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", expand=False)
+    for name in lines[0]:
+        table.add_column(name, overflow="fold")
+    for line in lines[1:]:
+        table.add_row(*map(Text, line))
+    console.print()
+    console.print(table)
+    for doubt in load_view.load_doubts(result.load, 1):
+        console.print(_indented(Text(doubt, style="yellow")))
 
 
 def _table(result: RunResult, width: int) -> Table:

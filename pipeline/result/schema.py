@@ -24,6 +24,7 @@ from pydantic import ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationErro
 
 from ...models.errors import BadRequest
 from ..bench.comparison import Comparison
+from ..load.load_cases import LoadEngine, LoadScenario
 
 SCHEMA: Final = 1
 
@@ -328,6 +329,46 @@ class LatencyRow:
 
 
 @dataclass(frozen=True)
+class LoadRow:
+    """One artifact in one runtime under one load. Its requests lie in the run's load.npz.
+
+    Latency counts from the time at which a request was intended. A percentile that the requests do not support is null,
+    and so are all of "offline".
+    """
+
+    artifact: Name
+    runtime: Name
+    server: Literal["embedded", "binary", "remote"] | None
+    device: Name
+    threads: Count
+    batch: Batch  # samples of a request
+    scenario: LoadScenario
+    engine: LoadEngine
+    concurrency: Count | None  # closed: connections; multi-stream: samples per query
+    rate_per_s: NotNegative | None  # intended
+    bound_s: NotNegative | None  # server: of the 99th percentile
+    seconds: NotNegative
+    requests: Count
+    refused: Count
+    lost: Count  # without an answer, or not in time
+    p50_s: NotNegative | None
+    p90_s: NotNegative | None
+    p99_s: NotNegative | None
+    p999_s: NotNegative | None
+    p50_ci95: Interval | None
+    p90_ci95: Interval | None
+    p99_ci95: Interval | None
+    p999_ci95: Interval | None
+    early_stopping_s: NotNegative | None  # bounds the scenario's percentile at 99 % confidence, as MLPerf has it
+    throughput_per_s: NotNegative | None  # samples that were answered
+    valid: bool | None  # server: whether the 99th percentile keeps its bound; null: it cannot be said
+    harness_p50_s: NotNegative | None  # of the same load on a model that computes nothing
+    late_p99_s: NotNegative | None  # how late the generator itself sent
+    doubts: tuple[str, ...]
+    log: str | None = None  # of the process that sent, relative to the folder
+
+
+@dataclass(frozen=True)
 class GateRow:
     """One release rule on one artifact, or on one artifact in one runtime."""
 
@@ -380,6 +421,7 @@ class RunResult:
     smallest: tuple[SmallestRow, ...] = ()
     located: tuple[LocatedRow, ...] = ()
     left_out: tuple[LeftOutRow, ...] = ()
+    load: tuple[LoadRow, ...] = ()
     doubts: tuple[str, ...] = ()  # that every verdict is under, as "not sandboxed: ..."
 
 

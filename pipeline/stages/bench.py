@@ -68,12 +68,16 @@ class Measurements:
 
 def measure_all(context: Context, inputs: RunInputs, results: Sequence[TargetResult], servers: Servers) -> Measurements:
     """Measure the latency of the source in PyTorch, eager, and of every artifact in every wanted runtime."""
+    return Bench(context, inputs.data, servers, inputs.model).measure(subjects_of(context, inputs, results))
+
+
+def subjects_of(context: Context, inputs: RunInputs, results: Sequence[TargetResult]) -> list[BenchSubject]:
+    """Return what a run measures: the source first, then every artifact in every wanted runtime."""
     artifacts = [
         BenchSubject((checked.name, checked.runtime.name), checked.stored, checked.runtime)
         for checked in pairs(results, context.request.bench.runtimes)
     ]
-    subjects = [*source_subjects(inputs.source, inputs.model, artifacts), *artifacts]
-    return Bench(context, inputs.data, servers, inputs.model).measure(subjects)
+    return [*source_subjects(inputs.source, inputs.model, artifacts), *artifacts]
 
 
 def source_subjects(source: Stored, model: ModelDescription, artifacts: Iterable[BenchSubject]) -> list[BenchSubject]:
@@ -202,45 +206,13 @@ class Bench:
 
     def _begin(self, subject: BenchSubject) -> Worker:
         """Return a worker that has begun to load its subject."""
-        context, stored, runtime, served = self.context, subject.stored, subject.runtime, subject.served
-        device = subject.device(context.device)
-        if reason := lacking(runtime):
-            raise ToolMissing(f"{runtime.name} {reason}", fix="install it (transload doctor)")
-        threads = context.request.bench.threads
-        name = _worker_name(subject.pair)
-        limits = context.limits(device=device, loopback=runtime.served, host=served.url.host if served else None)
-        limits = replace(limits, threads=threads, spin=True, answer_s=self._answer_s(subject))
         server = self._server(subject)
-        reads = (*self.model.reads, str(stored.folder), str(self.data.folder))
-        worker = context.executor.open_worker(
-            name, limits, context.folder / SCRATCH / name, reads, self.model.root, python=interpreter_of(runtime).path
-        )
-        options = SubjectOptions(
-            runtime=runtime.name,
-            folder=str(stored.folder),
-            device=device,
-            threads=threads,
-            services=server.addresses() if server else {},
-            feeds=str(self.data.folder),
-            signature=self.model.signature,
-            model=server.model if server else None,
-            served=self._served_signature(subject),
-            answer_s=limits.answer_s,
-        )
+        worker = open_subject_worker(self.context, subject, self.model, self.data, _worker_name(subject.pair))
+        options = subject_options(self.context, subject, self.model, self.data)
+        if server:
+            options = replace(options, services=server.addresses(), model=server.model)
         worker.send_open(SUBJECT, options.to_json())
         return worker
-
-    def _answer_s(self, subject: BenchSubject) -> float | None:
-        """Return the time that a model file has for its first answer; None of code, and of what a server holds."""
-        if subject.source or subject.runtime.served:
-            return None
-        return self.context.call_limits(size_of(subject.stored.folder)).answer_s
-
-    def _served_signature(self, subject: BenchSubject) -> Signature | None:
-        """Return the signature of a served model of which there is no artifact to read it from."""
-        if subject.served:
-            return subject.served.signature
-        return subject.source.signature if subject.source and subject.runtime.served else None
 
     def _server(self, subject: BenchSubject) -> ServerUse | None:
         device = subject.device(self.context.device)
@@ -329,12 +301,75 @@ def reference_of_kind(subject: BenchSubject, subjects: Sequence[BenchSubject]) -
 def _network_note(subject: BenchSubject, reference: BenchSubject) -> str | None:
     """Return the sentence on a time, or on a ratio, that includes the network; None where neither does."""
     if subject.served:
-        own = f"served at {subject.served.url.address}: its time includes the network and that server"
+        own = network_note(subject)
         return own if reference.served else f"{own}, the reference's does not"
     if reference.served:
         return f"its ratio is to a model served at {reference.served.url.address}, whose time includes the network"
     return None
 
 
+def network_note(subject: BenchSubject) -> str | None:
+    """Return the sentence on a time that includes the network; None where it does not."""
+    if subject.served is None:
+        return None
+    return f"served at {subject.served.url.address}: its time includes the network and that server"
+
+
+def open_subject_worker(
+    context: Context, subject: BenchSubject, model: ModelDescription, data: Stored, name: str, *, seconds: float = 0.0
+) -> Worker:
+    """Return a worker that may open a subject: with its interpreter, its threads, and the way to its server. One
+    request to it may take `seconds` longer than those of any step. Raises ToolMissing."""
+    runtime, served = subject.runtime, subject.served
+    if reason := lacking(runtime):
+        raise ToolMissing(f"{runtime.name} {reason}", fix="install it (transload doctor)")
+    limits = context.limits(
+        device=subject.device(context.device), loopback=runtime.served, host=served.url.host if served else None
+    )
+    limits = replace(
+        limits,
+        threads=context.request.bench.threads,
+        spin=True,
+        seconds=limits.seconds + seconds,
+        answer_s=_answer_s(context, subject),
+    )
+    reads = (*model.reads, str(subject.stored.folder), str(data.folder))
+    folder = context.folder / SCRATCH / name
+    return context.executor.open_worker(name, limits, folder, reads, model.root, python=interpreter_of(runtime).path)
+
+
+def subject_options(context: Context, subject: BenchSubject, model: ModelDescription, data: Stored) -> SubjectOptions:
+    """Return how a worker opens a subject; of a served one the address is still to be said."""
+    return SubjectOptions(
+        runtime=subject.runtime.name,
+        folder=str(subject.stored.folder),
+        device=subject.device(context.device),
+        threads=context.request.bench.threads,
+        feeds=str(data.folder),
+        signature=model.signature,
+        served=_served_signature(subject),
+        answer_s=_answer_s(context, subject),
+    )
+
+
+def _answer_s(context: Context, subject: BenchSubject) -> float | None:
+    """Return the time that a model file has for its first answer; None of code, and of what a server holds."""
+    if subject.source or subject.runtime.served:
+        return None
+    return context.call_limits(size_of(subject.stored.folder)).answer_s
+
+
+def _served_signature(subject: BenchSubject) -> Signature | None:
+    """Return the signature of a served model of which there is no artifact to read it from."""
+    if subject.served:
+        return subject.served.signature
+    return subject.source.signature if subject.source and subject.runtime.served else None
+
+
 def _worker_name(pair: Pair) -> str:
-    return f"bench.{pair[0].replace(':', '-').replace('/', '-')}.{pair[1]}"
+    return worker_name("bench", pair)
+
+
+def worker_name(stage: str, pair: Pair) -> str:
+    """Return the name of a subject's worker, and of its log."""
+    return f"{stage}.{pair[0].replace(':', '-').replace('/', '-')}.{pair[1]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -10,9 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+from ...models.signature import Signature
 from ...models.store import Stored
 from ...serving.runtimes.runtime_table import Runtime
-from ...serving.server.server_records import BinaryOptions, EmbeddedOptions
+from ...serving.server.server_records import BinaryOptions, EmbeddedOptions, NoopOptions
 from ...serving.server.tfserving_launch import Binary, Embedded, Remote, ServerKind, find_tfserving
 from ..context import Context
 from ..intake.loaded_model import ModelDescription, ServedModel
@@ -21,6 +23,7 @@ from ..workers.isolation import Worker
 
 _BODY_BYTES = (1 << 31) - 1  # gRPC's largest limit: only this program asks this server, with any batch
 EMBEDDED = "transload.serving.server.embedded:open_server"
+NOOP = "transload.serving.server.noop_server:open_noop_server"
 BINARY = "transload.serving.server.tfserving_launch:open_binary"
 
 
@@ -40,6 +43,7 @@ class Servers:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._running: dict[tuple[str, str, ServerKind], Worker] = {}
+        self._noop: dict[str, Worker] = {}  # by the signature that they stand in for
         self._lock = threading.Lock()
 
     @cached_property
@@ -111,14 +115,21 @@ class Servers:
     def _start(
         self, folder: Path, device: str, start: Mapping[str, Any], source: ModelDescription | None = None
     ) -> Worker:
+        reads, root = (source.reads, source.root) if source else ((), None)
+        return self._open_worker(f"server.{folder.name[:8]}", device, start, (str(folder), *reads), root)
+
+    def _open_worker(
+        self,
+        name: str,
+        device: str,
+        start: Mapping[str, Any],
+        reads: tuple[str, ...] = (),
+        root: str | None = None,
+    ) -> Worker:
         context = self._context
-        name = f"server.{folder.name[:8]}"
         limits = context.limits(device=device, loopback=True)
         limits = replace(limits, walled=limits.walled and start["walled"])
-        reads, root = (source.reads, source.root) if source else ((), None)
-        worker = context.executor.open_worker(
-            name, limits, context.folder / SCRATCH / name, (str(folder), *reads), root
-        )
+        worker = context.executor.open_worker(name, limits, context.folder / SCRATCH / name, reads, root)
         try:
             worker.open(start["entry"], start["options"])
         except BaseException:
@@ -126,10 +137,29 @@ class Servers:
             raise
         return worker
 
+    def noop_addresses(self, signature: Signature) -> dict[str, str]:
+        """Return the addresses of our own server over a model of this signature that computes nothing; start it if
+        need be. The model's name there is that of the request."""
+        document = signature.to_json()
+        key = json.dumps(document)
+        with self._lock:
+            worker = self._noop.get(key)
+            if worker is None:
+                name = self._context.request.tfserving_model
+                options = NoopOptions(name=name, signature=signature, max_body_bytes=_BODY_BYTES)
+                worker = self._open_worker(
+                    f"server.noop{len(self._noop)}",
+                    "cpu",
+                    {"entry": NOOP, "walled": True, "options": options.to_json()},
+                )
+                self._noop[key] = worker
+            addresses: dict[str, str] = worker.ask("addresses")
+            return addresses
+
     @property
     def pids(self) -> list[int]:
         """The processes of the workers that serve, and of all that they started."""
-        return [pid for worker in self._running.values() for pid in worker.pids]
+        return [pid for worker in (*self._running.values(), *self._noop.values()) for pid in worker.pids]
 
     def peak_rss_bytes(
         self, artifact: Stored, device: str, runtime: Runtime, source: ModelDescription | None = None
@@ -141,7 +171,8 @@ class Servers:
     def stop_all(self) -> None:
         """Stop the servers that run; one that is asked for again is started anew."""
         with self._lock:
-            running, self._running = list(self._running.values()), {}
+            running = [*self._running.values(), *self._noop.values()]
+            self._running, self._noop = {}, {}
         for worker in running:
             worker.close()
 

@@ -6,11 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ...models.errors import BadRequest, SessionLost, SessionTimeout
+from ...models.errors import BadRequest, SessionLost, SessionOverloaded, SessionTimeout
 from ..checked_session import first_words
 from .server_access import TOKEN_VARIABLE, authorities, authorization, split_address
 
-_OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
+_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.use_local_subchannel_pool", 1),  # else all channels of a process to one server are one connection
+)
 _REQUEST_S_FAULT = ("INVALID_ARGUMENT", "FAILED_PRECONDITION", "NOT_FOUND", "OUT_OF_RANGE", "UNIMPLEMENTED")
 _NOT_ALLOWED = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 
@@ -73,4 +77,6 @@ def _rpc_errors(address: str, timeout_s: float) -> Iterator[None]:
             raise SessionTimeout(
                 f"{address} gave no answer within {timeout_s:g} s", fix="read the server's log, or allow more time"
             ) from error
+        if code == "RESOURCE_EXHAUSTED":
+            raise SessionOverloaded(f"{address} refuses the request: {text}", fix="send fewer at a time") from error
         raise SessionLost(f"{address} gives no answer ({code}): {text}", fix="read the server's log") from error

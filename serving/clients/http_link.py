@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from ...models.errors import BadRequest, SessionLost, SessionTimeout
+from ...models.errors import BadRequest, SessionLost, SessionOverloaded, SessionTimeout
 from ..checked_session import first_words
 from ..wire.tfserving_json import loads
 from .server_access import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, authorities, authorization, split_address
@@ -19,6 +19,7 @@ from .server_access import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, authorities, au
 _STALE = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError)
 _JSON = {"Content-Type": "application/json"}
 _NOT_ALLOWED = (401, 403)
+_TOO_MANY = 429
 
 
 class Link:
@@ -26,6 +27,7 @@ class Link:
 
     def __init__(self, address: str, timeout_s: float) -> None:
         self.address = address
+        self.retries = 0  # requests that were sent twice, see _exchange
         self._timeout_s = timeout_s
         self._authorization = authorization(address)
         place, is_tls = split_address(address)
@@ -46,7 +48,8 @@ class Link:
         self, method: str, path: str, body: bytes, headers: Mapping[str, str]
     ) -> tuple[bytes, http.client.HTTPMessage]:
         """Return the body and headers of the server's answer.
-        Raises BadRequest where the server refuses the request, SessionTimeout, SessionLost."""
+        Raises BadRequest where the server refuses the request, SessionOverloaded where it has too many, SessionTimeout,
+        SessionLost."""
         with http_errors(self.address, self._timeout_s):
             try:
                 reply, data = self._exchange(method, path, body, headers)
@@ -56,6 +59,8 @@ class Link:
         if reply.status in _NOT_ALLOWED:
             fix = f"put the server's token into {TOKEN_VARIABLE}"
             raise BadRequest(f"{self.address} refuses the caller: {_said(data)}", fix=fix)
+        if reply.status == _TOO_MANY:
+            raise SessionOverloaded(f"{self.address} refuses the request: {_said(data)}", fix="send fewer at a time")
         if 400 <= reply.status < 500:
             raise BadRequest(f"{self.address} refuses the request: {_said(data)}", fix="check model, names and shapes")
         if reply.status != 200:
@@ -72,6 +77,7 @@ class Link:
             if not kept:
                 raise
             self._http.close()
+            self.retries += 1
             return self._once(method, path, body, headers)
 
     def _once(

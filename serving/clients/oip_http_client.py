@@ -41,6 +41,11 @@ class OipHttpSession(CheckedSession):
         self._path = f"{path}/infer"
         self._inputs = tuple(spec.name for spec in signature.inputs)
 
+    @property
+    def retries(self) -> int:
+        """How many requests were sent twice, as the server had closed the idle connection."""
+        return self._link.retries
+
     def _answer(self, values: Sequence[Array]) -> list[Array]:
         rows, parts = write_tensors(dict(zip(self._inputs, values, strict=True)), self._inputs)
         body, length = join_body({"inputs": rows, "parameters": {"binary_data_output": True}}, (), parts)

@@ -40,6 +40,11 @@ class RestSession(CheckedSession):
         self._link = link
         self._path = f"/v1/models/{model}:predict"
 
+    @property
+    def retries(self) -> int:
+        """How many requests were sent twice, as the server had closed the idle connection."""
+        return self._link.retries
+
     def _answer(self, values: Sequence[Array]) -> list[Array]:
         named: dict[str, Array] = {}
         for spec, value in zip(self.signature.inputs, values, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...models.job import JsonRecord
+from ...models.signature import Signature
 
 MAX_BODY_BYTES = 64 << 20
 READ_TIMEOUT_S = 10.0  # for a header or handshake, and between two pieces of a body
@@ -35,6 +36,16 @@ class EmbeddedOptions(ServerOptions):
     rest_port: int = 0
     max_body_bytes: int = MAX_BODY_BYTES  # of a request, in either protocol
     runtime: str | None = None  # None: that of the artifact's format
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoopOptions(JsonRecord):
+    """The embedded server over a model that computes nothing, in place of one with this signature, on free ports."""
+
+    name: str
+    signature: Signature
+    host: str = "127.0.0.1"
+    max_body_bytes: int = MAX_BODY_BYTES
 
 
 @dataclass(frozen=True, kw_only=True)

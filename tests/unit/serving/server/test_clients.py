@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transload.models.errors import BadRequest, SessionLost, SessionTimeout
+from transload.models.errors import BadRequest, SessionLost, SessionOverloaded, SessionTimeout
 from transload.models.signature import Array, Signature, TensorSpec
 from transload.serving.clients import (
     http_link,
@@ -201,8 +201,23 @@ def test_a_kept_connection_that_the_server_closed_is_opened_again(two: Any) -> N
         assert session.device == "unknown"
         for _ in range(2):
             np.testing.assert_array_equal(session.run(FEEDS)["kept"], np.array([3], np.int64))
+        assert isinstance(session, tfserving_rest_client.RestSession)
+        assert session.retries == 2  # both met the connection of the request before; a measurement must know
         session.close()
         thread.join(60)
+
+
+def test_a_server_with_too_many_requests_is_told_from_a_bad_request(two: Any) -> None:
+    full = http(b'{"error": "64 requests wait for the model m"}', "429 Too Many Requests")
+    listener, _ = serve_raw([AVAILABLE, full])
+    with listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        session = tfserving_rest_client.open_session(address, "m", two.session.signature, 5)
+        with pytest.raises(SessionOverloaded) as caught:
+            session.run(FEEDS)
+        session.close()
+    assert caught.value.what == f"{address} refuses the request: 64 requests wait for the model m"
+    assert caught.value.fix == "send fewer at a time"
 
 
 INFERENCE_HEAD = b'{"outputs": [{"name": "sum", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}]}'

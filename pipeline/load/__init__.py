@@ -1,0 +1,1 @@
+"""Load on a runtime: requests at a rate or over several connections, and what they saw."""
