@@ -208,7 +208,8 @@ class Bench:
             raise ToolMissing(f"{runtime.name} {reason}", fix="install it (transload doctor)")
         threads = context.request.bench.threads
         name = _worker_name(subject.pair)
-        limits = context.limits(device=device, loopback=runtime.served, host=served.url.host if served else None)
+        host = served.url.host if served else None
+        limits = context.limits(device=device, loopback=runtime.served, host=host, compiles=runtime.compiles)
         limits = replace(limits, threads=threads, spin=True)
         server = self._server(subject)
         reads = (*self.model.reads, str(stored.folder), str(self.data.folder))
