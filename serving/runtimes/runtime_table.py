@@ -44,6 +44,7 @@ class Runtime:
     environment: PythonEnvironment | None = None  # another Python that may run it
     compiles: bool = False  # starts the system's C++ compiler, and its worker may
     provider: str = ""  # of ONNX Runtime's: the execution provider that the installed build must have, as "openvino"
+    int64: bool = True  # computes int64 as such; else in int32, and refuses larger integers
     extra: str = ""  # of transload, which brings what a plain installation lacks
 
     @property
@@ -96,12 +97,14 @@ RUNTIMES: dict[str, Runtime] = {
             f"{_HERE}.openvino_session:open_session",
             ("openvino",),
             on_request=True,
+            int64=False,
             extra="openvino",
         ),
         _ort(
             name="onnxruntime-openvino",
             entry=f"{_HERE}.onnxruntime_provider_session:open_openvino",
             provider="openvino",
+            int64=False,
             extra="onnxruntime-openvino",
         ),
         _ort(
