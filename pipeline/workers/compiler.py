@@ -1,6 +1,6 @@
 """The system's C++ compiler: the programs that it consists of, which a worker that compiles may start, and no others.
 
-`g++` starts others: cc1plus, as, collect2 and ld, and the kernel starts the loader for each of them.
+`g++` starts others: cc1plus (cc1 for assembly), as, collect2 and ld, and the kernel starts the loader for each of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 CXX = "CXX"  # PyTorch's Inductor reads it, too
-_PARTS = ("cc1plus", "as", "collect2", "ld")
+_PARTS = ("cc1plus", "cc1", "as", "collect2", "ld")
 _LOADERS = {"x86_64": "/lib64/ld-linux-x86-64.so.2", "aarch64": "/lib/ld-linux-aarch64.so.1"}
 _LIMIT_S = 20
 

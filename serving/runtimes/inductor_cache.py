@@ -30,6 +30,8 @@ def prepare_inductor(runtime: str, undo: ExitStack) -> Path:
 
     config.compile_threads = 1  # more are processes of Python's
     config.cpp.vec_isa_ok = True
+    # torch 2.13 asks openssl for the digests of headers that it compiles ahead. Without, it compiles them each time.
+    config.cpp_cache_precompile_headers = config.aot_inductor.precompile_headers = False
     config.force_disable_caches = True
     return folder
 

@@ -149,6 +149,7 @@ def attempts(job):
         "read beside": lambda: Path(secret).read_text(),
         "let the compiler read beside": lambda: start(cxx, "-E", "-x", "c", secret),
         "let the compiler write beside": lambda: start(cxx, "-shared", "-fPIC", "-o", job.options["outside"], "twice.cc"),
+        "load a program": lambda: start(loader, "/usr/bin/env"),
         "load a program that reads beside": lambda: start(loader, "/usr/bin/cat", secret),
         "open a socket": lambda: socket.socket().close(),
     }
@@ -162,6 +163,7 @@ def test_a_worker_that_compiles_starts_the_compiler_and_no_other_program(
     tmp_path: Path, places: dict[str, str]
 ) -> None:
     """What the loader starts by itself cannot be told from what it starts for the compiler: the other walls hold it."""
+    assert COMPILER is not None
     (tmp_path / "user" / "jobs.py").write_text(COMPILING)
     places["loader"] = next(path for path in COMPILER.programs if "ld-linux" in path)
     seen = attempts(tmp_path, places, Limits(seconds=60, compiles=True))
@@ -169,6 +171,7 @@ def test_a_worker_that_compiles_starts_the_compiler_and_no_other_program(
         "compile": "done",
         "load what was compiled": "42",
         "compile a program": "done",
+        "load a program": "done",
         **dict.fromkeys(
             ("start what was compiled", "start a copy", "start env", "start a shell", "start Python", "read beside"),
             "PermissionError",
@@ -186,6 +189,7 @@ def test_a_worker_that_compiles_starts_the_compiler_and_no_other_program(
 @needs_compiler
 def test_without_landlock_a_worker_that_compiles_starts_nothing(tmp_path: Path) -> None:
     """seccomp alone cannot tell the compiler from another program."""
+    assert COMPILER is not None
     script = tmp_path / "alone.py"
     script.write_text(f"""
 import subprocess
