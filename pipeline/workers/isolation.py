@@ -332,7 +332,7 @@ def _resident_bytes(pids: Iterable[int]) -> int:
 
 
 def _environment(spawn: Spawn) -> dict[str, str]:
-    limits, cwd = spawn.limits, spawn.cwd.absolute()  # it is the current folder of the worker, which names are relative to
+    limits, cwd = spawn.limits, spawn.cwd.absolute()  # the worker's own folder when it reads this
     kept = (*_KEPT, "CUDA_VISIBLE_DEVICES") if limits.device.startswith("cuda") else _KEPT
     kept = (*kept, *_FOR_SERVERS) if limits.host else kept
     setup = {

@@ -6,15 +6,14 @@ no call compiles anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from ...models.artifact import read_artifact
-from ...models.errors import SessionLost
 from ...models.exported_program import load_program
-from ...models.signature import Array, Signature
+from ...models.signature import Signature
 from ..session import Session
 from .inductor_cache import prepare_inductor
 from .payload import opening
@@ -25,7 +24,7 @@ NAME = "aotinductor"
 
 def open_session(folder: Path, device: str, threads: int) -> Session:
     """Compile the `pt2` artifact in `folder`, and open a session over the library.
-    Raises BadRequest where it cannot be opened, ToolMissing where PyTorch, a C++ compiler or the device is not there."""
+    Raises BadRequest where it cannot be opened, ToolMissing where PyTorch, a compiler or the device is not there."""
     artifact = read_artifact(folder)
     with ExitStack() as undo, opening(NAME, artifact.path):
         at = torch_device(device, threads)

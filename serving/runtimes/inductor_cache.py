@@ -1,8 +1,8 @@
 """What Inductor, PyTorch's compiler, needs for both of its runtimes: the C++ compiler, and a folder that nobody shares.
 
 Each session compiles anew in a folder of its own, so that its time to load is that of a first load, whatever ran
-before. Inductor's own probes of the processor start Python, which a worker's walls refuse; it would then compile without
-vectors, and say nothing. So it goes by the processor's flags alone.
+before. Inductor's own probes of the processor start Python, which a worker's walls refuse; it would then compile
+without vectors, and say nothing. So it goes by the processor's flags alone.
 """
 
 from __future__ import annotations

@@ -71,9 +71,7 @@ def device_of(inner: Any, requested: str) -> str:
 def providers_of_nodes(inner: Any) -> list[tuple[str, str]]:
     """Return operator type and execution provider of each node of a loaded session."""
     return [
-        (node.op_type, part.ep_name)
-        for part in inner.get_provider_graph_assignment_info()
-        for node in part.get_nodes()
+        (node.op_type, part.ep_name) for part in inner.get_provider_graph_assignment_info() for node in part.get_nodes()
     ]
 
 

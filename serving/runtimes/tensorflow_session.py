@@ -40,7 +40,7 @@ def open_session(folder: Path, device: str, threads: int) -> Session:
             options = _callable_options(tf, inner, artifact)
         runs_on = _device_of(tf, inner, options, artifact.signature, device)
         refused = (tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError)
-        return TensorFlowSession(NAME, artifact.signature, inner, options, runs_on, refused)
+        return TensorFlowSession(artifact.signature, inner, options, runs_on, refused)
 
 
 def session_config(tf: Any, device: str, threads: int) -> Any:
@@ -110,12 +110,13 @@ class TensorFlowSession(CheckedSession):
 
     def __init__(
         self,
-        runtime: str,
         signature: Signature,
         inner: Any,
         options: Any,
         device: str,
         refused: tuple[type[Exception], ...],
+        *,
+        runtime: str = NAME,
     ) -> None:
         super().__init__(runtime, signature, device, refused)
         self._inner = inner

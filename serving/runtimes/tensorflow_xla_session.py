@@ -1,12 +1,13 @@
 """TensorFlow with XLA: a SavedModel's signature as one function that XLA must compile, called as `tensorflow` calls it.
 
-The function is a node in the graph of a v1 session, so that the two runtimes differ in the compiler and in nothing else.
+The function is a node in the graph of a v1 session, so that the two runtimes differ in the compiler alone.
 XLA compiles for the shapes of a call: opening compiles for the smallest, the first call at others for those.
 """
 
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def open_session(folder: Path, device: str, threads: int) -> Session:  # noqa: A
             options = _callable_options(tf, inner, artifact)
         _check_compiled(tf, inner, options, artifact)
         refused = (tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError)
-        return TensorFlowSession(NAME, artifact.signature, inner, options, "cpu", refused)
+        return TensorFlowSession(artifact.signature, inner, options, "cpu", refused, runtime=NAME)
 
 
 def _callable_options(tf: Any, inner: Any, artifact: Artifact) -> Any:
@@ -51,7 +52,7 @@ def _callable_options(tf: Any, inner: Any, artifact: Artifact) -> Any:
     check_names(artifact, sorted(specs), sorted(served.structured_outputs))
     feeds = {name: tf.compat.v1.placeholder(spec.dtype, spec.shape) for name, spec in specs.items()}
     # XLA either compiles all of it, or raises an error (https://www.tensorflow.org/xla/tutorials/jit_compile).
-    answers = tf.function(lambda **values: served(**values), jit_compile=True, autograph=False)(**feeds)
+    answers = tf.function(partial(served), jit_compile=True, autograph=False)(**feeds)
     inner.run((tf.compat.v1.global_variables_initializer(), tf.compat.v1.tables_initializer()))
     return config_pb2.CallableOptions(
         feed=[feeds[spec.name].name for spec in artifact.signature.inputs],
@@ -72,6 +73,7 @@ def _check_compiled(tf: Any, inner: Any, options: Any, artifact: Artifact) -> No
             others.append(node.op)
     if not calls or others:
         raise ToolMissing(
-            f"TensorFlow {tf.__version__} did not leave all of {artifact.path} to XLA: {', '.join(others) or 'nothing'}",
+            f"TensorFlow {tf.__version__} did not leave all of {artifact.path} to XLA: "
+            f"{', '.join(others) or 'it left nothing'}",
             fix="use the runtime tensorflow",
         )

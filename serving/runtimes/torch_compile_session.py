@@ -25,7 +25,7 @@ NAME = "torch-compile"
 
 def open_session(folder: Path, device: str, threads: int) -> Session:
     """Open a session over the source or the `pt2` artifact in `folder`. The first call at a size compiles.
-    Raises BadRequest where it cannot be opened, ToolMissing where PyTorch, a C++ compiler or the device is not there."""
+    Raises BadRequest where it cannot be opened, ToolMissing where PyTorch, a compiler or the device is not there."""
     with ExitStack() as undo:
         with opening(NAME, folder):
             at = torch_device(device, threads)
@@ -46,7 +46,12 @@ class TorchCompileSession(TorchSession):
     """A compiled module. `module`: the same before, which has its weights. `undo` lets go of what was compiled."""
 
     def __init__(
-        self, signature: Signature, module: Callable[..., Any], compiled: Callable[..., Any], device: Any, undo: ExitStack
+        self,
+        signature: Signature,
+        module: Callable[..., Any],
+        compiled: Callable[..., Any],
+        device: Any,
+        undo: ExitStack,
     ) -> None:
         super().__init__(NAME, signature, module, device)
         self._module = compiled

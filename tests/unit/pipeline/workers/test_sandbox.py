@@ -148,7 +148,7 @@ def attempts(job):
         "start Python": lambda: start(sys.executable, "-c", ""),
         "read beside": lambda: Path(secret).read_text(),
         "let the compiler read beside": lambda: start(cxx, "-E", "-x", "c", secret),
-        "let the compiler write beside": lambda: start(cxx, "-shared", "-fPIC", "-o", job.options["outside"], "twice.cc"),
+        "let the compiler write beside": lambda: start(cxx, "-o", job.options["outside"], "twice.cc"),
         "load a program": lambda: start(loader, "/usr/bin/env"),
         "load a program that reads beside": lambda: start(loader, "/usr/bin/cat", secret),
         "open a socket": lambda: socket.socket().close(),
