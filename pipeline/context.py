@@ -36,15 +36,18 @@ class Context:
         """What speaks against every verdict of the run."""
         return doubts_of_walls(trust=self.request.model.trust)
 
-    def limits(self, *, device: str = "cpu", loopback: bool = False, host: str | None = None) -> Limits:
+    def limits(
+        self, *, device: str = "cpu", loopback: bool = False, host: str | None = None, compiles: bool = False
+    ) -> Limits:
         """Return the limits of a step. One that talks to a server may reach `host`, else the server that the request
-        names."""
+        names. `compiles`: it may start the system's C++ compiler."""
         return Limits(
             memory_bytes=int(self.request.convert.step_memory_gb * 1e9),
             threads=max(1, cores() // self.jobs),
             device=device,
             loopback=loopback,
             walled=not self.request.model.trust,
+            compiles=compiles,
             host=host or (self.request.tfserving_url.partition(":")[0] if self.request.tfserving_url else None),
         )
 

@@ -23,7 +23,7 @@ from ...converters import third_party
 from ...converters.steps import Step
 from ...models.errors import Exit
 from ...models.formats import Target, parse_target
-from ...serving.runtimes.runtime_table import RUNTIMES
+from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
 from ..request import ALL_TARGETS
 from ..workers.devices import list_gpus
 from ..workers.interpreters import lacking
@@ -32,8 +32,15 @@ from ..workers.sandbox import LANDLOCK, SECCOMP, landlock_version, missing_walls
 PYTHONS = ((3, 11), (3, 12), (3, 13))
 TESTED_PYTHON = (3, 11)
 LEAST_FREE_BYTES = 2_000_000_000  # a run of the digits recipe with all targets takes a tenth of it
-EXTRAS = ("cpu", "gpu", "models", "dev")
-FIXES = {"cpu": "make setup", "gpu": "make setup EXTRAS=gpu,dev", "models": "make setup", "dev": "make setup"}
+EXTRAS = ("cpu", "gpu", "models", "openvino", "onnxruntime-openvino", "dev")
+FIXES = {
+    "cpu": "make setup",
+    "gpu": "make setup EXTRAS=gpu,dev",
+    "models": "make setup",
+    "dev": "make setup",
+    "openvino": "pip install 'openvino>=2025'",
+    "onnxruntime-openvino": "pip install 'onnxruntime-openvino>=1.24' into an environment without onnxruntime",
+}
 TFSERVING = "tensorflow_model_server"
 
 
@@ -155,19 +162,24 @@ def _onnxruntime_builds(here: Machine) -> Iterable[Diagnosis]:
     """Check which build of ONNX Runtime is installed.
     The CPU and the GPU build are two distributions with the same files: the later one overwrites the other, and pip
     does not say so."""
-    cpu, gpu = here.version("onnxruntime"), here.version("onnxruntime-gpu")
+    cpu, gpu, openvino = (here.version(f"onnxruntime{build}") for build in ("", "-gpu", "-openvino"))
     name, gpus = "onnxruntime build", here.gpus()
     again = "pip uninstall -y onnxruntime onnxruntime-gpu, then make setup" + (" EXTRAS=gpu,dev" if gpus else "")
     folder = here.onnxruntime_folder()
     cuda = folder is not None and (folder / "capi" / "libonnxruntime_providers_cuda.so").is_file()
-    if cpu and gpu:
+    if openvino and (cpu or gpu):
+        other = "onnxruntime" if cpu else "onnxruntime-gpu"
+        text = f"{other} and onnxruntime-openvino overwrite each other"
+        again = f"pip uninstall -y {other} onnxruntime-openvino, then install the one that you want"
+        yield Diagnosis("libraries", name, State.FAIL, text, again)
+    elif cpu and gpu:
         yield Diagnosis("libraries", name, State.FAIL, "onnxruntime and onnxruntime-gpu overwrite each other", again)
     elif gpu and not cuda:
         yield Diagnosis("libraries", name, State.FAIL, "onnxruntime-gpu has lost its CUDA provider library", again)
     elif cpu and gpus:
         yield Diagnosis("libraries", name, State.WARN, "the CPU build, and a GPU is here", FIXES["gpu"])
-    elif cpu or gpu:
-        yield Diagnosis("libraries", name, State.OK, "GPU" if gpu else "CPU")
+    elif cpu or gpu or openvino:
+        yield Diagnosis("libraries", name, State.OK, "GPU" if gpu else "OpenVINO" if openvino else "CPU")
 
 
 def _devices(here: Machine) -> Iterable[Diagnosis]:
@@ -233,12 +245,21 @@ def _runtimes(here: Machine) -> Iterable[Diagnosis]:
     """Check the libraries of each runtime. A missing one fails the default run, which leaves out none by itself."""
     for runtime in RUNTIMES.values():
         closed = lacking(runtime, here.find)
-        if closed and runtime.environment:
+        if closed and runtime.on_request and (fix := _runtime_fix(runtime)):
+            yield Diagnosis("runtimes", runtime.name, State.NOTE, closed, fix)
+        elif closed and runtime.environment:
             yield Diagnosis("runtimes", runtime.name, State.NOTE, closed, f"{runtime.environment.guide} shows how")
         elif closed:
             yield Diagnosis("runtimes", runtime.name, State.FAIL, closed, "make setup")
         else:
             yield Diagnosis("runtimes", runtime.name, State.OK, f"open for {', '.join(runtime.takes)}")
+
+
+def _runtime_fix(runtime: Runtime) -> str:
+    """Return how a person gets what a runtime lacks beside a plain installation; "" where it lacks none of that."""
+    if runtime.extra:
+        return FIXES[runtime.extra]
+    return "install g++, or name another compiler in the variable CXX" if runtime.compiles else ""
 
 
 def _store(here: Machine, store: Path) -> Iterable[Diagnosis]:

@@ -14,7 +14,7 @@ from .schema import Environment
 
 PACKAGES = (
     "torch", "tensorflow", "onnx", "onnxscript", "onnxruntime", "ai_edge_litert", "onnx2tf", "tensorflow_serving",
-    "lightning_fabric", "numpy", "scipy", "sklearn", "grpc",
+    "openvino", "lightning_fabric", "numpy", "scipy", "sklearn", "grpc",
 )  # fmt: skip
 
 

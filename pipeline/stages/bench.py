@@ -324,7 +324,10 @@ def open_subject_worker(
     if reason := lacking(runtime):
         raise ToolMissing(f"{runtime.name} {reason}", fix="install it (transload doctor)")
     limits = context.limits(
-        device=subject.device(context.device), loopback=runtime.served, host=served.url.host if served else None
+        device=subject.device(context.device),
+        loopback=runtime.served,
+        host=served.url.host if served else None,
+        compiles=runtime.compiles,
     )
     limits = replace(
         limits,

@@ -179,7 +179,12 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
         code=inputs.model.code + inputs.metric.code + entry_digest(runtime.entry),
         root=inputs.model.root,
         reads=(*inputs.model.reads, *(inputs.metric.metric.reads if inputs.metric.metric else ())),
-        limits=context.limits(device=device, loopback=runtime.served, host=served.url.host if served else None),
+        limits=context.limits(
+            device=device,
+            loopback=runtime.served,
+            host=served.url.host if served else None,
+            compiles=runtime.compiles,
+        ),
     )
     if server is None:
         return action

@@ -14,10 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Protocol
 
 from ...converters.steps import missing
 from ...models.environments import PythonEnvironment
+from ...serving.runtimes.runtime_table import Runtime
+from .compiler import find_compiler
 from .toolchain import version_of
 
 _LIMIT_S = 60
@@ -49,20 +52,25 @@ class Interpreter:
     """Another Python, as an action names it. The empty one is ours."""
 
     path: str = ""
-    tools: Mapping[str, str] = field(default_factory=dict)  # the versions that only it knows, and which one it is
+    # The versions that only it knows, and which one it is; and of the compiler, where the runtime starts it.
+    tools: Mapping[str, str] = field(default_factory=dict)
 
 
 def interpreter_of(needs: Needs) -> Interpreter:
     """Return the Python that runs a step or a runtime: ours where that will do, else the one that is named."""
     named = _named(needs)
     if not named or _lacking(needs, version_of, find_spec) is None:
-        return Interpreter()
+        compiler = find_compiler() if isinstance(needs, Runtime) and needs.compiles else None
+        return Interpreter(tools={"compiler": compiler.version} if compiler else {})
     return Interpreter(named, {"interpreter": named, **versions_in(named, needs.requires)})
 
 
 def lacking(needs: Needs, find: Callable[[str], object | None] = find_spec) -> str | None:
     """Return what keeps a step or a runtime from running in its interpreter, or None. Imports nothing."""
     here = _lacking(needs, version_of, find)
+    if isinstance(needs, Runtime):
+        here = here or _lacking_beside_modules(needs, find)
+        here = f"{here} (extra {needs.extra})" if here and needs.extra else here
     if here is None or needs.environment is None:
         return here
     named, variable = _named(needs), needs.environment.variable
@@ -80,6 +88,17 @@ def _lacking(needs: Needs, version: Callable[[str], str | None], find: Callable[
         if (installed := version(library)) and _release(installed) > _release(until):
             return f"needs {library} {until}"
     return missing(needs.requires, find)
+
+
+def _lacking_beside_modules(runtime: Runtime, find: Callable[[str], object | None]) -> str | None:
+    """Return what a runtime lacks that is no module: a compiler, or a provider in the build of ONNX Runtime."""
+    if runtime.compiles and find_compiler() is None:
+        return "needs a C++ compiler, such as g++"
+    origin = getattr(find("onnxruntime"), "origin", None) if runtime.provider else None
+    library = f"libonnxruntime_providers_{runtime.provider}.so"
+    if runtime.provider and not (origin and (Path(origin).parent / "capi" / library).is_file()):
+        return f"needs {library} of ONNX Runtime"
+    return None
 
 
 def _named(needs: Needs) -> str | None:

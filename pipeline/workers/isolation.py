@@ -25,6 +25,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ...models.errors import ERRORS, NoAnswer, StepFailed, StepOutOfMemory, StepTimeout
+from .compiler import CXX, find_compiler
 from .fork_server import LOADED, Forked, ForkServer
 from .guard import descendants
 
@@ -54,6 +55,7 @@ class Limits:
     loopback: bool = False  # may talk to 127.0.0.1
     host: str | None = None  # and to this one: a server that the user named
     walled: bool = True  # the kernel holds it to its files and starts no program for it (sandbox.py)
+    compiles: bool = False  # may start the system's C++ compiler, and nothing else (compiler.py)
     spin: bool = False  # idle OpenMP threads spin, as where a model is served; else they sleep, and leave the cores
 
 
@@ -330,7 +332,7 @@ def _resident_bytes(pids: Iterable[int]) -> int:
 
 
 def _environment(spawn: Spawn) -> dict[str, str]:
-    limits, cwd = spawn.limits, spawn.cwd
+    limits, cwd = spawn.limits, spawn.cwd.absolute()  # the worker's own folder when it reads this
     kept = (*_KEPT, "CUDA_VISIBLE_DEVICES") if limits.device.startswith("cuda") else _KEPT
     kept = (*kept, *_FOR_SERVERS) if limits.host else kept
     setup = {
@@ -359,6 +361,7 @@ def _environment(spawn: Spawn) -> dict[str, str]:
         "HF_HUB_OFFLINE": "1",
         # Spinning made training beside others 3 times slower.
         **({} if limits.spin else {"OMP_WAIT_POLICY": "PASSIVE"}),
+        **({CXX: compiler.path} if limits.compiles and (compiler := find_compiler()) else {}),
         **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(limits.threads)),
         "OPENBLAS_NUM_THREADS": "1",  # numpy's; they would start with the import, and no step waits for a product of it
         "TRANSLOAD_WORKER": json.dumps(setup),
@@ -374,6 +377,7 @@ def _walls(spawn: Spawn) -> dict[str, Any]:
         "writes": list(spawn.writes),
         "tcp": limits.loopback,
         "gpu": limits.device.startswith("cuda"),
+        "starts": compiler.programs if limits.compiles and (compiler := find_compiler()) else (),
     }
 
 

@@ -71,10 +71,14 @@ _LOAD, _EQUAL, _AT_LEAST, _BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # of th
 _C = ctypes.CDLL(None, use_errno=True)
 
 
-def raise_walls(reads: Iterable[str], writes: Iterable[str], *, tcp: bool = False, gpu: bool = False) -> None:
+def raise_walls(
+    reads: Iterable[str], writes: Iterable[str], *, tcp: bool = False, gpu: bool = False, starts: Sequence[str] = ()
+) -> None:
     """Hold this process and all that it starts to these files and folders from now on.
     It may read beside them what every interpreter reads, and read and write its current folder. `tcp`: it may open
-    TCP connections. Raises OSError where a wall that this kernel has cannot be raised."""
+    TCP connections. `starts`: program files that it may execute; they run between the same walls. Without Landlock,
+    which alone tells one program from another, it may execute none.
+    Raises OSError where a wall that this kernel has cannot be raised."""
     lacking = missing_walls()
     if _C.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "no_new_privs is refused")
@@ -85,9 +89,9 @@ def raise_walls(reads: Iterable[str], writes: Iterable[str], *, tcp: bool = Fals
     if gpu:
         writable += [*_GPU_DEVICES, *_nvidia_devices()]
     if LANDLOCK not in lacking:
-        _hold_files(readable, writable, tcp=tcp)
+        _hold_files(readable, writable, starts, tcp=tcp)
     if SECCOMP not in lacking:
-        _hold_calls(tcp=tcp)
+        _hold_calls(tcp=tcp, execve=bool(starts) and LANDLOCK not in lacking)
 
 
 def missing_walls() -> tuple[str, ...]:
@@ -120,7 +124,7 @@ def _nvidia_devices() -> list[str]:
     return []
 
 
-def _hold_files(readable: Sequence[str], writable: Sequence[str], *, tcp: bool) -> None:
+def _hold_files(readable: Sequence[str], writable: Sequence[str], starts: Sequence[str], *, tcp: bool) -> None:
     """Let the process reach these files and no others."""
     version = landlock_version()
     known = _FIRST_13
@@ -134,7 +138,8 @@ def _hold_files(readable: Sequence[str], writable: Sequence[str], *, tcp: bool) 
     if ruleset < 0:
         raise OSError(ctypes.get_errno(), "Landlock is refused")
     try:
-        for paths, rights in ((readable, _READ), (writable, known & ~_EXECUTE)):
+        kinds = ((readable, _READ), (writable, known & ~_EXECUTE), (starts, _READ_FILE | _EXECUTE))
+        for paths, rights in kinds:
             for path in dict.fromkeys(paths):
                 _allow(ruleset, path, rights)
         if _C.syscall(_RESTRICT_SELF, ruleset, 0):
@@ -158,16 +163,16 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
         os.close(place)
 
 
-def _hold_calls(*, tcp: bool) -> None:
+def _hold_calls(*, tcp: bool, execve: bool) -> None:
     """Refuse system calls that no model needs."""
-    program = b"".join(_program(platform.machine(), tcp=tcp))
+    program = b"".join(_program(platform.machine(), tcp=tcp, execve=execve))
     buffer = ctypes.create_string_buffer(program)
     head = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(buffer))
     if _C.prctl(_SET_SECCOMP, _FILTER, head, 0, 0):
         raise OSError(ctypes.get_errno(), "the seccomp filter is refused")
 
 
-def _program(machine: str, *, tcp: bool) -> Iterator[bytes]:
+def _program(machine: str, *, tcp: bool, execve: bool) -> Iterator[bytes]:
     """Yield the instructions of the filter (linux/filter.h): code, jumps if true and if false, operand.
     The data that they read is {int number; u32 machine; u64 instruction; u64 arguments[6]}."""
     at = [*_MACHINES].index(machine)
@@ -177,7 +182,9 @@ def _program(machine: str, *, tcp: bool) -> Iterator[bytes]:
     yield _instruction(_LOAD, 0)
     yield _instruction(_AT_LEAST, _X32, 0, 1)
     yield _instruction(_RETURN, _DENY)
-    for numbers in _REFUSED.values():
+    for name, numbers in _REFUSED.items():
+        if execve and name == "execve":
+            continue
         yield _instruction(_EQUAL, numbers[at], 0, 1)
         yield _instruction(_RETURN, _DENY)
     yield _instruction(_EQUAL, _CLONE3[at], 0, 1)  # its flags lie in memory, out of reach; libraries then call clone

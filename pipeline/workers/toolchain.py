@@ -11,7 +11,7 @@ _DISTRIBUTIONS = {
     "PIL": ("pillow",),
     "google.protobuf": ("protobuf",),
     "grpc": ("grpcio",),
-    "onnxruntime": ("onnxruntime-gpu", "onnxruntime"),
+    "onnxruntime": ("onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime"),
     "sklearn": ("scikit-learn",),
     "tensorflow_serving": ("tensorflow-serving-api",),
 }
@@ -22,7 +22,8 @@ def version_of(module: str) -> str | None:
     """Return the installed version of the distribution that brings a module, or None."""
     for name in _DISTRIBUTIONS.get(module, (module,)):
         try:
-            return f"{version(name)}{'+gpu' if name.endswith('-gpu') else ''}"
+            build = name.removeprefix("onnxruntime-") if name != module and module == "onnxruntime" else ""
+            return f"{version(name)}{f'+{build}' if build else ''}"
         except PackageNotFoundError:
             continue
     return None

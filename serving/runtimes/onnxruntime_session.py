@@ -30,7 +30,7 @@ def open_session(folder: Path, device: str, threads: int, level: str = "ORT_ENAB
         from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
         inner = onnxruntime.InferenceSession(
-            str(artifact.path), _options(onnxruntime, threads, level), providers=_providers(onnxruntime, device)
+            str(artifact.path), session_options(onnxruntime, threads, level), providers=_providers(onnxruntime, device)
         )
         inner.disable_fallback()  # else a provider that fails in a run is replaced without a word
         check_names(artifact, [node.name for node in inner.get_inputs()], [node.name for node in inner.get_outputs()])
@@ -39,7 +39,8 @@ def open_session(folder: Path, device: str, threads: int, level: str = "ORT_ENAB
     return kind(artifact.signature, inner, runs_on, InvalidArgument)
 
 
-def _options(onnxruntime: Any, threads: int, level: str) -> Any:
+def session_options(onnxruntime: Any, threads: int, level: str = "ORT_ENABLE_ALL") -> Any:
+    """Return the options of a session in this many threads; `level` names the GraphOptimizationLevel."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
     options.intra_op_num_threads = threads
@@ -63,19 +64,24 @@ def device_of(inner: Any, requested: str) -> str:
     if requested == "cpu" or inner.get_providers()[0] != _CUDA:
         return "cpu"
     names = {_CUDA: numbered_device(requested), _CPU: "cpu"}
-    nodes = (
-        (node.op_type, names.get(part.ep_name, part.ep_name))
-        for part in inner.get_provider_graph_assignment_info()
-        for node in part.get_nodes()
-    )
+    nodes = ((operator, names.get(provider, provider)) for operator, provider in providers_of_nodes(inner))
     return placed(nodes, numbered_device(requested))
+
+
+def providers_of_nodes(inner: Any) -> list[tuple[str, str]]:
+    """Return operator type and execution provider of each node of a loaded session."""
+    return [
+        (node.op_type, part.ep_name) for part in inner.get_provider_graph_assignment_info() for node in part.get_nodes()
+    ]
 
 
 class _OnnxSession(CheckedSession):
     """What both share: the loaded model, and the names of its inputs."""
 
-    def __init__(self, signature: Signature, inner: Any, device: str, refused: type[Exception]) -> None:
-        super().__init__(NAME, signature, device, (refused,))
+    def __init__(
+        self, signature: Signature, inner: Any, device: str, refused: type[Exception], runtime: str = NAME
+    ) -> None:
+        super().__init__(runtime, signature, device, (refused,))
         self._inner = inner
         self._inputs = tuple(spec.name for spec in signature.inputs)
 

@@ -38,6 +38,15 @@ def placed(nodes: Iterable[tuple[str, str]], requested: str) -> str:
     return next((device for device in counted if device != requested), requested)
 
 
+def computed_elsewhere(nodes: Iterable[tuple[str, str]], provider: str) -> list[str]:
+    """Return the operators that compute in another provider than this one, each once.
+    `nodes` are pairs of operator type and provider."""
+    nodes = list(nodes)
+    others = (kind for kind, place in nodes if place != provider and kind not in _HOST_WORK)
+    # Where it has none at all, what is left computes nothing but shapes.
+    return list(dict.fromkeys(others)) or ([] if any(place == provider for _, place in nodes) else ["all of it"])
+
+
 def check_device(session: Session, requested: str) -> str | None:
     """One sentence where `session` does not run on the device that was asked for, else None.
     A server that does not say where it runs ("unknown") is not contradicted; its row carries the word. "auto" asks for

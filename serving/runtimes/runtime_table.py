@@ -6,6 +6,7 @@ for the served ones (serving/clients/). Settings of a runtime's own have default
 
 A runtime that is `on_request` is taken only where it is named. Behind the Open Inference Protocol every format can be
 measured, which would more than double a run by default; TF Serving's protocols are measured for a SavedModel always.
+Compilers and further libraries take a format that another runtime takes, too.
 """
 
 from __future__ import annotations
@@ -41,6 +42,10 @@ class Runtime:
     on_request: bool = False
     flex: bool = False  # takes, of its format, what holds TensorFlow's operators, and nothing else
     environment: PythonEnvironment | None = None  # another Python that may run it
+    compiles: bool = False  # starts the system's C++ compiler, and its worker may
+    provider: str = ""  # of ONNX Runtime's: the execution provider that the installed build must have, as "openvino"
+    int64: bool = True  # computes int64 as such; else in int32, and refuses larger integers
+    extra: str = ""  # of transload, which brings what a plain installation lacks
 
     @property
     def served(self) -> bool:
@@ -56,6 +61,8 @@ _oip = partial(
     devices=_BOTH,
     on_request=True,
 )
+_ort = partial(Runtime, takes=(Format.ONNX,), requires=("onnxruntime",), on_request=True)
+_inductor = partial(Runtime, takes=(Format.PT2,), requires=("torch",), on_request=True, compiles=True)
 RUNTIMES: dict[str, Runtime] = {
     runtime.name: runtime
     for runtime in (
@@ -75,6 +82,38 @@ RUNTIMES: dict[str, Runtime] = {
             environment=PythonEnvironment("flex", until="2.18"),
         ),
         Runtime("keras", (Format.KERAS,), f"{_HERE}.keras_session:open_session", ("tensorflow", "keras")),
+        _inductor(name="torch-compile", entry=f"{_HERE}.torch_compile_session:open_session"),
+        _inductor(name="aotinductor", entry=f"{_HERE}.aotinductor_session:open_session"),
+        Runtime(
+            "tensorflow-xla",
+            (Format.SAVED_MODEL,),
+            f"{_HERE}.tensorflow_xla_session:open_session",
+            ("tensorflow",),
+            on_request=True,
+        ),
+        Runtime(
+            "openvino",
+            (Format.ONNX,),
+            f"{_HERE}.openvino_session:open_session",
+            ("openvino",),
+            on_request=True,
+            int64=False,
+            extra="openvino",
+        ),
+        _ort(
+            name="onnxruntime-openvino",
+            entry=f"{_HERE}.onnxruntime_provider_session:open_openvino",
+            provider="openvino",
+            int64=False,
+            extra="onnxruntime-openvino",
+        ),
+        _ort(
+            name="onnxruntime-tensorrt",
+            entry=f"{_HERE}.onnxruntime_provider_session:open_tensorrt",
+            devices=("cuda",),
+            provider="tensorrt",
+            extra="gpu",
+        ),
         _tfserving(name="tfserving-grpc", entry=f"{_CLIENTS}.tfserving_grpc_client:open_session", service="grpc"),
         _tfserving(name="tfserving-rest", entry=f"{_CLIENTS}.tfserving_rest_client:open_session", service="rest"),
         _oip(name="oip-grpc", entry=f"{_CLIENTS}.oip_grpc_client:open_session", service="grpc"),

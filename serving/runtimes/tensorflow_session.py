@@ -22,7 +22,7 @@ from .payload import check_names, opening
 from .provider_check import number, numbered_device, placed
 
 NAME = "tensorflow"
-_SIGNATURE = "serving_default"
+SIGNATURE = "serving_default"
 
 
 def open_session(folder: Path, device: str, threads: int) -> Session:
@@ -35,7 +35,7 @@ def open_session(folder: Path, device: str, threads: int) -> Session:
         import tensorflow as tf
 
         tf.config.experimental.enable_tensor_float_32_execution(False)  # float32 as float32 (docs/design/serving.md)
-        inner = tf.compat.v1.Session(graph=tf.Graph(), config=_config(tf, device, threads))
+        inner = tf.compat.v1.Session(graph=tf.Graph(), config=session_config(tf, device, threads))
         with inner.graph.as_default():
             options = _callable_options(tf, inner, artifact)
         runs_on = _device_of(tf, inner, options, artifact.signature, device)
@@ -43,7 +43,8 @@ def open_session(folder: Path, device: str, threads: int) -> Session:
         return TensorFlowSession(artifact.signature, inner, options, runs_on, refused)
 
 
-def _config(tf: Any, device: str, threads: int) -> Any:
+def session_config(tf: Any, device: str, threads: int) -> Any:
+    """Return the settings of a session on a device, in this many threads."""
     config = tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=threads,
         inter_op_parallelism_threads=-1,  # in the caller's thread: no hand-over (served p50 444 -> 304 us)
@@ -62,9 +63,9 @@ def _callable_options(tf: Any, inner: Any, artifact: Artifact) -> Any:
     from tensorflow.core.protobuf import config_pb2
 
     loaded = tf.compat.v1.saved_model.load(inner, ["serve"], str(artifact.path))
-    if _SIGNATURE not in loaded.signature_def:
-        raise BadRequest(f"{artifact.path} has no signature {_SIGNATURE}", fix="save it with one")
-    signature_def = loaded.signature_def[_SIGNATURE]
+    if SIGNATURE not in loaded.signature_def:
+        raise BadRequest(f"{artifact.path} has no signature {SIGNATURE}", fix="save it with one")
+    signature_def = loaded.signature_def[SIGNATURE]
     check_names(artifact, sorted(signature_def.inputs), sorted(signature_def.outputs))
     return config_pb2.CallableOptions(
         feed=[signature_def.inputs[spec.name].name for spec in artifact.signature.inputs],
@@ -76,20 +77,24 @@ def _device_of(tf: Any, inner: Any, options: Any, signature: Signature, requeste
     """Where the graph runs. Without a GPU in the session there is one answer; with one, a run on zeros is traced."""
     if not any(device.device_type == "GPU" for device in inner.list_devices()):
         return "cpu"
-    sizes = {axis: bounds.filled.low for axis, bounds in signature.bounds.items()}
-    zeros = [
-        np.zeros([sizes.get(axis, 1) if isinstance(axis, str) else axis for axis in spec.shape], spec.dtype)
-        for spec in signature.inputs
-    ]
-    nodes = placement(tf, inner, options, zeros)
+    nodes = placement(tf, inner, options, smallest_zeros(signature))
     return placed(
-        ((kind, numbered_device(requested) if "GPU" in at.upper() else "cpu") for kind, at in nodes),
+        ((node.op, numbered_device(requested) if "GPU" in node.device.upper() else "cpu") for node in nodes),
         numbered_device(requested),
     )
 
 
-def placement(tf: Any, inner: Any, options: Any, values: Sequence[Array]) -> list[tuple[str, str]]:
-    """Operator type and device of each node that a run of the callable executes, after all optimisation."""
+def smallest_zeros(signature: Signature) -> list[Array]:
+    """Return zeros for each input, at the smallest sizes that the signature has."""
+    sizes = {axis: bounds.filled.low for axis, bounds in signature.bounds.items()}
+    return [
+        np.zeros([sizes.get(axis, 1) if isinstance(axis, str) else axis for axis in spec.shape], spec.dtype)
+        for spec in signature.inputs
+    ]
+
+
+def placement(tf: Any, inner: Any, options: Any, values: Sequence[Array]) -> list[Any]:
+    """Return each node (NodeDef, with its device) that a run of the callable executes, after all optimisation."""
     from tensorflow.core.protobuf import config_pb2
 
     traced = config_pb2.CallableOptions()
@@ -97,16 +102,23 @@ def placement(tf: Any, inner: Any, options: Any, values: Sequence[Array]) -> lis
     traced.run_options.output_partition_graphs = True
     metadata = tf.compat.v1.RunMetadata()
     inner._make_callable_from_options(traced)(*values, run_metadata=metadata)
-    return [(node.op, node.device) for graph in metadata.partition_graphs for node in graph.node]
+    return [node for graph in metadata.partition_graphs for node in graph.node]
 
 
 class TensorFlowSession(CheckedSession):
     """A v1 session and the callable that was prepared in it."""
 
     def __init__(
-        self, signature: Signature, inner: Any, options: Any, device: str, refused: tuple[type[Exception], ...]
+        self,
+        signature: Signature,
+        inner: Any,
+        options: Any,
+        device: str,
+        refused: tuple[type[Exception], ...],
+        *,
+        runtime: str = NAME,
     ) -> None:
-        super().__init__(NAME, signature, device, refused)
+        super().__init__(runtime, signature, device, refused)
         self._inner = inner
         self._call: Callable[..., Sequence[Array]] = inner._make_callable_from_options(options)
 

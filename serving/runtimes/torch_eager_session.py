@@ -26,9 +26,10 @@ def open_session(folder: Path, device: str, threads: int) -> Session:
     return TorchSession(NAME, signature, module, at)
 
 
-def open_module(folder: Path, at: Any) -> tuple[Signature, Callable[..., Any]]:
-    """Open the source or the `pt2` artifact in `folder` on a device, as a function of its inputs by position."""
-    return _from_source(folder, at) if is_source(folder) else _from_pt2(folder, at)
+def open_module(folder: Path, at: Any, runtime: str = NAME) -> tuple[Signature, Callable[..., Any]]:
+    """Open the source or the `pt2` artifact in `folder` on a device, as a function of its inputs by position.
+    Errors name the `runtime`."""
+    return _from_source(folder, at) if is_source(folder) else _from_pt2(folder, at, runtime)
 
 
 def _from_source(folder: Path, at: Any) -> tuple[Signature, Callable[..., Any]]:
@@ -38,9 +39,9 @@ def _from_source(folder: Path, at: Any) -> tuple[Signature, Callable[..., Any]]:
     return signature, build_model(folder).eval().to(at)
 
 
-def _from_pt2(folder: Path, at: Any) -> tuple[Signature, Callable[..., Any]]:
+def _from_pt2(folder: Path, at: Any, runtime: str) -> tuple[Signature, Callable[..., Any]]:
     artifact = read_artifact(folder)
-    with opening(NAME, artifact.path):
+    with opening(runtime, artifact.path):
         from torch.export.passes import move_to_device_pass
 
         program = load_program(artifact.path)

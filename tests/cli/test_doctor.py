@@ -88,6 +88,14 @@ ILL: dict[str, tuple[Machine, tuple[str, str, str | None]]] = {
         replace(machine(), requirements=lambda: None),
         ("transload", "not installed: versions are not checked", "make setup"),
     ),
+    "another build of onnxruntime": (
+        machine({**WHOLE, "onnxruntime-openvino": "1.24.1"}),
+        (
+            "onnxruntime build",
+            "onnxruntime and onnxruntime-openvino overwrite each other",
+            "pip uninstall -y onnxruntime onnxruntime-openvino, then install the one that you want",
+        ),
+    ),
     "both builds of onnxruntime": (
         machine(BOTH, gpus=("NVIDIA H200",)),
         ("onnxruntime build", "onnxruntime and onnxruntime-gpu overwrite each other", GPU_AGAIN),
@@ -133,6 +141,16 @@ def test_a_missing_framework_closes_the_default_run_and_greys_out_only_what_need
     assert states["pt2 -> onnx (torch.onnx-dynamo)"] is State.OK
     assert states["onnx -> saved-model (lowering)"] is State.NOTE
     assert states["onnxruntime"] is State.OK
+
+
+def test_a_runtime_on_request_that_lacks_its_extra_is_greyed_out_with_what_brings_it(tmp_path: Path) -> None:
+    found = {each.name: each for each in examine(tmp_path, machine(without=("openvino",))) if each.part == "runtimes"}
+    lacking = found["openvino"]
+    assert (lacking.state, lacking.text) == (State.NOTE, "needs openvino (extra openvino)")
+    assert lacking.fix == "pip install 'openvino>=2025'"
+    provider = found["onnxruntime-openvino"]
+    assert provider.state is State.NOTE
+    assert provider.text == "needs libonnxruntime_providers_openvino.so of ONNX Runtime (extra onnxruntime-openvino)"
 
 
 def test_a_warning_does_not_close_the_default_run(tmp_path: Path) -> None:

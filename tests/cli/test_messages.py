@@ -64,7 +64,8 @@ BAD_VALUES: list[tuple[Callable[[], object], str]] = [
     (
         lambda: options.parse_runtimes(["onnxruntim"]),
         "unknown runtime 'onnxruntim'\n"
-        "  fix: use one of torch, torchscript, onnxruntime, tensorflow, tflite, tflite-flex, keras, tfserving-grpc, "
+        "  fix: use one of torch, torchscript, onnxruntime, tensorflow, tflite, tflite-flex, keras, torch-compile, "
+        "aotinductor, tensorflow-xla, openvino, onnxruntime-openvino, onnxruntime-tensorrt, tfserving-grpc, "
         "tfserving-rest, oip-grpc, oip-http",
     ),
     (lambda: options.parse_batches(["1,0"]), f"'0' {NO_BATCH}"),

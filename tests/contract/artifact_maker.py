@@ -92,7 +92,9 @@ def make_onnx(root: Path) -> None:
         node("Where", ["mask", "scaled", "negative"], ["zeta"]),
         node("Mul", ["ids", "two"], ["twice"]),
         node("Add", ["twice", "one"], ["alpha"]),
-        node("ReduceSum", ["values", "axes"], ["count"], keepdims=0),
+        # Joined to the nodes above, as OpenVINO's provider does not take a node that stands alone.
+        node("ReduceSum", ["negative", "axes"], ["less"], keepdims=0),
+        node("Neg", ["less"], ["count"]),
         node("Identity", ["values"], ["same"]),
         node("Identity", ["w"], ["scale"]),
     ]

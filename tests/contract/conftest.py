@@ -15,8 +15,20 @@ from typing import Any
 
 import pytest
 
+from transload.pipeline.workers.interpreters import lacking
+from transload.serving.runtimes.runtime_table import RUNTIMES
+
 HERE = Path(__file__).parent
 MAKER = {"source": "torch", "pt2": "torch", "torchscript": "torch", "onnx": "onnx", "keras": "keras"}
+
+
+def skip_where_it_lacks(name: str) -> None:
+    """Skip a runtime on request whose extra, or whose GPU build, is not installed here. All others have to run."""
+    runtime = RUNTIMES[name]
+    if runtime.extra and (reason := lacking(runtime)):
+        pytest.skip(f"{name} {reason}")
+    if "cpu" not in runtime.devices:
+        pytest.skip(f"{name} runs on a GPU alone")
 
 
 class Raised(Exception):
@@ -96,6 +108,12 @@ def contract() -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session")
+def available() -> Callable[[str], None]:
+    """`available(name)`, which skips a test of a runtime that this machine cannot have."""
+    return skip_where_it_lacks
 
 
 @pytest.fixture(scope="session")

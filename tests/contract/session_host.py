@@ -43,9 +43,11 @@ def look(name: str) -> Any:
     return getattr(HELD["held"], name)
 
 
-def keep(promise: str) -> None:
-    """Hold the session against one promise of the contract."""
-    contract().PROMISES[promise](HELD["held"])
+def keep(promise: str, integers: int) -> None:
+    """Hold the session against one promise of the contract, with integers up to these."""
+    module = contract()
+    module.INTEGERS = integers
+    module.PROMISES[promise](HELD["held"])
 
 
 def modules() -> list[str]:

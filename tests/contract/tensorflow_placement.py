@@ -15,11 +15,12 @@ from transload.serving.runtimes import tensorflow_session
 
 def main(folder: Path) -> None:
     artifact = read_artifact(folder)
-    inner = tf.compat.v1.Session(graph=tf.Graph(), config=tensorflow_session._config(tf, "cpu", 1))
+    inner = tf.compat.v1.Session(graph=tf.Graph(), config=tensorflow_session.session_config(tf, "cpu", 1))
     with inner.graph.as_default():
         options = tensorflow_session._callable_options(tf, inner, artifact)
     zeros = [np.zeros([2 if isinstance(a, str) else a for a in s.shape], s.dtype) for s in artifact.signature.inputs]
-    print(json.dumps(tensorflow_session.placement(tf, inner, options, zeros)))
+    nodes = tensorflow_session.placement(tf, inner, options, zeros)
+    print(json.dumps([(node.op, node.device) for node in nodes]))
 
 
 if __name__ == "__main__":

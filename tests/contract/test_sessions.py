@@ -17,7 +17,12 @@ assert _spec.loader is not None
 contract = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(contract)
 
-CASES = [(name, str(form)) for name, runtime in RUNTIMES.items() for form in runtime.takes] + [("torch", "source")]
+SOURCES = [("torch", "source"), ("torch-compile", "source")]
+CASES = [
+    # Those that compile take half a minute each.
+    pytest.param((name, form), marks=[pytest.mark.slow] if RUNTIMES[name].compiles else [], id=f"{name}-{form}")
+    for name, form in [(name, str(form)) for name, runtime in RUNTIMES.items() for form in runtime.takes] + SOURCES
+]
 
 
 @pytest.fixture(scope="module")
@@ -36,15 +41,17 @@ def address(artifact: Callable[[str], Path], shared_host: Callable[[str], Any]) 
     return find
 
 
-@pytest.fixture(scope="module", params=CASES, ids="-".join)
+@pytest.fixture(scope="module", params=CASES)
 def held(
     request: pytest.FixtureRequest,
+    available: Callable[[str], None],
     artifact: Callable[[str], Path],
     shared_host: Callable[[str], Any],
     address: Callable[[str, str], str],
 ) -> Any:
     """A process that holds a session of one runtime over the contract's model."""
     name, form = request.param
+    available(name)
     runtime, folder = RUNTIMES[name], artifact(form)
     if not runtime.served:
         process = shared_host(runtime.requires[0])
@@ -56,8 +63,9 @@ def held(
 
 
 @pytest.mark.parametrize("promise", contract.PROMISES)
-def test_every_session_keeps(held: Any, promise: str) -> None:
-    held.keep(promise)
+def test_every_session_keeps(held: Any, promise: str, request: pytest.FixtureRequest) -> None:
+    name, _ = request.node.callspec.params["held"]
+    held.keep(promise, contract.INTEGERS if RUNTIMES[name].int64 else contract.INT32)
 
 
 def test_a_session_can_be_closed_twice_and_then_answers_no_more(held: Any) -> None:

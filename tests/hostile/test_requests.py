@@ -16,7 +16,8 @@ from .corpus.case import NET
 
 FORMATS = "pt2, torchscript, onnx, saved-model, tflite"
 RUNTIMES = (
-    "torch, torchscript, onnxruntime, tensorflow, tflite, tflite-flex, keras, tfserving-grpc, tfserving-rest, "
+    "torch, torchscript, onnxruntime, tensorflow, tflite, tflite-flex, keras, torch-compile, aotinductor, "
+    "tensorflow-xla, openvino, onnxruntime-openvino, onnxruntime-tensorrt, tfserving-grpc, tfserving-rest, "
     "oip-grpc, oip-http"
 )
 MADE_BY = "make it with numpy.savez(FILE, INPUT_NAME=array, labels=array)"

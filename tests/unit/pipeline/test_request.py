@@ -13,7 +13,8 @@ from transload.pipeline.request import ALL_TARGETS, RunRequest, read_request
 
 FORMATS = "pt2, torchscript, onnx, saved-model, tflite"
 RUNTIMES = (
-    "torch, torchscript, onnxruntime, tensorflow, tflite, tflite-flex, keras, tfserving-grpc, tfserving-rest, "
+    "torch, torchscript, onnxruntime, tensorflow, tflite, tflite-flex, keras, torch-compile, aotinductor, "
+    "tensorflow-xla, openvino, onnxruntime-openvino, onnxruntime-tensorrt, tfserving-grpc, tfserving-rest, "
     "oip-grpc, oip-http"
 )
 LISTED = "docs/pipeline-file.md lists what is taken"

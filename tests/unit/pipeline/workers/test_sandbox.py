@@ -13,6 +13,7 @@ import pytest
 
 from transload.pipeline import context
 from transload.pipeline.workers import sandbox
+from transload.pipeline.workers.compiler import find_compiler
 from transload.pipeline.workers.isolation import Limits, Spawn, run_alone
 
 JOBS = """
@@ -77,6 +78,8 @@ CALLS = {
 }
 ALLOWED = dict.fromkeys(("read the input", "write the result", "write its own", "fork"), "done")
 
+COMPILER = find_compiler()
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler here")
 needs_landlock = pytest.mark.skipif(not sandbox.landlock_version(), reason="this kernel has no Landlock")
 
 
@@ -115,6 +118,91 @@ def test_without_walls_all_of_it_is_possible(tmp_path: Path, places: dict[str, s
     seen = attempts(tmp_path, places, Limits(seconds=60, walled=False))
     unprivileged = {"a namespace", "trace the parent"}  # some kernels refuse these to everybody
     assert {name for name, how in seen.items() if how != "done"} <= unprivileged
+
+
+COMPILING = """
+import ctypes, os, shutil, socket, subprocess, sys
+from pathlib import Path
+
+def tried(act):
+    try:
+        return act() or "done"
+    except (OSError, subprocess.SubprocessError) as error:
+        return type(error).__name__
+
+def start(*argv):
+    subprocess.run(argv, check=True, capture_output=True)
+
+def attempts(job):
+    Path("twice.cc").write_text('#include <cmath>\\nextern "C" int twice(int x) { return 2 * x; } int main() { }')
+    shutil.copy("/usr/bin/env", "env")
+    cxx, loader, secret = os.environ["CXX"], job.options["loader"], job.options["secret"]
+    acts = {
+        "compile": lambda: start(cxx, "-shared", "-fPIC", "-fopenmp", "-o", "twice.so", "twice.cc"),
+        "load what was compiled": lambda: str(ctypes.CDLL("./twice.so").twice(21)),
+        "compile a program": lambda: start(cxx, "-o", "program", "twice.cc"),
+        "start what was compiled": lambda: start("./program"),
+        "start a copy": lambda: start("./env"),
+        "start env": lambda: start("/usr/bin/env"),
+        "start a shell": lambda: start("/bin/sh", "-c", "true"),
+        "start Python": lambda: start(sys.executable, "-c", ""),
+        "read beside": lambda: Path(secret).read_text(),
+        "let the compiler read beside": lambda: start(cxx, "-E", "-x", "c", secret),
+        "let the compiler write beside": lambda: start(cxx, "-o", job.options["outside"], "twice.cc"),
+        "load a program": lambda: start(loader, "/usr/bin/env"),
+        "load a program that reads beside": lambda: start(loader, "/usr/bin/cat", secret),
+        "open a socket": lambda: socket.socket().close(),
+    }
+    return {name: tried(act) for name, act in acts.items()}
+"""
+
+
+@needs_landlock
+@needs_compiler
+def test_a_worker_that_compiles_starts_the_compiler_and_no_other_program(
+    tmp_path: Path, places: dict[str, str]
+) -> None:
+    """What the loader starts by itself cannot be told from what it starts for the compiler: the other walls hold it."""
+    assert COMPILER is not None
+    (tmp_path / "user" / "jobs.py").write_text(COMPILING)
+    places["loader"] = next(path for path in COMPILER.programs if "ld-linux" in path)
+    seen = attempts(tmp_path, places, Limits(seconds=60, compiles=True))
+    assert seen == {
+        "compile": "done",
+        "load what was compiled": "42",
+        "compile a program": "done",
+        "load a program": "done",
+        **dict.fromkeys(
+            ("start what was compiled", "start a copy", "start env", "start a shell", "start Python", "read beside"),
+            "PermissionError",
+        ),
+        **dict.fromkeys(
+            ("let the compiler read beside", "let the compiler write beside", "load a program that reads beside"),
+            "CalledProcessError",
+        ),
+        "open a socket": "OSError",
+    }
+    assert not Path(places["outside"]).exists()
+
+
+@needs_landlock
+@needs_compiler
+def test_without_landlock_a_worker_that_compiles_starts_nothing(tmp_path: Path) -> None:
+    """seccomp alone cannot tell the compiler from another program."""
+    assert COMPILER is not None
+    script = tmp_path / "alone.py"
+    script.write_text(f"""
+import subprocess
+from transload.pipeline.workers import sandbox
+sandbox.missing_walls = lambda: ("Landlock",)
+sandbox.raise_walls([], [], starts={COMPILER.programs!r})
+try:
+    subprocess.run([{COMPILER.path!r}, "--version"])
+except OSError as error:
+    print(error.strerror)
+""")
+    done = subprocess.run([sys.executable, "-P", str(script)], capture_output=True, text=True, check=True)
+    assert done.stdout == "Operation not permitted\n"
 
 
 @needs_landlock

@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from transload.serving.runtimes.onnxruntime_session import device_of
-from transload.serving.runtimes.provider_check import check_device, number, numbered_device, placed
+from transload.serving.runtimes.provider_check import (
+    check_device,
+    computed_elsewhere,
+    number,
+    numbered_device,
+    placed,
+)
 
 
 @pytest.mark.parametrize(
@@ -81,3 +87,18 @@ def test_onnx_runtime_is_believed_by_what_it_got_and_not_by_what_it_was_asked(
     providers: list[str], nodes: list[tuple[str, str]], asked: str, device: str
 ) -> None:
     assert device_of(session_of(providers, nodes), asked) == device
+
+
+@pytest.mark.parametrize(
+    ("nodes", "others"),
+    [
+        ([("Conv", "OpenVINO"), ("Gemm", "OpenVINO")], []),
+        ([("Conv", "OpenVINO"), ("Shape", CPU), ("Identity", CPU)], []),
+        ([("Conv", "OpenVINO"), ("Erf", CPU), ("Erf", CPU), ("Resize", CUDA)], ["Erf", "Resize"]),
+        ([("Conv", CPU)], ["Conv"]),
+        ([("Add", CPU)], ["all of it"]),
+        ([], ["all of it"]),
+    ],
+)
+def test_what_a_provider_leaves_to_another_is_named(nodes: list[tuple[str, str]], others: list[str]) -> None:
+    assert computed_elsewhere(nodes, "OpenVINO") == others

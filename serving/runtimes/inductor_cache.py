@@ -1,0 +1,47 @@
+"""What Inductor, PyTorch's compiler, needs for both of its runtimes: the C++ compiler, and a folder that nobody shares.
+
+Each session compiles anew in a folder of its own, so that its time to load is that of a first load, whatever ran
+before. Inductor's own probes of the processor start Python, which a worker's walls refuse; it would then compile
+without vectors, and say nothing. So it goes by the processor's flags alone.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from ...models.errors import ToolMissing
+
+_LIMIT_S = 60
+
+
+def prepare_inductor(runtime: str, undo: ExitStack) -> Path:
+    """Prepare this process to compile for a session, and return a folder, which `undo` removes.
+    Raises ToolMissing where no C++ compiler can be started."""
+    _check_compiler(runtime)
+    folder = Path(tempfile.mkdtemp(prefix="inductor-"))
+    undo.callback(shutil.rmtree, folder, ignore_errors=True)
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
+    from torch._inductor import config
+
+    config.compile_threads = 1  # more are processes of Python's
+    config.cpp.vec_isa_ok = True
+    # torch 2.13 asks openssl for the digests of headers that it compiles ahead. Without, it compiles them each time.
+    config.cpp_cache_precompile_headers = config.aot_inductor.precompile_headers = False
+    config.force_disable_caches = True
+    return folder
+
+
+def _check_compiler(runtime: str) -> None:
+    name = os.environ.get("CXX") or "g++"
+    try:
+        subprocess.run([name, "--version"], capture_output=True, timeout=_LIMIT_S, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ToolMissing(
+            f"{runtime} needs a C++ compiler, and {name} cannot be started: {error}",
+            fix="install g++, or name another compiler in the variable CXX",
+        ) from error
