@@ -22,6 +22,7 @@ from .answer_agreement import doubt_answers
 from .comparison import SAME_WITHIN, Comparison, Ratio, compare
 from .rounds import Pair, ProcessSamples, Series
 from .statistics import Load, doubts, median_of, summary
+from .tuned_settings import DEFAULTS, TunedSettings
 
 Server = Literal["embedded", "binary", "remote"]
 
@@ -37,6 +38,7 @@ class About:
     size_bytes: int | None = None  # of the artifact
     reference: Pair | None = None  # what its ratio is held against; None: nothing
     note: str | None = None  # a doubt that every row of the subject has
+    tuned: TunedSettings = DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,9 @@ def failed_row(pair: Pair, batch: int, why: str, about: About, device: str | Non
         peak_rss_bytes=about.peak_rss_bytes,
         size_bytes=about.size_bytes,
         doubts=(why,),
+        settings=dict(about.tuned.settings),
+        ratio_to_default=about.tuned.ratio_to_default,
+        ratio_to_default_ci95=about.tuned.ratio_ci95,
     )
 
 
