@@ -114,6 +114,8 @@ def _comparison(ratio: Ratio | None, is_reference: bool, about: About, condition
 
 def failed_row(pair: Pair, batch: int, why: str, about: About, device: str | None = None) -> LatencyRow:
     """Return the row of a subject that could not be opened or was lost: no numbers, one sentence."""
+    # What is served takes longer than the call that was tuned.
+    ratio_to_default, default_ci95 = about.tuned.ratio_at(batch) if about.server is None else (None, None)
     return LatencyRow(
         artifact=pair[0],
         runtime=pair[1],
@@ -133,8 +135,8 @@ def failed_row(pair: Pair, batch: int, why: str, about: About, device: str | Non
         size_bytes=about.size_bytes,
         doubts=(why,),
         settings=dict(about.tuned.settings),
-        ratio_to_default=about.tuned.ratio_to_default,
-        ratio_to_default_ci95=about.tuned.ratio_ci95,
+        ratio_to_default=ratio_to_default,
+        ratio_to_default_ci95=default_ci95,
     )
 
 

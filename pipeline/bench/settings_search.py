@@ -67,12 +67,17 @@ def looked_faster(screened: Sequence[ScreenedSettings], *, same_within: float = 
 def choose_finalists(
     screened: Sequence[ScreenedSettings], *, same_within: float = SAME_WITHIN
 ) -> list[Mapping[str, Value]]:
-    """Return the settings that are measured to the end, the fastest of the screening first."""
-    chosen: list[Mapping[str, Value]] = []
-    for candidate in looked_faster(screened, same_within=same_within):
-        if candidate.settings not in chosen:
-            chosen.append(candidate.settings)
+    """Return the settings that are measured to the end, the fastest of the screening first.
+    Settings of which a part looked as fast are left to that part: what adds nothing is not kept."""
+    faster = looked_faster(screened, same_within=same_within)
+    chosen = [one.settings for one in faster if not any(_is_enough(other, one, same_within) for other in faster)]
     return chosen[:MOST_FINALISTS]
+
+
+def _is_enough(part: ScreenedSettings, whole: ScreenedSettings, same_within: float) -> bool:
+    """Return whether settings are a part of others, and looked as fast."""
+    is_part = part.settings.items() < whole.settings.items()
+    return is_part and (part.ratio or 0) <= (whole.ratio or 0) * (1 + same_within)
 
 
 def confidence_of_each(finalists: int) -> float:

@@ -27,11 +27,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TunedSettings:
-    """Settings of a runtime, and how much faster than the defaults they were where they were tuned."""
+    """Settings of a runtime, and how much faster than the defaults they were at the batch where they were tuned."""
 
     settings: Mapping[str, Value] = field(default_factory=dict)
     ratio_to_default: float | None = None
     ratio_ci95: tuple[float, float] | None = None
+    batch: int | None = None
+
+    def ratio_at(self, batch: int) -> tuple[float | None, tuple[float, float] | None]:
+        """Return the ratio to the defaults and its interval; None at a batch where it was not measured."""
+        return (self.ratio_to_default, self.ratio_ci95) if batch == self.batch else (None, None)
 
 
 DEFAULTS = TunedSettings()
@@ -59,7 +64,7 @@ def tuned_settings(model: Path, runtime: Runtime, device: str, threads: int | No
     entry = find_entry(model, place_of(model, runtime, device))
     if entry is None or not entry.settings or threads not in (None, entry.settings.get(THREADS, 1)):
         return DEFAULTS
-    return TunedSettings(dict(entry.settings), entry.ratio_to_default, entry.ratio_ci95)
+    return TunedSettings(dict(entry.settings), entry.ratio_to_default, entry.ratio_ci95, entry.batch)
 
 
 def keep_settings(

@@ -167,7 +167,7 @@ class Tuner:
         for settings, series, ratio in order:
             row = _row(default, self._batches[0], settings, series, ratio)
             if settings and ratio and ratio.comparison is Comparison.FASTER and not winner.settings:
-                tuned = TunedSettings(settings, ratio.center, ratio.ci95)
+                tuned = TunedSettings(settings, ratio.center, ratio.ci95, self._batches[0])
                 doubt = self._check(replace(default, tuned=tuned))
                 row = replace(
                     row, verified=doubt is None, kept=doubt is None,
