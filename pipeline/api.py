@@ -284,6 +284,9 @@ def bench(
     """
     if not candidates:
         raise BadRequest("nothing to measure is named", fix="name the folders of artifacts")
+    if not tune and (latency_bound_s is not None or tune_budget_s is not None):
+        option = "--latency-bound" if tune_budget_s is None else "--tune-budget"
+        raise BadRequest(f"{option} belongs to a search of settings", fix="give --tune, too")
     section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
     rule = {
         "runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds, "processes": processes,
