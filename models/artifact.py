@@ -13,6 +13,7 @@ from .formats import PAYLOAD, Target, parse_target
 from .signature import Signature
 
 RECORD = "artifact.json"
+TUNING = "tuning.json"  # beside it, of this machine and no part of the artifact (serving/runtimes/tuning_file.py)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,12 +163,15 @@ def disk_full(where: Path | str) -> DiskFull:
     return DiskFull(f"the disk under {where} is full", fix="free some space, or name a folder elsewhere with --store")
 
 
-def digest_of(path: Path) -> str:
-    """Return the sha256 of a file, or of a folder's sorted relative names and contents: 64 hex characters."""
+def digest_of(path: Path, without: Collection[str] = ()) -> str:
+    """Return the sha256 of a file, or of a folder's sorted relative names and contents: 64 hex characters.
+    `without`: relative names that do not count."""
     if path.is_file():
         return _hash_file(path)
     total = hashlib.sha256()
     for file in _files(path):
+        if file.relative_to(path).as_posix() in without:
+            continue
         total.update(f"{file.relative_to(path).as_posix()}\0{_hash_file(file)}\n".encode())
     return total.hexdigest()
 

@@ -181,6 +181,7 @@ def validate(
     runtimes: Sequence[str] | None = None,
     batches: Sequence[int] | None = None,
     device: str | None = None,
+    untuned: bool = False,
     tfserving_url: str | None = None,
     tfserving_model: str | None = None,
     runs: _Path = "runs",
@@ -201,6 +202,7 @@ def validate(
         raise BadRequest("nothing to validate is named", fix="name the folders of artifacts")
     section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
     checks = {"runtimes": runtimes, "batches": batches, "metric": metric, "allowed_loss": allowed_loss}
+    checks["untuned"] = untuned or None
     server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model}
     request = read_request(None, {"model": section, "validate": checks, "device": device, **server})
     model = ModelRequest(against, _specs(inputs), data=_text(data))
@@ -258,6 +260,10 @@ def bench(
     load: Sequence[str] | None = None,
     load_seconds: float | None = None,
     load_engines: Sequence[str] | None = None,
+    tune: bool = False,
+    tune_budget_s: float | None = None,
+    latency_bound_s: float | None = None,
+    untuned: bool = False,
     device: str | None = None,
     tfserving_url: str | None = None,
     tfserving_model: str | None = None,
@@ -272,15 +278,23 @@ def bench(
     the first that is served in the same way. All is repeated in new processes, at least in `processes` of each, until
     all are settled (`same_within`) or `budget_s` is spent. `load`: also "closed:1,2,4" and others of docs/bench.md.
 
+    `tune` searches the settings of each runtime first, for `tune_budget_s` at most for each artifact in each, keeps the
+    winner in tuning.json beside the artifact, and finds the batch of the largest throughput whose p99 keeps
+    `latency_bound_s`. Without it the settings that are kept there are used; `untuned` uses the defaults.
+
     The result has the rows, and the folder that keeps the samples.
     """
     if not candidates:
         raise BadRequest("nothing to measure is named", fix="name the folders of artifacts")
+    if not tune and (latency_bound_s is not None or tune_budget_s is not None):
+        option = "--latency-bound" if tune_budget_s is None else "--tune-budget"
+        raise BadRequest(f"{option} belongs to a search of settings", fix="give --tune, too")
     section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
     rule = {
         "runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds, "processes": processes,
         "budget_s": budget_s, "same_within": same_within, "load": load, "load_seconds": load_seconds,
-        "load_engines": load_engines,
+        "load_engines": load_engines, "tune": tune or None, "tune_budget_s": tune_budget_s,
+        "latency_bound_s": latency_bound_s, "untuned": untuned or None,
     }  # fmt: skip
     server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model}
     request = read_request(None, {"model": section, "bench": rule, "device": device, **server})

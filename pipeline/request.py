@@ -151,6 +151,7 @@ class ValidateSection(_Section):
     # The task's metric; None: the recipe's, else the plain one for the labels' shape.
     metric: Annotated[str, AfterValidator(_metric)] | None = None
     allowed_loss: FiniteLoss | None = None  # of the metric, in its own unit; None: as the recipe has it
+    untuned: bool = False  # leave tuning.json beside an artifact alone
 
 
 class BenchSection(_Section):
@@ -164,6 +165,10 @@ class BenchSection(_Section):
     processes: int = Field(default=LEAST_PROCESSES, ge=1)  # at least, one after the other, of each model
     budget_s: float = Field(default=60.0, ge=0)  # of measuring; more processes until then, or until all is settled
     same_within: float = Field(default=SAME_WITHIN, gt=0, lt=1)  # a ratio this close to 1 is the same
+    tune: bool = False  # search each runtime's settings first, and measure it with those that win
+    tune_budget_s: float = Field(default=60.0, gt=0)  # of the search, for each artifact in each runtime
+    untuned: bool = False  # leave tuning.json beside an artifact alone
+    latency_bound_s: float | None = Field(default=None, gt=0)  # with `tune`: find the batch whose p99 keeps it
     seed: int = Field(default=0, ge=0)
     load: tuple[Annotated[str, AfterValidator(_load)], ...] = ()  # what is put on runtimes beside, as in "closed:1,2,4"
     load_seconds: float = Field(default=LOAD_SECONDS, gt=0, le=3600)  # of each

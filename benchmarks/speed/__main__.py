@@ -5,7 +5,7 @@
 Nets: resnet50, mobilenet_v3, transformer. Each is converted from PyTorch by `transload convert`, written in Keras,
 and, where TRANSLOAD_PYTHON_LITERT names a Python that has it, converted by litert-torch. Ratios are to the Keras
 writing, over pairs of the same round, one thread; below 1 the lowered copy is faster. Weights are random; sizes are
-files' sizes.
+files' sizes. targets.py measures the targets of latency.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...models.artifact import Artifact, read_artifact, write_artifact
+from ...models.artifact import TUNING, Artifact, read_artifact, write_artifact
 from ...models.errors import BadRequest
 from ...models.exported_program import recorded_signature
 from ...models.formats import PAYLOAD, Format, Target
@@ -193,7 +193,7 @@ def take_in_artifact(job: Job) -> Mapping[str, Any]:
     folder = Path(options.path)
     artifact = read_checked(folder, trust=options.trust)
     _checked_folder(options)
-    shutil.copytree(folder, job.out, dirs_exist_ok=True)
+    shutil.copytree(folder, job.out, dirs_exist_ok=True, ignore=_leave_tuning(folder))
     return ArtifactFacts(target=str(artifact.target), signature=artifact.signature, flex=artifact.flex).to_json()
 
 
@@ -312,8 +312,13 @@ def _checked_file(job: Job, expected: Format) -> tuple[FileOptions, Path]:
     return options, path
 
 
+def _leave_tuning(folder: Path) -> Callable[[str, list[str]], list[str]]:
+    """Return what copytree ignores: the tuning of this machine, which is no part of the artifact."""
+    return lambda place, names: [TUNING] if Path(place) == folder and TUNING in names else []
+
+
 def _checked_folder(options: FileOptions) -> Path:
     folder = Path(options.path)
-    if digest_of(folder) != options.sha256:
+    if digest_of(folder, without=(TUNING,)) != options.sha256:
         raise BadRequest(f"{folder} has changed since this command began", fix="run again when it is finished")
     return folder

@@ -46,11 +46,14 @@ class Ratio:
     settling_processes: int | None = None  # sets of processes that would decide it, where it is inconclusive
 
 
-def compare(candidate: Series, reference: Series, *, same_within: float = SAME_WITHIN) -> Ratio | None:
+def compare(
+    candidate: Series, reference: Series, *, same_within: float = SAME_WITHIN, confidence: float = VERDICT_CONFIDENCE
+) -> Ratio | None:
     """Compare two series. A verdict of FASTER or SLOWER on equals is given in at most 1 % of measurements.
     SAME: the interval lies within 1 / (1 + same_within) and 1 + same_within. FASTER, SLOWER: it does not, and lies on
-    one side of 1. None without a round in common."""
-    return compare_logs(log_ratios(candidate, reference), same_within=same_within)
+    one side of 1. None without a round in common. `confidence` is that of each look; a larger one where several
+    candidates are compared, and one false alarm among them is an alarm."""
+    return compare_logs(log_ratios(candidate, reference), same_within=same_within, confidence=confidence)
 
 
 def log_ratios(candidate: Series, reference: Series) -> Array:
@@ -60,7 +63,9 @@ def log_ratios(candidate: Series, reference: Series) -> Array:
     return np.array([value for value in pairs if value is not None])
 
 
-def compare_logs(logs: Array, *, same_within: float = SAME_WITHIN) -> Ratio | None:
+def compare_logs(
+    logs: Array, *, same_within: float = SAME_WITHIN, confidence: float = VERDICT_CONFIDENCE
+) -> Ratio | None:
     """See `compare`. `logs`: natural logarithms of ratios, shape (sets of processes,)."""
     if not len(logs):
         return None
@@ -68,14 +73,14 @@ def compare_logs(logs: Array, *, same_within: float = SAME_WITHIN) -> Ratio | No
     if len(logs) < LEAST_PROCESSES:
         return Ratio(math.exp(center), None, Comparison.INCONCLUSIVE)
     ci95 = _interval(logs, 0.95)
-    low, high = _interval(logs, VERDICT_CONFIDENCE)
+    low, high = _interval(logs, confidence)
     most = math.log1p(same_within)
     comparison = Comparison.INCONCLUSIVE
     if -most <= low and high <= most:
         comparison = Comparison.SAME
     elif low > 0 or high < 0:
         comparison = Comparison.SLOWER if low > 0 else Comparison.FASTER
-    settling = _settling_processes(logs, most) if comparison is Comparison.INCONCLUSIVE else None
+    settling = _settling_processes(logs, most, confidence) if comparison is Comparison.INCONCLUSIVE else None
     return Ratio(math.exp(center), (math.exp(ci95[0]), math.exp(ci95[1])), comparison, settling)
 
 
@@ -101,12 +106,12 @@ def _half_width(deviation: float, count: int, confidence: float) -> float:
     return float(stats.t.ppf((1 + confidence) / 2, count - 1)) * deviation / math.sqrt(count)
 
 
-def _settling_processes(logs: Array, most: float) -> int:
+def _settling_processes(logs: Array, most: float, confidence: float) -> int:
     """Estimate how many sets of processes would decide, if they scatter as these do: the interval then excludes 1, or
     lies within `most` of it."""
     center, deviation = abs(float(np.mean(logs))), float(np.std(logs, ddof=1))
     room = max(center, most - center)
     count = len(logs)
-    while count < _MOST_PROCESSES and _half_width(deviation, count, VERDICT_CONFIDENCE) > room:
+    while count < _MOST_PROCESSES and _half_width(deviation, count, confidence) > room:
         count += max(1, count // 10)
     return count

@@ -22,6 +22,7 @@ from .answer_agreement import doubt_answers
 from .comparison import SAME_WITHIN, Comparison, Ratio, compare
 from .rounds import Pair, ProcessSamples, Series
 from .statistics import Load, doubts, median_of, summary
+from .tuned_settings import DEFAULTS, TunedSettings
 
 Server = Literal["embedded", "binary", "remote"]
 
@@ -37,6 +38,7 @@ class About:
     size_bytes: int | None = None  # of the artifact
     reference: Pair | None = None  # what its ratio is held against; None: nothing
     note: str | None = None  # a doubt that every row of the subject has
+    tuned: TunedSettings = DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,8 @@ def _comparison(ratio: Ratio | None, is_reference: bool, about: About, condition
 
 def failed_row(pair: Pair, batch: int, why: str, about: About, device: str | None = None) -> LatencyRow:
     """Return the row of a subject that could not be opened or was lost: no numbers, one sentence."""
+    # What is served takes longer than the call that was tuned.
+    ratio_to_default, default_ci95 = about.tuned.ratio_at(batch) if about.server is None else (None, None)
     return LatencyRow(
         artifact=pair[0],
         runtime=pair[1],
@@ -130,6 +134,9 @@ def failed_row(pair: Pair, batch: int, why: str, about: About, device: str | Non
         peak_rss_bytes=about.peak_rss_bytes,
         size_bytes=about.size_bytes,
         doubts=(why,),
+        settings=dict(about.tuned.settings),
+        ratio_to_default=ratio_to_default,
+        ratio_to_default_ci95=default_ci95,
     )
 
 

@@ -171,6 +171,7 @@ class SubjectOptions(JsonRecord):
     served: Signature | None = None  # of a model that is served elsewhere, and has no artifact here
     signature: Signature | None = None  # see MeasuredSession
     answer_s: float | None = None  # see MeasuredSession
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the runtime, beside `threads`
 
 
 def open_subject(**document: Any) -> MeasuredSession:
@@ -185,6 +186,7 @@ def open_subject(**document: Any) -> MeasuredSession:
         services=options.services,
         model=options.model,
         signature=options.served,
+        settings=options.settings,
     )
     load_s = (perf_counter_ns() - start) / 1e9
     signature = options.signature or session.signature

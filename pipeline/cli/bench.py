@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...serving.runtimes.tuning_space import settings_text
 from . import options
 from .render import finish, page, table
 
@@ -18,6 +19,7 @@ _Candidates = Annotated[
 
 if TYPE_CHECKING:
     from ..commands.bench import BenchResult
+    from ..result.schema import BoundRow, LatencyRow
 
 
 def command(
@@ -41,6 +43,15 @@ def command(
     load: options.Load = None,
     load_seconds: options.LoadSeconds = None,
     load_engine: options.LoadEngines = None,
+    tune: Annotated[
+        bool, typer.Option("--tune", help="Search each runtime's settings; keep what is faster and still verifies.")
+    ] = False,
+    tune_budget: Annotated[
+        str | None,
+        typer.Option("--tune-budget", metavar="TIME", help="Of the search, for each artifact in each runtime: 60s."),
+    ] = None,
+    latency_bound: options.LatencyBound = None,
+    untuned: options.Untuned = False,
     device: options.Device = None,
     tfserving_url: options.TfservingUrl = None,
     tfserving_model: options.TfservingModel = None,
@@ -64,7 +75,9 @@ def command(
         weights_key=weights_key, settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust,
         threads=threads, rounds=rounds, processes=processes, budget_s=options.parse_duration(budget),
         same_within=options.parse_share(same_within), load=options.parse_loads(load, load_seconds, load_engine),
-        load_seconds=load_seconds, load_engines=options.parse_load_engines(load_engine) or None, device=device,
+        load_seconds=load_seconds, load_engines=options.parse_load_engines(load_engine) or None,
+        tune=tune, tune_budget_s=options.parse_duration(tune_budget),
+        latency_bound_s=options.parse_latency(latency_bound), untuned=untuned, device=device,
         tfserving_url=tfserving_url, tfserving_model=tfserving_model, runs=out, store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip
     finish(done.document, _lines(done), done.decided[1], json=json)
@@ -75,17 +88,44 @@ def _lines(done: BenchResult) -> list[str]:
     from ..report.load_view import load_doubts, load_table
     from ..report.units import comparison, duration, ratio, ratio_interval
 
-    rows = [("artifact", "runtime", "device", "batch", "p50", "p99", "samples/s", "ratio", "verdict")]
+    tuned = any(row.settings for row in done.latency) or bool(done.tuning)
+    head = ("artifact", "runtime", "device", "batch", "p50", "p99", "samples/s", "ratio", "verdict")
+    rows = [(*head, *(["settings"] if tuned else []))]
     doubts: dict[str, None] = {}
     for row in done.latency:
         numbers = (duration(row.p50_s), duration(row.p99_s), f"{row.throughput_per_s or 0:.0f}")
         held = f"{ratio(row.ratio_to_reference)} {ratio_interval(row)}".strip()
-        rows.append((row.artifact, row.runtime, row.device, str(row.batch), *numbers, held, comparison(row)))
+        cells = (row.artifact, row.runtime, row.device, str(row.batch), *numbers, held, comparison(row))
+        rows.append((*cells, *([_settings(row)] if tuned else [])))
         where = f"{row.artifact} in {row.runtime} at batch {row.batch}"
         doubts |= dict.fromkeys(f"{where}: {doubt}" for doubt in row.doubts[:_DOUBTS])
-    notes = [*([done.note] if done.note else []), *doubts, *load_doubts(done.load, _DOUBTS), *done.doubts]
+    dropped = [
+        f"{row.artifact} in {row.runtime}: {settings_text(row.settings)} was dropped: {row.reason}"
+        for row in done.tuning
+        if row.verified is False
+    ]
+    found = [*([done.note] if done.note else []), *map(_bound, done.bounds), *dropped]
+    notes = [*found, *doubts, *load_doubts(done.load, _DOUBTS), *done.doubts]
     samples = f"every sample lies in {done.folder}/latency.npz"
     if not done.load:
         return page(rows, notes, samples)
     requests = f"{samples}, every request in {done.folder}/load.npz"
     return [*table(rows), "", *page(load_table(done.load), notes, requests)]
+
+
+def _settings(row: LatencyRow) -> str:
+    """Return the settings of a row, and how long a call takes with them, of that with the defaults."""
+    text = settings_text(row.settings)
+    if row.ratio_to_default is None:
+        return text
+    low, high = row.ratio_to_default_ci95 or (row.ratio_to_default, row.ratio_to_default)
+    return f"{text} ({row.ratio_to_default:.2f} [{low:.2f}, {high:.2f}] of default)"
+
+
+def _bound(row: BoundRow) -> str:
+    """Return the sentence on a latency bound."""
+    where = f"{row.artifact} in {row.runtime}: p99 within {row.bound_s * 1e3:g} ms"
+    if row.batch is None:
+        return f"{where} at no batch size: {row.reason}"
+    rate = f"{row.throughput_per_s or 0:.0f} samples/s, p99 {(row.p99_s or 0) * 1e3:.3g} ms"
+    return f"{where} at batch {row.batch}: {rate}; {row.reason}"

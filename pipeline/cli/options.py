@@ -145,6 +145,11 @@ LoadEngines = Annotated[
     Texts,
     typer.Option("--load-engine", metavar="NAMES", help="What sends it: transload, loadgen (MLPerf's), or both."),
 ]
+LatencyBound = Annotated[
+    str | None,
+    typer.Option("--latency-bound", metavar="TIME", help="Find the batch of most throughput whose p99 keeps it: 10ms."),
+]
+Untuned = Annotated[bool, typer.Option("--untuned", help="Use the defaults, whatever tuning.json says.")]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, metavar="N", help="Threads of a runtime.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, metavar="N", help="Steps side by side.")]
 Store = Annotated[Path | None, typer.Option("--store", metavar="DIR", help="Where finished steps are kept.")]
@@ -216,6 +221,16 @@ def parse_duration(value: str | None) -> float | None:
     if not match:
         raise BadRequest(f"{value!r} is no time", fix="write it as in 60s, 5m or 1h")
     return float(match[1]) * _SECONDS[match[2]]
+
+
+def parse_latency(value: str | None) -> float | None:
+    """Seconds of a latency as in "10ms", "0.5s" or "250us". Raises BadRequest."""
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(us|ms|s)", value.strip())
+    if not match or not float(match[1]):
+        raise BadRequest(f"{value!r} is no latency", fix="write it as in 10ms, 250us or 0.5s")
+    return float(match[1]) * {"us": 1e-6, "ms": 1e-3, "s": 1.0}[match[2]]
 
 
 def parse_share(value: str | None) -> float | None:

@@ -79,6 +79,7 @@ def command(
     trust: options.Trust = False,
     device: options.Device = None,
     threads: options.Threads = None,
+    untuned: options.Untuned = False,
 ) -> None:
     """Serve artifacts over TF Serving's API until it is stopped.
 
@@ -100,8 +101,8 @@ def command(
         models or [],
         ServeOptions(
             name=name, config_file=model_config_file, host=host, grpc_port=grpc_port, rest_port=rest_port,
-            device=device or "auto", threads=threads or 1, max_body_bytes=max_body << 20, access_log=access_log,
-            inputs=options.parse_inputs(input_), batching_file=batching_parameters_file,
+            device=device or "auto", threads=threads, untuned=untuned, max_body_bytes=max_body << 20,
+            access_log=access_log, inputs=options.parse_inputs(input_), batching_file=batching_parameters_file,
             tls_cert=tls_cert, tls_key=tls_key, tls_client_ca=tls_client_ca, token_file=token_file, insecure=insecure,
             trust=trust,
         ),

@@ -41,6 +41,7 @@ def command(
     runtime: options.RuntimeNames = None,
     batch: options.Batch = None,
     device: options.Device = None,
+    untuned: options.Untuned = False,
     tfserving_url: options.TfservingUrl = None,
     tfserving_model: options.TfservingModel = None,
     jobs: options.Jobs = None,
@@ -60,7 +61,7 @@ def command(
         *candidates, against=against, runtimes=options.parse_runtimes(runtime) or None,
         batches=options.parse_batches(batch) or None, inputs=options.parse_inputs(input_), data=data, weights=weights,
         weights_key=weights_key, settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust,
-        metric=metric, allowed_loss=allowed_loss, device=device,
+        metric=metric, allowed_loss=allowed_loss, device=device, untuned=untuned,
         tfserving_url=tfserving_url, tfserving_model=tfserving_model, runs=out, store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip
     values = {"--data": data, "--weights": weights, "--weights-key": weights_key, "--input": input_, "--set": set_}

@@ -8,22 +8,26 @@ from pathlib import Path
 from typing import Any
 
 from ...models.errors import BadRequest, Exit
+from ...models.formats import Precision
 from ...models.signature import TensorSpec
+from ...models.store import Stored
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..bench.latency_rows import write_samples
-from ..context import LocalSettings
+from ..context import Context, LocalSettings
 from ..intake.loaded_model import LoadedModel
+from ..intake.metric_choice import TaskChoice, choose_metric
 from ..intake.model_argument import ModelRequest
-from ..intake.run_inputs import data_argument, load_model, resolve_data
+from ..intake.run_inputs import ModelWithData, RunInputs, data_argument, load_model, record_reference, resolve_data
 from ..intake.served_model import fit_served
 from ..load.load_cases import parse_load
 from ..progress import Progress
 from ..request import RunRequest
 from ..result.gate import answered
-from ..result.schema import LatencyRow, LoadRow, Verdict
+from ..result.schema import BoundRow, LatencyRow, LoadRow, TuningRow, Verdict
 from ..stages.bench import Bench, BenchSubject
 from ..stages.load import measure_load, require_engines, untaken
 from ..stages.servers import Servers
+from ..stages.tuned_bench import SettingsReference, SettingsVerifier, measure_tuned
 from .candidates import (
     check_candidate,
     check_operators,
@@ -44,6 +48,8 @@ class BenchResult:
     note: str | None = None  # which batch sizes were measured in place of the requested ones, and why
     doubts: tuple[str, ...] = ()  # that all of it is under
     load: tuple[LoadRow, ...] = ()
+    tuning: tuple[TuningRow, ...] = ()  # what a search tried
+    bounds: tuple[BoundRow, ...] = ()
 
     @property
     def decided(self) -> tuple[Verdict, Exit]:
@@ -54,7 +60,10 @@ class BenchResult:
     @property
     def document(self) -> dict[str, Any]:
         """bench.json."""
-        return document_of(self.decided, latency=self.latency, load=self.load, doubts=self.doubts)
+        return document_of(
+            self.decided, latency=self.latency, load=self.load, tuning=self.tuning, bounds=self.bounds,
+            doubts=self.doubts,
+        )  # fmt: skip
 
 
 def bench(
@@ -86,18 +95,21 @@ def bench(
             check_operators(text, candidate, request.bench.runtimes)
             check_same_inputs(text, candidate.model.signature, first.model.name, first.model.signature)
         samples = resolve_data(context, first, argument)
-        wanted = _wanted(
-            reference, dict(zip(labels_of(candidates, loaded), loaded, strict=True)), request.bench.runtimes
-        )
+        named = dict(zip(labels_of(candidates, loaded), loaded, strict=True))
+        places = dict(zip(named, candidates, strict=True))
+        wanted = _wanted(reference, named, places, request.bench.runtimes)
         if refused := untaken(parse_load(request.bench.load), wanted):
             fix = "name a served runtime, as in --runtime oip-http, or leave that load out"
             raise BadRequest(refused[0], fix=fix)
         with Servers(context) as servers:
             with progress.stage("bench") as stage:
-                measured = Bench(context, samples, servers, first.model).measure(wanted)
+                verifier = SettingsVerifier(context, servers, _References(context, samples, reference, named))
+                measured = measure_tuned(Bench(context, samples, servers, first.model), wanted, verifier)
                 stage.note = measured.note or ""
-            loads = measure_load(context, samples, servers, first.model, wanted)
-        result = BenchResult(measured.rows, context.folder, measured.note, context.doubts, loads.rows)
+            loads = measure_load(context, samples, servers, first.model, measured.subjects)
+        result = BenchResult(
+            measured.rows, context.folder, measured.note, context.doubts, loads.rows, measured.tuning, measured.bounds
+        )
         loads.write(context.folder)
         if measured.series:
             write_samples(context.folder / "latency.npz", measured.series)
@@ -105,14 +117,46 @@ def bench(
     return result
 
 
+@dataclass(frozen=True)
+class _References:
+    """The recorded answers that settings are checked against: of the model that ratios are held against, where it was
+    named, else an artifact's own with the runtime's defaults."""
+
+    context: Context
+    data: Stored
+    reference: LoadedModel | None
+    candidates: Mapping[str, LoadedModel]
+
+    def __call__(self, subject: BenchSubject) -> SettingsReference:
+        """Record them, unless the store holds them. Raises TransloadError where that fails."""
+        own = self.reference is None or subject.target is None
+        model = self.reference or self.candidates[subject.pair[0]]
+        runtime = subject.runtime.name if own else model.runtime
+        inputs = ModelWithData(model=model.model, source=model.stored, data=self.data, start=model.start)
+        recorded = record_reference(self.context, inputs, runtime)
+        metric = TaskChoice() if own else choose_metric(self.context, model.model, self.data)
+        precision = Precision.FP32 if own or subject.target is None else subject.target.precision
+        return SettingsReference(RunInputs(**vars(inputs), reference=recorded, metric=metric), precision)
+
+
 def _wanted(
-    reference: LoadedModel | None, candidates: Mapping[str, LoadedModel], runtimes: Sequence[str]
+    reference: LoadedModel | None,
+    candidates: Mapping[str, LoadedModel],
+    places: Mapping[str, str],
+    runtimes: Sequence[str],
 ) -> list[BenchSubject]:
     """Return what is measured: the reference first, then every candidate in its runtimes."""
     wanted: list[BenchSubject] = []
     if reference:
-        wanted.append(BenchSubject(("source", reference.runtime), reference.stored, RUNTIMES[reference.runtime]))
+        runtime = RUNTIMES[reference.runtime]
+        wanted.append(BenchSubject(("source", runtime.name), reference.stored, runtime, target=reference.start))
     for label, model in candidates.items():
         fitting = [runtime for runtime in fitting_runtimes(model) if model.served or runtime.name in runtimes]
-        wanted += [BenchSubject((label, runtime.name), model.stored, runtime, model.served) for runtime in fitting]
+        wanted += [
+            BenchSubject(
+                (label, runtime.name), model.stored, runtime, model.served, target=model.start,
+                model=None if model.served else Path(places[label]),
+            )
+            for runtime in fitting
+        ]  # fmt: skip
     return wanted

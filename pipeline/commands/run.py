@@ -14,13 +14,14 @@ from pathlib import Path
 from ... import __version__
 from ...converters.steps import missing
 from ...models.errors import BadRequest, ToolMissing
+from ...models.formats import Precision
 from ...models.store import disk_errors
 from ...models.whole_files import write_whole
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.server.tfserving_launch import find_tfserving
 from ..context import Context, LocalSettings
 from ..intake.code_model import weights_file
-from ..intake.run_inputs import resolve_inputs
+from ..intake.run_inputs import RunInputs, resolve_inputs
 from ..plan.router import TargetResult
 from ..plan.run_plan import Plan, plan_run
 from ..progress import Progress
@@ -30,11 +31,12 @@ from ..result.environment import describe_environment
 from ..result.gate import GateRules, gate, verdict_of
 from ..result.run_folder import artifact_row, link_artifacts, links
 from ..result.schema import SCHEMA, LeftOutRow, RunResult, to_json
-from ..stages.bench import Measurements, measure_all, subjects_of
+from ..stages.bench import Bench, BenchSubject, Measurements, subjects_of
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
 from ..stages.load import LoadResults, measure_load, require_engines
 from ..stages.locate import locate_failures
 from ..stages.servers import Servers
+from ..stages.tuned_bench import SettingsReference, SettingsVerifier, measure_tuned
 from ..stages.validate import ValidationRows, validate_all
 from .workspace import close_workers, new_run_context
 
@@ -117,11 +119,11 @@ def _run(context: Context, plan: Plan, started_at: datetime, started: float) -> 
         measured, loads = Measurements(), LoadResults()
         if context.request.bench.enabled:
             with context.progress.stage("bench") as stage:
-                measured = measure_all(context, inputs, targets, servers)
+                bench = Bench(context, inputs.data, servers, inputs.model)
+                measured = measure_tuned(bench, subjects_of(context, inputs, targets), _verifier(bench, inputs))
                 counts = f"{sum(row.samples for row in measured.rows)} samples in {len(measured.rows)} rows"
                 stage.note = f"{counts}; {measured.note}" if measured.note else counts
-            subjects = subjects_of(context, inputs, targets)
-            loads = measure_load(context, inputs.data, servers, inputs.model, subjects)
+            loads = measure_load(context, inputs.data, servers, inputs.model, measured.subjects)
     result = _result(context, targets, validated, measured, started_at=started_at, started=started)
     smallest = tuple(piece.row for piece in pieces)
     result = replace(result, smallest=smallest, located=located, left_out=left_out, load=loads.rows)
@@ -129,6 +131,15 @@ def _run(context: Context, plan: Plan, started_at: datetime, started: float) -> 
     with context.progress.stage("report"):
         write_run(context.folder, result, measured)
     return FinishedRun(result, context.folder)
+
+
+def _verifier(bench: Bench, inputs: RunInputs) -> SettingsVerifier:
+    """Return what verifies settings against the run's own reference."""
+
+    def reference_of(subject: BenchSubject) -> SettingsReference:
+        return SettingsReference(inputs, subject.target.precision if subject.target else Precision.FP32)
+
+    return SettingsVerifier(bench.context, bench.servers, reference_of)
 
 
 def _left_out(targets: Sequence[TargetResult]) -> tuple[LeftOutRow, ...]:
@@ -165,6 +176,8 @@ def _result(
         artifacts=artifacts,
         drift=validated.rows,
         latency=measured.rows,
+        tuning=measured.tuning,
+        bounds=measured.bounds,
         gate=rows,
         doubts=context.doubts,
         **vars(evidence),

@@ -9,9 +9,9 @@ from __future__ import annotations
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 from types import FrameType
@@ -24,6 +24,7 @@ from ...models.scratch_folders import remove_abandoned, scratch_folder
 from ...models.signature import TensorSpec
 from ...serving.endpoint_security import check_host, read_security
 from ...serving.memory_return import map_large_blocks
+from ...serving.runtimes.tuning_space import Value, settings_text
 from ...serving.server.access_log import AccessLog
 from ...serving.server.embedded import listen
 from ...serving.server.repository.batching_parameters import read_batching_file
@@ -62,7 +63,8 @@ class ServeOptions:
     grpc_port: int = 8500
     rest_port: int = 8501
     device: str = "auto"
-    threads: int = 1
+    threads: int | None = None  # None: as tuned, else 1
+    untuned: bool = False  # leave tuning.json beside a model alone
     max_body_bytes: int = MAX_BODY_BYTES
     access_log: str | None = None
     tls_cert: Path | None = None
@@ -82,12 +84,14 @@ class ServingModel:
     versions: tuple[int, ...]
     runtime: str
     device: str
+    settings: Mapping[str, Value] = field(default_factory=dict)  # as tuned here; empty: the defaults
 
     @property
     def title(self) -> str:
         """The text that says what is served as what."""
+        tuned = f", tuned: {settings_text(self.settings)}" if self.settings else ""
         several = f", versions {', '.join(map(str, self.versions))}" if self.versions != (1,) else ""
-        return f"{self.path} as {self.name} ({self.runtime}, {self.device}{several})"
+        return f"{self.path} as {self.name} ({self.runtime}, {self.device}{tuned}{several})"
 
 
 @dataclass(frozen=True)
@@ -121,10 +125,10 @@ def serve(
     remove_abandoned(temporary.glob(f"{_PREFIX}*"))
     with _stop_on_signals() as stop, scratch_folder(temporary, _PREFIX) as scratch:
         limits = Limits(
-            seconds=_REQUEST_S, memory_bytes=psutil.virtual_memory().total, threads=options.threads, device=device,
+            seconds=_REQUEST_S, memory_bytes=psutil.virtual_memory().total, threads=options.threads or 1, device=device,
             spin=True, walled=not options.trust,
         )  # fmt: skip
-        processes = ModelProcesses(scratch, limits, options.inputs)
+        processes = ModelProcesses(scratch, limits, options.inputs, options.threads, options.untuned)
         warnings = _Warnings(warn)
         repository = Repository(
             processes.open,
@@ -250,7 +254,7 @@ def _describe(repository: Repository, config: ModelConfig) -> ServingModel:
     path = config.base_path
     if path.is_relative_to(Path.cwd()):
         path = path.relative_to(Path.cwd())
-    return ServingModel(config.name, path, numbers, served.runtime, served.device)
+    return ServingModel(config.name, path, numbers, served.runtime, served.device, served.settings)
 
 
 def _watch(repository: Repository, stop: threading.Event) -> None:

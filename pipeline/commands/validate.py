@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...models.errors import Exit
 from ...models.formats import Format, Precision
-from ..context import LocalSettings
+from ..bench.tuned_settings import tuned_settings
+from ..context import Context, LocalSettings
 from ..intake.loaded_model import LoadedModel
 from ..intake.model_argument import ModelRequest, kind_of, reference_request
 from ..intake.run_inputs import resolve_inputs
@@ -23,7 +25,7 @@ from ..result.gate import GateRules, gate, verdict_of
 from ..result.run_folder import artifact_row, served_row
 from ..result.schema import DriftRow, GateRow, Verdict
 from ..stages.servers import Servers
-from ..stages.validate import CheckedArtifact, validate_all
+from ..stages.validate import CheckedArtifact, device_for, validate_all
 from .candidates import (
     can_locate,
     check_candidate,
@@ -78,12 +80,14 @@ def validate(
         for text, candidate in zip(candidates, loaded, strict=True):
             ours, theirs = candidate.model.signature, inputs.model.signature
             check_same_inputs(text, ours, against.text, theirs, may_fix_batch=True)
-        named = list(zip(candidates, labels_of(candidates, loaded), loaded, strict=True))
+        labels = labels_of(candidates, loaded)
+        named = list(zip(candidates, labels, loaded, strict=True))
         has_loss = request.validate_.allowed_loss is not None
         targets = [_target_result(*row, has_loss=has_loss) for row in named if not row[2].served]
         served = [_served_check(*row[1:], has_loss=has_loss) for row in named if row[2].served]
         with Servers(context) as servers, progress.stage("validate"):
-            validated = validate_all(context, inputs, targets, servers, served)
+            with_settings = partial(_with_kept_settings, context, dict(zip(labels, candidates, strict=True)))
+            validated = validate_all(context, inputs, targets, servers, served=served, with_settings=with_settings)
         artifacts = [artifact_row(target, validated.rows) for target in targets]
         artifacts += [served_row(check.name, validated.rows) for check in served]
         rules = GateRules(device=context.device, runtimes=tuple(sorted(set(runtimes))))
@@ -101,6 +105,15 @@ def validate(
         )
         write_document(context.folder / "validate.json", result.document)
     return result
+
+
+def _with_kept_settings(context: Context, places: Mapping[str, str], checked: CheckedArtifact) -> CheckedArtifact:
+    """Return an artifact with the settings that are kept beside it, where they hold here; what is served has the
+    defaults."""
+    if context.request.validate_.untuned:
+        return checked
+    device = device_for(checked.runtime, context.device)
+    return replace(checked, settings=tuned_settings(Path(places[checked.name]), checked.runtime, device, None).settings)
 
 
 def _target_result(text: str, label: str, loaded: LoadedModel, *, has_loss: bool) -> TargetResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...converters.conversion_records import StoredPrecision
@@ -22,6 +22,7 @@ class SessionOptions(JsonRecord):
     batches: tuple[int, ...] = (1, 2, 5)
     model: str | None = None  # the name of the model on a server
     signature: Signature | None = None  # of a model that is served elsewhere, and has no artifact here
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the runtime, beside `threads`
 
 
 @dataclass(frozen=True, kw_only=True)

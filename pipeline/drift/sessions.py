@@ -14,6 +14,7 @@ from ...models.formats import Format
 from ...models.job import Job
 from ...models.signature import Signature, TensorSpec
 from ...serving.runtimes.runtime_table import RUNTIMES
+from ...serving.runtimes.tuning_space import RuntimeSettings
 from ...serving.session import Session
 from .drift_records import SessionOptions
 
@@ -57,20 +58,21 @@ def open_session(
     settings: Mapping[str, Any] | None = None,
     answer_s: float = ANSWER_S,
 ) -> Session:
-    """Open a session of `runtime` over the artifact or source in `folder`; `settings` are the runtime's own.
+    """Open a session of `runtime` over the artifact or source in `folder`; `settings` are the runtime's own
+    (serving/runtimes/tuning_space.py).
 
     A served runtime talks to the address in `services` of its service, and asks for `model` there. `signature` is that
     of a model without an artifact here; `answer_s` is how long a server may take for one call.
 
-    Raises BadRequest where there is no such runtime or address, and what the runtime itself raises.
+    Raises BadRequest where there is no such runtime, setting or address, and what the runtime itself raises.
     """
     if runtime not in RUNTIMES:
         raise BadRequest(f"no runtime is called {runtime!r}", fix=f"use one of {', '.join(RUNTIMES)}")
-    row = RUNTIMES[runtime]
+    row, chosen = RUNTIMES[runtime], RuntimeSettings(runtime, settings or {})
     module, _, name = row.entry.partition(":")
     entry: Callable[..., Session] = getattr(import_module(module), name)
     if not row.served:
-        return entry(folder, device, threads, **(settings or {}))
+        return entry(folder, device, chosen.threads(threads), **chosen.keywords)
     if row.service not in (services or {}) or not model:
         raise BadRequest(
             f"{runtime} needs the address of a {row.service} server and the name of a model on it",
@@ -90,6 +92,7 @@ def open_for(job: Job, which: str, runtime: str, options: SessionOptions) -> Ses
         services=job.services,
         model=options.model,
         signature=options.signature,
+        settings=options.settings,
     )
 
 

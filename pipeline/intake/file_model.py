@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...converters.intake.intake_records import ArtifactFacts, FileFacts, FileOptions
-from ...models.artifact import read_artifact
+from ...models.artifact import TUNING, read_artifact
 from ...models.errors import BadRequest, StepFailed, StepOutOfMemory, StepTimeout
 from ...models.foreign_files import check_plain
 from ...models.formats import Format, Target, parse_target
@@ -73,7 +73,8 @@ def _take_in(
     check_plain(path)
     trust = context.request.model.trust
     limits = context.intake_limits(size_of_model(path, model_format))
-    options = FileOptions(path=str(path), sha256=digest_of(path), inputs=request.inputs, trust=trust, **known)
+    digest = digest_of(path, without=(TUNING,))
+    options = FileOptions(path=str(path), sha256=digest, inputs=request.inputs, trust=trust, **known)
     action = Action(
         f"given.{name}",
         f"{_INTAKE}:{work}",

@@ -217,7 +217,13 @@ def open_load_subject(**document: Any) -> LoadSubject:
     options = SubjectOptions.from_json(document)
     session = None
     if not RUNTIMES[options.runtime].served:
-        session = open_session(options.runtime, Path(options.folder), device=options.device, threads=options.threads)
+        session = open_session(
+            options.runtime,
+            Path(options.folder),
+            device=options.device,
+            threads=options.threads,
+            settings=options.settings,
+        )
     signature = options.signature or (session.signature if session else options.served)
     if signature is None:
         raise ValueError(options)  # of a served model the caller says it

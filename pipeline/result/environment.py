@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import platform
-from pathlib import Path
 
 import psutil
 
+from ...serving.runtimes.tuning_file import core_count, cpu_model
 from ..workers.devices import list_gpus
 from ..workers.toolchain import version_of
 from .schema import Environment
@@ -23,19 +22,9 @@ def describe_environment() -> Environment:
     return Environment(
         python=platform.python_version(),
         platform=platform.platform(),
-        cpu=_cpu(),
-        cores=len(os.sched_getaffinity(0)),
+        cpu=cpu_model(),
+        cores=core_count(),
         memory_bytes=psutil.virtual_memory().total,
         gpus=list_gpus(),
         packages={name: version for name in PACKAGES if (version := version_of(name))},
     )
-
-
-def _cpu() -> str:
-    """Return the processor's name as Linux has it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()

@@ -17,6 +17,8 @@ from ..drift.rules import status_of
 from ..plan.router import TargetResult
 from .schema import ArtifactRow, DriftRow, LatencyRow, RunResult, SignatureRow, Status, TensorRow, WeightsRow
 
+ARTIFACTS = "artifacts"  # in a run's folder: links to the objects of the store
+
 
 def new_run_folder(runs: Path, name: str, now: datetime) -> Path:
     """Make the folder runs/<id>; ids sort by time and name the recipe."""
@@ -35,7 +37,7 @@ def new_run_folder(runs: Path, name: str, now: datetime) -> Path:
 
 def link_artifacts(folder: Path, source: Stored, results: Sequence[TargetResult]) -> None:
     """Link artifacts/<target>, and artifacts/source, to the objects in the store."""
-    links = folder / "artifacts"
+    links = folder / ARTIFACTS
     links.mkdir(exist_ok=True)
     _link(links / "source", source.folder)
     for result in results:
@@ -73,7 +75,7 @@ def artifact_row(result: TargetResult, drift: Sequence[DriftRow]) -> ArtifactRow
         name=result.name,
         format=str(target.format),
         precision=str(target.precision),
-        path=f"artifacts/{target.slug}/{PAYLOAD[target.format]}" if artifact else None,
+        path=f"{ARTIFACTS}/{target.slug}/{PAYLOAD[target.format]}" if artifact else None,
         sha256=digest_of(artifact.path) if artifact else None,
         bytes=size_of(artifact.path) if artifact else None,
         status=_status(result, drift) if artifact else Status.FAILED,

@@ -169,6 +169,7 @@ class DriftRow:
     mismatch: str | None = None  # how names, shapes or dtypes of the answers differ, so that no numbers compare
     derivation: str | None = None  # how the tolerance follows from the model's noise floor
     lost: str | None = None  # what becomes of NaN or infinities, for which a copy is degraded and no failure
+    settings: dict[str, bool | int | str] = field(default_factory=dict)  # of the runtime; empty: the defaults
 
 
 @dataclass(frozen=True)
@@ -326,6 +327,40 @@ class LatencyRow:
     p90_ci95: Interval | None = None
     p99_ci95: Interval | None = None
     p999_ci95: Interval | None = None
+    settings: dict[str, bool | int | str] = field(default_factory=dict)  # of the runtime; empty: the defaults
+    ratio_to_default: NotNegative | None = None  # as it was where the settings were tuned; below 1 is faster
+    ratio_to_default_ci95: Interval | None = None
+
+
+@dataclass(frozen=True)
+class TuningRow:
+    """Settings of a runtime that a search tried, beside the defaults of the same artifact and runtime."""
+
+    artifact: Name
+    runtime: Name
+    batch: Batch
+    settings: dict[str, bool | int | str]  # empty: the defaults
+    p50_s: NotNegative | None
+    ratio_to_default: NotNegative | None
+    ci95: Interval | None  # None: one process of each, which left it out
+    verdict: Comparison | None  # None: it gave no answer
+    verified: bool | None  # None: it was not asked, since it was not faster
+    reason: str  # why it was kept, or was not
+    kept: bool = False
+
+
+@dataclass(frozen=True)
+class BoundRow:
+    """The batch size of the largest throughput whose p99 keeps the latency bound."""
+
+    artifact: Name
+    runtime: Name
+    settings: dict[str, bool | int | str]
+    bound_s: NotNegative
+    batch: Batch | None  # None: even the smallest is above the bound
+    p99_s: NotNegative | None
+    throughput_per_s: NotNegative | None
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -422,6 +457,8 @@ class RunResult:
     located: tuple[LocatedRow, ...] = ()
     left_out: tuple[LeftOutRow, ...] = ()
     load: tuple[LoadRow, ...] = ()
+    tuning: tuple[TuningRow, ...] = ()
+    bounds: tuple[BoundRow, ...] = ()
     doubts: tuple[str, ...] = ()  # that every verdict is under, as "not sandboxed: ..."
 
 

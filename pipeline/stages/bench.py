@@ -8,25 +8,31 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from random import Random
 
 from ...models.errors import ToolMissing, TransloadError
+from ...models.formats import Target
 from ...models.probes.sizes import batches_within
 from ...models.signature import Array, Signature, TensorSpec, batch_axis, bounds_of
 from ...models.store import Stored, size_of
 from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
-from ..bench.comparison import LOOKS, Comparison, compare
+from ...serving.runtimes.tuning_space import THREADS, RuntimeSettings
+from ..bench.comparison import LOOKS, VERDICT_CONFIDENCE, Comparison, compare
 from ..bench.latency_rows import About, Conditions, latency_rows, reference_of
 from ..bench.machine_load import LoadMeter
 from ..bench.rounds import Pair, RoundsPlan, Series, empty_series, run_rounds
 from ..bench.statistics import Load
 from ..bench.subject import SubjectOptions
+from ..bench.tuned_settings import DEFAULTS, TunedSettings
 from ..context import Context, cores
 from ..intake.loaded_model import ModelDescription, ServedModel
 from ..intake.run_inputs import RunInputs
 from ..plan.router import TargetResult
 from ..plan.run_plan import log_of
-from ..result.schema import LatencyRow
+from ..request import BenchSection
+from ..result.run_folder import ARTIFACTS
+from ..result.schema import BoundRow, LatencyRow, TuningRow
 from ..workers.engine import SCRATCH
 from ..workers.interpreters import interpreter_of, lacking
 from ..workers.isolation import Worker
@@ -46,10 +52,35 @@ class BenchSubject:
     runtime: Runtime
     served: ServedModel | None = None
     source: ModelDescription | None = None  # of a model that is code: it is no artifact
+    tuned: TunedSettings = DEFAULTS  # of the runtime, or of the one in our own server
+    model: Path | None = None  # where the user keeps it, and its tuning
+    target: Target | None = None  # None: a source, or a model that is served elsewhere
+
+    @property
+    def session_settings(self) -> RuntimeSettings:
+        """The settings of the session that is timed: a served model's are its server's."""
+        return RuntimeSettings(self.runtime.name, {} if self.runtime.served else self.tuned.settings)
 
     def device(self, requested: str) -> str:
         """Return the device that it is to run on."""
         return ANY_DEVICE if self.served else device_for(self.runtime, requested)
+
+
+@dataclass(frozen=True)
+class MeasureRule:
+    """What is measured, and until when."""
+
+    batches: tuple[int, ...]
+    rounds: int
+    processes: int
+    budget_s: float
+    same_within: float
+    confidence: float = VERDICT_CONFIDENCE
+
+    @classmethod
+    def of(cls, section: BenchSection, batches: tuple[int, ...]) -> MeasureRule:
+        """Return the rule of a request."""
+        return cls(batches, section.rounds, section.processes, section.budget_s, section.same_within)
 
 
 @dataclass(frozen=True)
@@ -59,6 +90,9 @@ class Measurements:
     rows: tuple[LatencyRow, ...] = ()
     series: tuple[Series, ...] = ()
     note: str | None = None  # which batch sizes were measured in place of those of the request, and why
+    tuning: tuple[TuningRow, ...] = ()
+    bounds: tuple[BoundRow, ...] = ()
+    subjects: tuple[BenchSubject, ...] = ()  # with their settings
 
     @property
     def samples(self) -> dict[tuple[str, str, int], Array]:
@@ -66,17 +100,15 @@ class Measurements:
         return {(*series.pair, series.batch): series.samples_s for series in self.series if series.processes}
 
 
-def measure_all(context: Context, inputs: RunInputs, results: Sequence[TargetResult], servers: Servers) -> Measurements:
-    """Measure the latency of the source in PyTorch, eager, and of every artifact in every wanted runtime."""
-    return Bench(context, inputs.data, servers, inputs.model).measure(subjects_of(context, inputs, results))
-
-
 def subjects_of(context: Context, inputs: RunInputs, results: Sequence[TargetResult]) -> list[BenchSubject]:
-    """Return what a run measures: the source first, then every artifact in every wanted runtime."""
+    """Return what a run measures: the source in PyTorch, eager, and every artifact in every wanted runtime."""
     artifacts = [
-        BenchSubject((checked.name, checked.runtime.name), checked.stored, checked.runtime)
+        BenchSubject(
+            (checked.name, checked.runtime.name), checked.stored, checked.runtime, target=checked.target,
+            model=context.folder / ARTIFACTS / checked.target.slug if checked.target else None,
+        )
         for checked in pairs(results, context.request.bench.runtimes)
-    ]
+    ]  # fmt: skip
     return [*source_subjects(inputs.source, inputs.model, artifacts), *artifacts]
 
 
@@ -115,29 +147,35 @@ class Bench:
         """Measure all subjects in turns, in one set of processes after the other. The ratio of a subject is to the
         first one that is asked in the same way (see `reference_of_kind`)."""
         request, specs = self.context.request.bench, self.model.signature.inputs
-        plan = RoundsPlan(batches=batches_within(specs, request.batches), rounds=request.rounds)
+        rule = MeasureRule.of(request, batches_within(specs, request.batches))
         references = {subject.pair: reference_of_kind(subject, subjects) for subject in subjects}
-        measuring = _Measuring(plan, empty_series(references, plan))
-        rng = Random(request.seed)  # noqa: S311  (an order, not a secret)
-        start, number, wanted, seconds = time.monotonic(), 0, list(subjects), 0.0
-        while wanted:
-            self._measure_once(measuring, wanted, number, rng, request.budget_s - seconds)
-            number += 1
-            seconds = time.monotonic() - start
-            wanted = self._still_wanted(measuring, wanted, references, number, seconds)
+        measuring = self.collect(subjects, references, rule)
         by_pair = {subject.pair: subject for subject in subjects}
         rows = measuring.rows(
-            time.monotonic() - start,
-            number,
-            request.same_within,
-            {subject.pair: self._about(subject, by_pair[references[subject.pair]], measuring) for subject in subjects},
+            {subject.pair: self._about(subject, by_pair[references[subject.pair]], measuring) for subject in subjects}
         )
         logged = tuple(replace(row, log=self._log((row.artifact, row.runtime))) for row in rows)
         series = tuple(measuring.series.values())
-        return Measurements(logged, series, batches_note(request.batches, plan.batches, specs))
+        note = batches_note(request.batches, rule.batches, specs)
+        return Measurements(logged, series, note, subjects=tuple(subjects))
+
+    def collect(
+        self, subjects: Sequence[BenchSubject], references: Mapping[Pair, Pair], rule: MeasureRule
+    ) -> CollectedSeries:
+        """Return the samples of all subjects, in as many sets of processes as settle their ratios to `references`."""
+        plan = RoundsPlan(batches=rule.batches, rounds=rule.rounds)
+        measuring = CollectedSeries(rule, plan, empty_series(references, plan))
+        rng = Random(self.context.request.bench.seed)  # noqa: S311  (an order, not a secret)
+        start, wanted = time.monotonic(), list(subjects)
+        while wanted:
+            self._measure_once(measuring, wanted, measuring.sets, rng, rule.budget_s - measuring.seconds)
+            measuring.sets += 1
+            measuring.seconds = time.monotonic() - start
+            wanted = measuring.still_wanted(wanted, references)
+        return measuring
 
     def _measure_once(
-        self, measuring: _Measuring, subjects: Sequence[BenchSubject], number: int, rng: Random, left_s: float
+        self, measuring: CollectedSeries, subjects: Sequence[BenchSubject], number: int, rng: Random, left_s: float
     ) -> None:
         """Add one set of processes to the series of these subjects, and measure for as long as it took to start them:
         where rounds scatter more than processes do, that is the best use of time, and never a bad one."""
@@ -157,28 +195,6 @@ class Bench:
                     measuring.add_peak(subject.pair, self._peak_rss_bytes(subject, workers.get(subject.pair)))
         finally:
             self.servers.stop_all()
-
-    def _still_wanted(
-        self,
-        measuring: _Measuring,
-        subjects: Sequence[BenchSubject],
-        references: Mapping[Pair, Pair],
-        number: int,
-        seconds: float,
-    ) -> list[BenchSubject]:
-        """Return those of the last set of processes that are to be measured in one more: after a look those that are
-        not settled, and their references."""
-        request = self.context.request.bench
-        alive = [subject for subject in subjects if not measuring.is_lost(subject.pair)]
-        if number < request.processes:
-            return alive
-        if seconds * (number + 1) / number > request.budget_s:
-            return []
-        if number not in LOOKS:
-            return alive
-        unsettled = measuring.unsettled(references, request.same_within)
-        measured = unsettled | {references[pair] for pair in unsettled}
-        return [subject for subject in alive if subject.pair in measured]
 
     @contextmanager
     def _open_all(self, subjects: Sequence[BenchSubject]) -> Iterator[tuple[dict[Pair, Worker], dict[Pair, str]]]:
@@ -216,7 +232,9 @@ class Bench:
 
     def _server(self, subject: BenchSubject) -> ServerUse | None:
         device = subject.device(self.context.device)
-        return self.servers.use(subject.stored, device, subject.runtime, subject.served, subject.source)
+        return self.servers.use(
+            subject.stored, device, subject.runtime, subject.served, subject.source, settings=subject.tuned.settings
+        )
 
     def _peak_rss_bytes(self, subject: BenchSubject, worker: Worker | None) -> int | None:
         """Return the most memory that the model's process held: of a served one its server's, where that is ours."""
@@ -225,16 +243,18 @@ class Bench:
         device = subject.device(self.context.device)
         return self.servers.peak_rss_bytes(subject.stored, device, subject.runtime, subject.source)
 
-    def _about(self, subject: BenchSubject, reference: BenchSubject, measuring: _Measuring) -> About:
+    def _about(self, subject: BenchSubject, reference: BenchSubject, measuring: CollectedSeries) -> About:
         server = self._server(subject)
+        tuned = subject.tuned if server is None or server.kind == "embedded" else DEFAULTS
         return About(
             device=subject.device(self.context.device),
-            threads=self.context.request.bench.threads,
+            threads=int(tuned.settings.get(THREADS, self.context.request.bench.threads)),
             server=server.kind if server else None,
             peak_rss_bytes=measuring.peaks.get(subject.pair),
             size_bytes=None if subject.source or subject.served else size_of(subject.stored.folder),
             reference=reference.pair,
             note=_network_note(subject, reference),
+            tuned=tuned,
         )
 
     def _log(self, pair: Pair) -> str | None:
@@ -247,40 +267,61 @@ class Bench:
 
 
 @dataclass
-class _Measuring:
+class CollectedSeries:
     """What has been measured so far."""
 
+    rule: MeasureRule
     plan: RoundsPlan
     series: dict[tuple[Pair, int], Series]
     peaks: dict[Pair, int] = field(default_factory=dict)  # bytes
     loads: list[Load] = field(default_factory=list)
+    sets: int = 0  # of processes
+    seconds: float = 0.0
 
     def lose(self, pair: Pair, why: str) -> None:
+        """Take a subject out at all batch sizes."""
         for batch in self.plan.batches:
             self.series[pair, batch].lost = self.series[pair, batch].lost or why
 
     def is_lost(self, pair: Pair) -> bool:
+        """Return whether a subject is out."""
         return any(self.series[pair, batch].lost for batch in self.plan.batches)
 
     def add_peak(self, pair: Pair, peak_bytes: int | None) -> None:
+        """Keep the most memory that a subject held in any set of processes."""
         if peak_bytes is not None:
             self.peaks[pair] = max(peak_bytes, self.peaks.get(pair, 0))
 
-    def unsettled(self, references: Mapping[Pair, Pair], same_within: float) -> set[Pair]:
+    def still_wanted(self, subjects: Sequence[BenchSubject], references: Mapping[Pair, Pair]) -> list[BenchSubject]:
+        """Return those of the last set of processes that are to be measured in one more: after a look those that are
+        not settled, and their references."""
+        rule, number = self.rule, self.sets
+        alive = [subject for subject in subjects if not self.is_lost(subject.pair)]
+        if number < rule.processes:
+            return alive
+        if self.seconds * (number + 1) / number > rule.budget_s:
+            return []
+        if number not in LOOKS:
+            return alive
+        unsettled = self.unsettled(references)
+        measured = unsettled | {references[pair] for pair in unsettled}
+        return [subject for subject in alive if subject.pair in measured]
+
+    def unsettled(self, references: Mapping[Pair, Pair]) -> set[Pair]:
         """Return the subjects of which a comparison is inconclusive."""
         pairs = set()
         for entry in self.series.values():
             reference = reference_of(entry, self.series, references)
             if entry.lost is None and reference is not None and reference is not entry:
-                ratio = compare(entry, reference, same_within=same_within)
+                ratio = compare(entry, reference, same_within=self.rule.same_within, confidence=self.rule.confidence)
                 if ratio is not None and ratio.comparison is Comparison.INCONCLUSIVE:
                     pairs.add(entry.pair)
         return pairs
 
-    def rows(self, seconds: float, number: int, same_within: float, about: Mapping[Pair, About]) -> list[LatencyRow]:
+    def rows(self, about: Mapping[Pair, About]) -> list[LatencyRow]:
         """Return the rows, subject by subject, batch by batch."""
         load = max(self.loads, key=lambda load: load.other_cores, default=None)
-        conditions = Conditions(load=load, same_within=same_within, seconds_per_process=seconds / max(number, 1))
+        conditions = Conditions(load, self.rule.same_within, self.seconds / max(self.sets, 1))
         return latency_rows(self.series.values(), about, conditions)
 
 
@@ -331,7 +372,7 @@ def open_subject_worker(
     )
     limits = replace(
         limits,
-        threads=context.request.bench.threads,
+        threads=subject.session_settings.threads(context.request.bench.threads),
         spin=True,
         seconds=limits.seconds + seconds,
         answer_s=_answer_s(context, subject),
@@ -347,11 +388,12 @@ def subject_options(context: Context, subject: BenchSubject, model: ModelDescrip
         runtime=subject.runtime.name,
         folder=str(subject.stored.folder),
         device=subject.device(context.device),
-        threads=context.request.bench.threads,
+        threads=subject.session_settings.threads(context.request.bench.threads),
         feeds=str(data.folder),
         signature=model.signature,
         served=_served_signature(subject),
         answer_s=_answer_s(context, subject),
+        settings=subject.session_settings.keywords,
     )
 
 

@@ -110,7 +110,7 @@ class LoadStage:
                         engine=engine,
                         batch=self._batch(case),
                         device=device,
-                        threads=request.threads,
+                        threads=subject.session_settings.threads(request.threads),
                         server=server.kind if server else None,
                         log=log_of(worker_name("load", subject.pair)),
                         note=network_note(subject),
@@ -189,7 +189,9 @@ class LoadStage:
 
     def _server(self, subject: BenchSubject) -> ServerUse | None:
         device = subject.device(self.context.device)
-        return self.servers.use(subject.stored, device, subject.runtime, subject.served, subject.source)
+        return self.servers.use(
+            subject.stored, device, subject.runtime, subject.served, subject.source, settings=subject.tuned.settings
+        )
 
     def _signature(self, subject: BenchSubject) -> Signature:
         """Return the signature that the model has in its runtime."""

@@ -6,7 +6,7 @@ import itertools
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ...converters.intake.intake_records import FileOptions
@@ -17,15 +17,19 @@ from ...models.formats import Format
 from ...models.job import forged_as_failure
 from ...models.signature import Array, Signature, TensorSpec
 from ...models.store import digest_of
+from ...serving.runtimes.runtime_table import RUNTIMES
+from ...serving.runtimes.tuning_space import RuntimeSettings
 from ...serving.server.repository.served_version import OpenedSession
 from ...serving.server.repository.session_channel import ChannelSession
 from ...serving.server.repository.version_keeper import VersionSource
+from ..bench.tuned_settings import DEFAULTS, tuned_settings
 from ..context import intake_limits
 from ..drift.sessions import default_runtime
 from ..intake.file_model import limits_named, size_of_model
 from ..intake.loaded_model import require_libraries, require_runtime
 from ..intake.model_argument import kind_of
 from ..workers.isolation import Limits, Spawn, Worker, run_alone
+from .validate import device_for
 
 _INTAKE = "transload.converters.intake.take_in"
 _HOST = "transload.serving.server.embedded:open_host"
@@ -64,6 +68,8 @@ class ModelProcesses:
     scratch: Path
     limits: Limits  # of each worker; `seconds` is what a model has for one request, and to be loaded
     inputs: tuple[TensorSpec, ...] = ()  # of models that do not say them
+    threads: int | None = None  # that the user named; settings of another number are left alone
+    untuned: bool = False  # tuning.json is left alone
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
     _taken_in: dict[Path, Path] = field(default_factory=dict)  # the artifact of each version folder
 
@@ -79,11 +85,16 @@ class ModelProcesses:
         folder = self._taken_in[place]
         runtime = default_runtime(folder)
         cwd = self.scratch / f"process-{next(self._numbers)}"
-        spawn = Spawn(self.log(source), cwd, self.limits, reads=(str(folder),))
+        settings = self._settings(source.folder, runtime)
+        threads = settings.threads(self.limits.threads)
+        spawn = Spawn(self.log(source), cwd, replace(self.limits, threads=threads), reads=(str(folder),))
         worker = Worker(spawn, lost.set)
         try:
             path = spawn.cwd / _CHANNEL
-            options = {"device": self.limits.device, "threads": self.limits.threads, "channel": str(path)}
+            options = {
+                "device": self.limits.device, "threads": threads, "channel": str(path),
+                "settings": dict(settings.values),
+            }  # fmt: skip
             worker.open(_HOST, {"folder": str(folder), **options})
             facts = worker.ask("describe")
             with forged_as_failure("description of a session"):
@@ -94,8 +105,17 @@ class ModelProcesses:
             worker.close()
             raise
         return OpenedSession(
-            ProcessSession(worker, channel), runtime, lost, worker.describe_exit, channel, lambda: worker.rss_bytes
-        )
+            ProcessSession(worker, channel), runtime, lost, worker.describe_exit, channel, lambda: worker.rss_bytes,
+            settings.values,
+        )  # fmt: skip
+
+    def _settings(self, model: Path, runtime: str) -> RuntimeSettings:
+        """Return the settings that are kept beside a model, where they hold here."""
+        row = RUNTIMES[runtime]
+        tuned = DEFAULTS if self.untuned else tuned_settings(
+            model, row, device_for(row, self.limits.device), self.threads
+        )  # fmt: skip
+        return RuntimeSettings(runtime, tuned.settings)
 
     def log(self, source: VersionSource) -> Path:
         """Return the file that takes what the processes of a version print."""

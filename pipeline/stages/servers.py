@@ -14,6 +14,7 @@ from typing import Any, Self
 from ...models.signature import Signature
 from ...models.store import Stored
 from ...serving.runtimes.runtime_table import Runtime
+from ...serving.runtimes.tuning_space import Value
 from ...serving.server.server_records import BinaryOptions, EmbeddedOptions, NoopOptions
 from ...serving.server.tfserving_launch import Binary, Embedded, Remote, ServerKind, find_tfserving
 from ..context import Context
@@ -21,6 +22,7 @@ from ..intake.loaded_model import ModelDescription, ServedModel
 from ..workers.engine import SCRATCH
 from ..workers.isolation import Worker
 
+_DEFAULTS: Mapping[str, Value] = {}
 _BODY_BYTES = (1 << 31) - 1  # gRPC's largest limit: only this program asks this server, with any batch
 EMBEDDED = "transload.serving.server.embedded:open_server"
 NOOP = "transload.serving.server.noop_server:open_noop_server"
@@ -61,9 +63,12 @@ class Servers:
         runtime: Runtime,
         served: ServedModel | None,
         source: ModelDescription | None = None,
+        *,
+        settings: Mapping[str, Value] = _DEFAULTS,
     ) -> ServerUse | None:
         """Return the server that `runtime` talks to about `artifact`, or about a model that is `served` elsewhere; None
-        for a runtime without a server. A `source` is no artifact: our own server holds it, in PyTorch, eager."""
+        for a runtime without a server. A `source` is no artifact: our own server holds it, in PyTorch, eager. Our own
+        server opens the artifact with `settings`; no other takes any."""
         if not runtime.served:
             return None
         if served:
@@ -72,17 +77,23 @@ class Servers:
         return ServerUse(
             self._place(runtime, source).server,
             self._context.request.tfserving_model,
-            self.start_of(artifact.folder, device, runtime, source),
-            lambda: self.addresses(artifact, device, runtime, source),
+            self.start_of(artifact.folder, device, runtime, source, settings=settings),
+            lambda: self.addresses(artifact, device, runtime, source, settings=settings),
         )
 
     def addresses(
-        self, artifact: Stored, device: str, runtime: Runtime, source: ModelDescription | None = None
+        self,
+        artifact: Stored,
+        device: str,
+        runtime: Runtime,
+        source: ModelDescription | None = None,
+        *,
+        settings: Mapping[str, Value] = _DEFAULTS,
     ) -> dict[str, str]:
         """Return {"grpc": "127.0.0.1:p", "rest": "127.0.0.1:q"} of the server that `runtime` talks to about `artifact`;
         start it if need be."""
         with self._lock:
-            start = self.start_of(artifact.folder, device, runtime, source)
+            start = self.start_of(artifact.folder, device, runtime, source, settings=settings)
             if "addresses" in start:
                 return dict(start["addresses"])
             key = artifact.digest, device, self._place(runtime, source).server
@@ -93,7 +104,13 @@ class Servers:
             return addresses
 
     def start_of(
-        self, folder: Path, device: str, runtime: Runtime, source: ModelDescription | None = None
+        self,
+        folder: Path,
+        device: str,
+        runtime: Runtime,
+        source: ModelDescription | None = None,
+        *,
+        settings: Mapping[str, Value] = _DEFAULTS,
     ) -> dict[str, Any]:
         """Return how the server of the artifact in `folder` is started for a runtime: {entry, options, walled} of a
         worker that holds it. Of one that runs already, return its {addresses}."""
@@ -108,8 +125,9 @@ class Servers:
             # The walls let no program start, and this one was installed by the user.
             return {"entry": BINARY, "options": binary.to_json(), "walled": False}
         options = EmbeddedOptions(
-            **model, device=device, max_body_bytes=_BODY_BYTES, runtime=None if source is None else "torch"
-        )
+            **model, device=device, max_body_bytes=_BODY_BYTES, runtime=None if source is None else "torch",
+            settings=dict(settings),
+        )  # fmt: skip
         return {"entry": EMBEDDED, "walled": True, "options": options.to_json()}
 
     def _start(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -13,8 +13,10 @@ from ...converters.conversion_records import ConversionFacts
 from ...models.code_digest import entry_digest
 from ...models.errors import DiskFull, TransloadError
 from ...models.formats import Precision, Target
-from ...models.store import Stored
+from ...models.signature import Signature
+from ...models.store import Stored, digest_of_json
 from ...serving.runtimes.runtime_table import Runtime, runtimes_for
+from ...serving.runtimes.tuning_space import RuntimeSettings, Value
 from ..context import Context
 from ..drift.drift_records import CheckOptions, ValidateFacts
 from ..drift.rules import LEAST_SQNR_DB
@@ -44,12 +46,20 @@ class CheckedArtifact:
     runtime: Runtime
     precision: Precision  # that it is judged as
     served: ServedModel | None = None
+    signature: Signature | None = None  # of a source, which has no artifact's record
+    settings: Mapping[str, Value] = field(default_factory=dict)  # of the runtime, or of the one in our own server
 
     @property
     def step(self) -> str:
         """The name of the step that checks it, which its log and repeat script have too."""
         slug = re.sub(r"[^\w.-]+", "-", self.name)
-        return f"validate.{slug}.{self.runtime.name}"
+        tail = f".{digest_of_json(dict(self.settings))[:6]}" if self.settings else ""
+        return f"validate.{slug}.{self.runtime.name}{tail}"
+
+    @property
+    def session_settings(self) -> RuntimeSettings:
+        """The settings of the session that the check itself opens: a served model's are its server's."""
+        return RuntimeSettings(self.runtime.name, {} if self.runtime.served else self.settings)
 
 
 @dataclass(frozen=True)
@@ -83,15 +93,18 @@ def validate_all(
     inputs: RunInputs,
     results: Sequence[TargetResult],
     servers: Servers,
+    *,
     served: Sequence[CheckedArtifact] = (),
+    with_settings: Callable[[CheckedArtifact], CheckedArtifact] = lambda checked: checked,
 ) -> ValidationRows:
     """Compare every artifact, in every wanted runtime that takes it, with the reference on the whole test set.
-    `served` are models behind URLs, which are compared in the same way."""
+    `served` are models behind URLs, which are compared in the same way. `with_settings` gives an artifact the settings
+    that it was tuned to."""
     checked_pairs: dict[Pair, _CheckedPair] = {}
     with stopped_on_error(context.executor):
         checks = [
             (checked, _begin(context, inputs, checked, servers))
-            for checked in (*pairs(results, context.request.validate_.runtimes), *served)
+            for checked in (*map(with_settings, pairs(results, context.request.validate_.runtimes)), *served)
         ]
         for checked, check in checks:
             checked_pairs[checked.name, checked.runtime.name] = _wait(context, inputs.model, checked, check)
@@ -111,6 +124,18 @@ class _CheckedPair:
     reason: str | None = None
     silence: str | None = None
     evidence: CheckRows = field(default_factory=CheckRows)
+
+
+def check_settings(
+    context: Context, inputs: RunInputs, checked: CheckedArtifact, servers: Servers
+) -> tuple[Verdict, str | None]:
+    """Compare an artifact with its settings with the reference, as `validate_all` does. Return the worst verdict, and
+    the sentence on what did not pass."""
+    checked_pair = _wait(context, inputs.model, checked, _begin(context, inputs, checked, servers))
+    verdicts = [row.verdict for row in checked_pair.drift]
+    order = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
+    worst = min(verdicts, key=order.index)
+    return worst, checked_pair.silence or checked_pair.reason
 
 
 def _begin(context: Context, inputs: RunInputs, checked: CheckedArtifact, servers: Servers) -> Future[Stored] | str:
@@ -143,7 +168,8 @@ def _wait(
     except TransloadError as error:
         return _CheckedPair([replace(silent, log=log)], silence=error.what)
     facts = ValidateFacts.from_json(stored.facts)
-    rows = [_drift_row(row, artifact=checked.name, log=log) for row in facts.rows]
+    own = {"artifact": checked.name, "log": log, "settings": dict(checked.settings)}
+    rows = [_drift_row(row, **own) for row in facts.rows]
     evidence = read_check_rows(facts.evidence, checked.name)
     return _CheckedPair(rows, facts.reason or facts.note, facts.silence, evidence)
 
@@ -151,7 +177,8 @@ def _wait(
 def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, servers: Servers) -> Action:
     stored, runtime, served = checked.stored, checked.runtime, checked.served
     device = ANY_DEVICE if served else device_for(runtime, context.device)
-    server = servers.use(stored, device, runtime, served)
+    settings = checked.session_settings
+    server = servers.use(stored, device, runtime, served, settings=checked.settings if runtime.served else {})
     interpreter = interpreter_of(runtime)
     request = context.request.validate_
     is_fp32 = checked.target is None or checked.target.precision is Precision.FP32
@@ -164,9 +191,11 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
             metric=inputs.metric.metric,
             server=server.kind if server else None,
             model=server.model if server else None,
-            signature=served.signature if served else None,
+            signature=checked.signature or (served.signature if served else None),
             runtime=runtime.name,
             device=device,
+            threads=settings.threads(1),
+            settings=settings.keywords,
             batches=batch_sizes(context, inputs.model),
             precision=str(checked.precision),
             tolerance_sqnr_db=request.sqnr_db if is_fp32 else None,
@@ -174,7 +203,8 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
         ).to_json(),
         requires=runtime.requires,
         python=interpreter.path,
-        framework=framework_of(runtime.requires),
+        # A library that was imported ahead has read its environment already.
+        framework="" if settings.needs_new_process else framework_of(runtime.requires),
         tools=interpreter.tools,
         code=inputs.model.code + inputs.metric.code + entry_digest(runtime.entry),
         root=inputs.model.root,
@@ -215,7 +245,7 @@ def _no_answer(context: Context, model: ModelDescription, artifact: str, runtime
     )
 
 
-def _drift_row(row: Mapping[str, Any], **own: str) -> DriftRow:
+def _drift_row(row: Mapping[str, Any], **own: Any) -> DriftRow:
     """Return a row as a worker has told it, with what is its `own` here."""
     metric = row["metric"] and MetricRow(**{**row["metric"], "ci95": tuple(row["metric"]["ci95"])})
     tolerance, verdict = Tolerance(**row["tolerance"]), Verdict(row["verdict"])

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ...models.artifact import Artifact
+from ...models.artifact import TUNING, Artifact
 from ...models.signature import Array, Signature, TensorSpec
 
 
@@ -27,6 +27,9 @@ class System(StrEnum):
     RAY_SERVE = "ray-serve"
     SAGEMAKER = "sagemaker"
     VERTEX = "vertex"
+
+
+ARTIFACT = "artifact"  # the folder of the artifact, in the bundles that open it by its record
 
 
 class Dialect(StrEnum):
@@ -107,6 +110,13 @@ class BundleSource:
     golden: GoldenSamples
     name: str = "model"
     version: int = 1
+    tuning: str | None = None  # tuning.json, for what reads it where it runs, and checks that it holds there
+
+    @property
+    def artifact_files(self) -> Files:
+        """The folder `artifact`, with its tuning."""
+        tuning: Files = {} if self.tuning is None else {f"{ARTIFACT}/{TUNING}": self.tuning}
+        return {ARTIFACT: self.artifact.folder, **tuning}
 
     @property
     def batch_first(self) -> bool:

@@ -48,7 +48,7 @@ def write_docker(source: BundleSource) -> Files:
         "      - no-new-privileges:true\n"
     )
     return {
-        "artifact": source.artifact.folder,
+        **source.artifact_files,
         "Dockerfile": dockerfile(f"CMD {json.dumps(words)}"),
         "compose.yaml": compose,
     }

@@ -37,7 +37,7 @@ def write_ray_serve(source: BundleSource) -> Files:
         "        num_replicas: 1\n"
     )
     return {
-        "artifact": source.artifact.folder,
+        **source.artifact_files,
         "app.py": standalone("ray_serve_app"),
         f"{RUNTIME}.py": standalone(RUNTIME),
         "serve.yaml": config,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from ...models.artifact import TUNING
 from ...models.formats import Format
 from .bundle_records import Archive, ArchiveKind, BundleSource, Dialect, Files
 from .standalone_files import RUNTIME, standalone
@@ -67,6 +68,8 @@ def _members(source: BundleSource) -> dict[str, str | Path]:
     if libraries is None:
         return {f"{source.name}/{source.version}": source.artifact.path}
     members: dict[str, str | Path] = {path.name: path for path in sorted(source.artifact.folder.iterdir())}
+    if source.tuning is not None:
+        members[TUNING] = source.tuning
     members["code/inference.py"] = standalone("sagemaker_inference_code")
     members[f"code/{RUNTIME}.py"] = standalone(RUNTIME)
     if libraries:

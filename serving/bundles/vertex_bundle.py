@@ -51,7 +51,7 @@ def write_vertex(source: BundleSource) -> Files:
         "CMD []"
     )
     return {
-        "artifact": source.artifact.folder,
+        **source.artifact_files,
         "Dockerfile": dockerfile(image),
         "entrypoint.sh": _ENTRYPOINT.format(predict=predict, health=_HEALTH, words=words),
         "upload.sh": _UPLOAD.format(name=source.name, predict=predict, health=_HEALTH, port=_PORT),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,31 +21,54 @@ NAME = "onnxruntime"
 _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 
 
-def open_session(folder: Path, device: str, threads: int, level: str = "ORT_ENABLE_ALL") -> Session:
+@dataclass(frozen=True, slots=True)
+class OnnxSettings:
+    """Settings of a session, by the names of tuning_space.py."""
+
+    level: str = "ORT_ENABLE_ALL"  # a GraphOptimizationLevel
+    execution_mode: str = "ORT_SEQUENTIAL"
+    allow_spinning: bool = True
+    dynamic_block_base: int = 0
+    denormal_as_zero: bool = False
+    io_binding: bool = False
+
+
+def open_session(folder: Path, device: str, threads: int, **settings: Any) -> Session:
     """Open a session over the ONNX artifact in `folder`. If CUDA was requested and is not used, `Session.device` tells.
-    `level` names the GraphOptimizationLevel.
+    `settings` are those of OnnxSettings.
     Raises BadRequest where it cannot be opened, ToolMissing where ONNX Runtime is not there."""
     artifact = read_artifact(folder)
     with opening(NAME, artifact.path):
         import onnxruntime
         from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
+        chosen = OnnxSettings(**settings)
         inner = onnxruntime.InferenceSession(
-            str(artifact.path), session_options(onnxruntime, threads, level), providers=_providers(onnxruntime, device)
+            str(artifact.path), session_options(onnxruntime, threads, chosen), providers=_providers(onnxruntime, device)
         )
         inner.disable_fallback()  # else a provider that fails in a run is replaced without a word
         check_names(artifact, [node.name for node in inner.get_inputs()], [node.name for node in inner.get_outputs()])
         runs_on = device_of(inner, device)
-    kind = OnnxCudaSession if runs_on.startswith("cuda") else OnnxCpuSession
+    on_cpu = OnnxBoundSession if chosen.io_binding else OnnxCpuSession
+    kind = OnnxCudaSession if runs_on.startswith("cuda") else on_cpu
     return kind(artifact.signature, inner, runs_on, InvalidArgument)
 
 
-def session_options(onnxruntime: Any, threads: int, level: str = "ORT_ENABLE_ALL") -> Any:
-    """Return the options of a session in this many threads; `level` names the GraphOptimizationLevel."""
+def session_options(onnxruntime: Any, threads: int, settings: OnnxSettings | None = None) -> Any:
+    """Return the options of a session in this many threads."""
+    settings = settings or OnnxSettings()
     options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, settings.level)
+    options.execution_mode = getattr(onnxruntime.ExecutionMode, settings.execution_mode)
     options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
+    options.inter_op_num_threads = threads if settings.execution_mode == "ORT_PARALLEL" else 1
+    if not settings.allow_spinning:
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    if settings.dynamic_block_base:
+        options.add_session_config_entry("session.dynamic_block_base", str(settings.dynamic_block_base))
+    if settings.denormal_as_zero:
+        options.add_session_config_entry("session.set_denormal_as_zero", "1")
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     return options
 
@@ -99,6 +123,21 @@ class OnnxCpuSession(_OnnxSession):
     def bind(self, feeds: Mapping[str, Array]) -> Callable[[], Sequence[Array]]:
         """See serving.session.BindingSession.bind."""
         return partial(self._inner.run, self._outputs, dict(zip(self._inputs, self._check(feeds), strict=True)))
+
+
+class OnnxBoundSession(_OnnxSession):
+    """IO binding on the CPU: each call binds its feeds where they lie, and takes the outputs as ONNX Runtime made
+    them."""
+
+    def _answer(self, values: Sequence[Array]) -> Sequence[Array]:
+        binding = self._inner.io_binding()
+        for name, value in zip(self._inputs, values, strict=True):
+            binding.bind_cpu_input(name, np.ascontiguousarray(value))
+        for name in self._outputs:
+            binding.bind_output(name)
+        self._inner.run_with_iobinding(binding)
+        answers: Sequence[Array] = binding.copy_outputs_to_cpu()
+        return answers
 
 
 class OnnxCudaSession(_OnnxSession):

@@ -7,6 +7,7 @@ and has a much worse p99 (docs/design/serving.md): a figure taken there would sa
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,19 +24,25 @@ from .provider_check import number, numbered_device, placed
 
 NAME = "tensorflow"
 SIGNATURE = "serving_default"
+_ONEDNN = "TF_ENABLE_ONEDNN_OPTS"
 
 
-def open_session(folder: Path, device: str, threads: int) -> Session:
+def open_session(
+    folder: Path, device: str, threads: int, *, inter_threads: int = -1, onednn: str = "default"
+) -> Session:
     """Open a session over the SavedModel in `folder`. If CUDA was requested and is not used, `Session.device` tells.
+    `inter_threads`: threads between operators; -1 runs them in the caller's. `onednn`: whether TensorFlow may call
+    oneDNN, "on" or "off"; it reads that as it is imported.
     Raises BadRequest where it cannot be opened, ToolMissing where TensorFlow is not there."""
     artifact = read_artifact(folder)
     with opening(NAME, artifact.path):
         if device == "cpu":
             os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # else TensorFlow takes all the memory of every GPU it sees
+        _choose_onednn(onednn)
         import tensorflow as tf
 
         tf.config.experimental.enable_tensor_float_32_execution(False)  # float32 as float32 (docs/design/serving.md)
-        inner = tf.compat.v1.Session(graph=tf.Graph(), config=session_config(tf, device, threads))
+        inner = tf.compat.v1.Session(graph=tf.Graph(), config=session_config(tf, device, threads, inter_threads))
         with inner.graph.as_default():
             options = _callable_options(tf, inner, artifact)
         runs_on = _device_of(tf, inner, options, artifact.signature, device)
@@ -43,11 +50,23 @@ def open_session(folder: Path, device: str, threads: int) -> Session:
         return TensorFlowSession(artifact.signature, inner, options, runs_on, refused)
 
 
-def session_config(tf: Any, device: str, threads: int) -> Any:
+def _choose_onednn(onednn: str) -> None:
+    """Tell TensorFlow whether it may call oneDNN. Raises BadRequest where it has been imported with another answer."""
+    value = {"default": None, "on": "1", "off": "0"}[onednn]
+    if value is None or os.environ.get(_ONEDNN) == value:
+        return
+    if NAME in sys.modules:
+        raise BadRequest(f"TensorFlow was imported before, and oneDNN cannot be turned {onednn} any more",
+                         fix="open the session in a new process")  # fmt: skip
+    os.environ[_ONEDNN] = value
+
+
+def session_config(tf: Any, device: str, threads: int, inter_threads: int = -1) -> Any:
     """Return the settings of a session on a device, in this many threads."""
     config = tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=threads,
-        inter_op_parallelism_threads=-1,  # in the caller's thread: no hand-over (served p50 444 -> 304 us)
+        # By default -1, in the caller's thread: no hand-over (served p50 444 -> 304 us).
+        inter_op_parallelism_threads=inter_threads,
         allow_soft_placement=False,
     )
     if device == "cpu":

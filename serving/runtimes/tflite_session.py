@@ -30,9 +30,18 @@ _NO_FLEX = "Make sure you apply/link the Flex delegate"
 _FLEX_MEND = "name a Python that has TensorFlow 2.18 in TRANSLOAD_PYTHON_FLEX (docs/design/flex.md)"
 
 
-def open_session(folder: Path, device: str, threads: int, kernels: str = "AUTO") -> Session:  # noqa: ARG001  (every entry takes it)
+def open_session(
+    folder: Path,
+    device: str,  # noqa: ARG001  (every entry takes it)
+    threads: int,
+    kernels: str = "AUTO",
+    *,
+    xnnpack_latest: bool = False,
+    delegate_clustering: bool = True,
+) -> Session:
     """Open a session over the TFLite artifact in `folder`. It runs on the CPU, whatever `device` says.
-    `kernels` names the OpResolverType.
+    `kernels` names the OpResolverType. `xnnpack_latest`: with XNNPACK's latest operators. `delegate_clustering`: hand
+    neighbouring operators to a delegate together.
     Raises BadRequest where it cannot be opened, or holds operators of TensorFlow's own; ToolMissing where LiteRT is not
     there."""
     artifact = read_artifact(folder)
@@ -46,7 +55,11 @@ def open_session(folder: Path, device: str, threads: int, kernels: str = "AUTO")
             )
         _check_head(NAME, artifact.path)
         interpreter = Interpreter(
-            model_path=str(artifact.path), num_threads=threads, experimental_op_resolver_type=OpResolverType[kernels]
+            model_path=str(artifact.path),
+            num_threads=threads,
+            experimental_op_resolver_type=OpResolverType[kernels],
+            experimental_default_delegate_latest_features=xnnpack_latest,
+            experimental_disable_delegate_clustering=not delegate_clustering,
         )
         return _session(NAME, artifact, interpreter)
 

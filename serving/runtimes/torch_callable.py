@@ -51,11 +51,34 @@ def _full_precision(torch: Any) -> None:
         part.fp32_precision = "ieee"
 
 
+def use_onednn(*, enabled: bool) -> None:
+    """Let PyTorch call oneDNN in this process, or not."""
+    import torch
+
+    torch.backends.mkldnn.set_flags(enabled)  # type: ignore[no-untyped-call]
+
+
+def lay_channels_last(module: Any) -> None:
+    """Lay the weights of 4 axes out with the channels last, where the callable has any."""
+    import torch
+
+    if hasattr(module, "to"):
+        module.to(memory_format=torch.channels_last)
+
+
 class TorchSession(CheckedSession):
     """A module in inference mode. Answers are on the host, and done, when run() returns: `.cpu()` waits for them.
     `device` is that of the last answers, before they came to the host; before the first run, of the weights."""
 
-    def __init__(self, runtime: str, signature: Signature, module: Callable[..., Any], device: torch.device) -> None:
+    def __init__(
+        self,
+        runtime: str,
+        signature: Signature,
+        module: Callable[..., Any],
+        device: torch.device,
+        *,
+        channels_last: bool = False,
+    ) -> None:
         import torch
 
         from ...models.loading.build import name_outputs
@@ -67,6 +90,9 @@ class TorchSession(CheckedSession):
         self._torch = torch
         self._named = name_outputs
         self._quiet: Callable[[], contextlib.AbstractContextManager[None]] = torch.inference_mode
+        self._channels_last = channels_last
+        if channels_last:
+            lay_channels_last(module)
         self._wide = False
         self._noise, self._seed = 0.0, 0
 
@@ -88,6 +114,11 @@ class TorchSession(CheckedSession):
         # A copy, always: a module may write into its input, and PyTorch takes neither read-only nor reversed arrays.
         # Made outside of inference mode, so that an answer which is a view of an input can be told (_owned).
         tensors = [torch.from_numpy(np.array(value, order="C")).to(self._at) for value in values]
+        if self._channels_last:
+            tensors = [
+                tensor.contiguous(memory_format=torch.channels_last) if tensor.ndim == 4 else tensor
+                for tensor in tensors
+            ]
         returned = self._run_in_float64(tensors) if self._wide else self._run_module(tensors)
         answers = self._named(returned, self._outputs).values()
         self.device = _device_of(answers) or self.device

@@ -12,18 +12,23 @@ from ...models.signature import Signature
 from ...models.sources import is_source, read_source
 from ..session import Session
 from .payload import opening
-from .torch_callable import TorchSession, torch_device
+from .torch_callable import TorchSession, torch_device, use_onednn
 
 NAME = "torch"
 
 
-def open_session(folder: Path, device: str, threads: int) -> Session:
+def open_session(
+    folder: Path, device: str, threads: int, *, channels_last: bool = False, onednn: bool = True
+) -> Session:
     """Open a session over the source or the `pt2` artifact in `folder`.
+    `channels_last`: pictures and the weights of their convolutions lie in memory with the channels last; `onednn`:
+    whether PyTorch may call oneDNN.
     Raises BadRequest where it cannot be opened, ToolMissing where PyTorch or the device is not there."""
     with opening(NAME, folder):
         at = torch_device(device, threads)
+        use_onednn(enabled=onednn)
     signature, module = open_module(folder, at)
-    return TorchSession(NAME, signature, module, at)
+    return TorchSession(NAME, signature, module, at, channels_last=channels_last)
 
 
 def open_module(folder: Path, at: Any, runtime: str = NAME) -> tuple[Signature, Callable[..., Any]]:

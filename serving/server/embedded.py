@@ -6,6 +6,7 @@ each version in a process of its own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +16,7 @@ from ...models.artifact import read_artifact
 from ...models.errors import ToolMissing
 from ..endpoint_security import OPEN, EndpointSecurity
 from ..runtimes.runtime_table import RUNTIMES
+from ..runtimes.tuning_space import RuntimeSettings, Value
 from .repository.model_repository import Repository, hold_session
 from .repository.served_version import OpenedSession
 from .repository.session_channel import SessionHost
@@ -82,7 +84,7 @@ def open_server(**document: Any) -> EmbeddedServer:
     """Serve an artifact by EmbeddedOptions as JSON, in this process; the server answers when this returns.
     Raises BadRequest where the artifact cannot be opened or a port is taken, ToolMissing where a library is missing."""
     options = EmbeddedOptions.from_json(document)
-    opened = open_artifact(Path(options.folder), options.device, options.threads, options.runtime)
+    opened = open_artifact(Path(options.folder), options.device, options.threads, options.runtime, options.settings)
     repository = hold_session(options.name, opened.session, opened.runtime, options.max_body_bytes)
     with ExitStack() as undo:
         undo.callback(repository.close)
@@ -91,15 +93,22 @@ def open_server(**document: Any) -> EmbeddedServer:
     return server
 
 
-def open_artifact(folder: Path, device: str, threads: int, runtime: str | None = None) -> OpenedSession:
-    """Open an artifact in the runtime of its format, or what is in the folder in `runtime`. Raises what that raises."""
+def open_artifact(
+    folder: Path, device: str, threads: int, runtime: str | None = None, settings: Mapping[str, Value] | None = None
+) -> OpenedSession:
+    """Open an artifact in the runtime of its format, or what is in the folder in `runtime`, with that runtime's
+    `settings`. Raises what that raises."""
     if runtime is None:
         form = read_artifact(folder).target.format
         runtime = next(row.name for row in RUNTIMES.values() if form in row.takes and not row.served)
     module, _, entry = RUNTIMES[runtime].entry.partition(":")
-    return OpenedSession(getattr(import_module(module), entry)(folder, device, threads), runtime)
+    chosen = RuntimeSettings(runtime, settings or {})
+    open_session = getattr(import_module(module), entry)
+    return OpenedSession(open_session(folder, device, chosen.threads(threads), **chosen.keywords), runtime)
 
 
-def open_host(*, folder: str, device: str, threads: int, channel: str) -> SessionHost:
+def open_host(
+    *, folder: str, device: str, threads: int, channel: str, settings: Mapping[str, Value] | None = None
+) -> SessionHost:
     """Open an artifact in this process, a worker's, and answer on the Unix socket `channel`. Raises as the runtime."""
-    return SessionHost(open_artifact(Path(folder), device, threads).session, Path(channel))
+    return SessionHost(open_artifact(Path(folder), device, threads, settings=settings).session, Path(channel))

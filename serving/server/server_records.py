@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from ...models.job import JsonRecord
 from ...models.signature import Signature
@@ -36,6 +38,7 @@ class EmbeddedOptions(ServerOptions):
     rest_port: int = 0
     max_body_bytes: int = MAX_BODY_BYTES  # of a request, in either protocol
     runtime: str | None = None  # None: that of the artifact's format
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of that runtime, beside `threads`
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,11 @@ returns documents of the Open Inference Protocol (https://github.com/kserve/open
 from __future__ import annotations
 
 import json
+import os
+import platform
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +41,8 @@ class ArtifactModel:
         self.outputs: list[dict[str, Any]] = record["signature"]["outputs"]
         opener, file = _OPENERS[form]
         names = [row["name"] for row in self.outputs]
-        self._call: _Call = opener(Path(folder) / file, [row["name"] for row in self.inputs], names)
+        self.settings = tuned_settings(Path(folder), form)
+        self._call: _Call = opener(Path(folder) / file, [row["name"] for row in self.inputs], names, self.settings)
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Return the output arrays by name. Raises WrongInput where the feeds do not fit the signature."""
@@ -93,17 +97,79 @@ def _read_tensor(row: Mapping[str, Any], spec: Mapping[str, Any] | None) -> Any:
     return array
 
 
-def _open_onnx(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> _Call:
+def tuned_settings(folder: Path, form: str) -> dict[str, Any]:
+    """Return the settings of tuning.json that were tuned on such a processor, with as many cores and these versions of
+    the libraries; none where there are none."""
+    path = folder / "tuning.json"
+    entries = json.loads(path.read_text())["entries"] if path.is_file() else []
+    cpu, cores = _cpu_model(), len(os.sched_getaffinity(0))
+    for entry in entries:
+        place = entry["place"]
+        versions = all(_version_of(module) == version for module, version in place["libraries"].items())
+        here = place["device"], place["cpu"], place["cores"] == cores, place["runtime"]
+        if versions and here == ("cpu", cpu, True, _RUNTIMES.get(form)):
+            return dict(entry.get("settings", {}))
+    return {}
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _version_of(module: str) -> str | None:
+    for name, tail in (("onnxruntime-gpu", "+gpu"), (module, "")) if module == "onnxruntime" else ((module, ""),):
+        try:
+            return metadata.version(name) + tail
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def _open_onnx(path: Path, inputs: Sequence[str], outputs: Sequence[str], settings: Mapping[str, Any]) -> _Call:
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    if settings:
+        threads = settings.get("threads", 1)
+        options.intra_op_num_threads = threads
+        level = settings.get("level", "ORT_ENABLE_ALL")
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+        if settings.get("execution_mode") == "ORT_PARALLEL":
+            options.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
+            options.inter_op_num_threads = threads
+        if not settings.get("allow_spinning", True):
+            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        if settings.get("dynamic_block_base"):
+            options.add_session_config_entry("session.dynamic_block_base", str(settings["dynamic_block_base"]))
+        if settings.get("denormal_as_zero"):
+            options.add_session_config_entry("session.set_denormal_as_zero", "1")
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     return lambda values: list(session.run(list(outputs), dict(zip(inputs, values))))  # noqa: B905
 
 
-def _open_torchscript(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> _Call:  # noqa: ARG001
+def _open_torchscript(
+    path: Path,
+    inputs: Sequence[str],  # noqa: ARG001
+    outputs: Sequence[str],
+    settings: Mapping[str, Any],
+) -> _Call:
     import torch
 
     module: Any = torch.jit.load(str(path), map_location="cpu").eval()  # type: ignore[no-untyped-call]
+    if settings:
+        torch.set_num_threads(settings.get("threads", 1))
+        torch.jit.enable_onednn_fusion(settings.get("onednn_fusion", False))
+        if settings.get("channels_last"):
+            module.to(memory_format=torch.channels_last)
+        if settings.get("freeze", True) and hasattr(module, "training"):
+            module = torch.jit.freeze(module, optimize_numerics=settings.get("optimise", True))
+        if settings.get("optimize_for_inference"):
+            module = torch.jit.optimize_for_inference(module)
 
     def call(values: Sequence[Any]) -> Sequence[Any]:
         with torch.no_grad():
@@ -116,8 +182,13 @@ def _open_torchscript(path: Path, inputs: Sequence[str], outputs: Sequence[str])
     return call
 
 
-def _open_saved_model(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> _Call:
+def _open_saved_model(path: Path, inputs: Sequence[str], outputs: Sequence[str], settings: Mapping[str, Any]) -> _Call:
+    if settings.get("onednn", "default") != "default":
+        os.environ["TF_ENABLE_ONEDNN_OPTS"] = "1" if settings["onednn"] == "on" else "0"
     import tensorflow as tf
+
+    if settings:
+        tf.config.threading.set_intra_op_parallelism_threads(settings.get("threads", 1))
 
     loaded = tf.saved_model.load(str(path))
     function = loaded.signatures["serving_default"]
@@ -129,10 +200,16 @@ def _open_saved_model(path: Path, inputs: Sequence[str], outputs: Sequence[str])
     return call
 
 
-def _open_tflite(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> _Call:
-    from ai_edge_litert.interpreter import Interpreter
+def _open_tflite(path: Path, inputs: Sequence[str], outputs: Sequence[str], settings: Mapping[str, Any]) -> _Call:
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    interpreter = Interpreter(model_path=str(path))
+    tuned = {
+        "num_threads": settings.get("threads", 1),
+        "experimental_op_resolver_type": OpResolverType[settings.get("kernels", "AUTO")],
+        "experimental_default_delegate_latest_features": settings.get("xnnpack_latest", False),
+        "experimental_disable_delegate_clustering": not settings.get("delegate_clustering", True),
+    }
+    interpreter = Interpreter(model_path=str(path), **(tuned if settings else {}))
     signatures = list(interpreter.get_signature_list())
     named = "serving_default" if "serving_default" in signatures else signatures[0] if signatures else None
     if named is not None:
@@ -164,9 +241,12 @@ def _by_name(details: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict
 
 
 # The format of a record: what opens its payload, and the name of that.
-_OPENERS: dict[str, tuple[Callable[[Path, Sequence[str], Sequence[str]], _Call], str]] = {
+_Opener = Callable[[Path, Sequence[str], Sequence[str], Mapping[str, Any]], _Call]
+_OPENERS: dict[str, tuple[_Opener, str]] = {
     "onnx": (_open_onnx, "model.onnx"),
     "torchscript": (_open_torchscript, "model.pt"),
     "saved-model": (_open_saved_model, "saved_model"),
     "tflite": (_open_tflite, "model.tflite"),
 }
+# The runtime whose settings in tuning.json are for that library.
+_RUNTIMES = {"onnx": "onnxruntime", "torchscript": "torchscript", "saved-model": "tensorflow", "tflite": "tflite"}

@@ -18,6 +18,7 @@ from typing import TypeAlias
 from ....models.errors import TransloadError
 from ....models.signature import Array, Signature
 from ...checked_session import FeedCheck
+from ...runtimes.tuning_space import Value
 from ...session import Session
 from ..metrics import Metrics
 from ..serving_error import Code, ServingError, invalid, restarting
@@ -46,6 +47,7 @@ class OpenedSession:
     end_reason: Callable[[], str] = lambda: "its process ended"
     channel: ChannelSession | None = None  # the session, where it lives in a process of its own
     resident_bytes: Callable[[], int] = lambda: 0  # the memory of that process
+    settings: Mapping[str, Value] = field(default_factory=dict)  # of the runtime; empty: the defaults
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class ServedVersion:
 
     def __init__(self, name: str, number: int, opened: OpenedSession, metrics: Metrics) -> None:
         self.name, self.number = name, number
-        self.runtime = opened.runtime
+        self.runtime, self.settings = opened.runtime, opened.settings
         self.signature: Signature = opened.session.signature
         self.device = opened.session.device
         self._last_s = math.inf  # what the last answer took, with the wait for the lock. The first may be slow.

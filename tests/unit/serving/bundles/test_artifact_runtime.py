@@ -29,7 +29,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ArtifactModel:
     rows = [{"name": n, "dtype": d, "shape": s} for n, d, s in zip(names, dtypes, shapes, strict=True)]
     record = {"target": "onnx:fp16", "signature": {"inputs": rows, "outputs": rows}}
     (tmp_path / "artifact.json").write_text(json.dumps(record))
-    opened = {"onnx": (lambda path, inputs, outputs: list, "model.onnx")}
+    opened = {"onnx": (lambda path, inputs, outputs, settings: list, "model.onnx")}
     monkeypatch.setattr(artifact_runtime, "_OPENERS", opened)
     return ArtifactModel(tmp_path)
 
