@@ -48,13 +48,13 @@ def run_loadgen(
     logs.log_output.outdir = str(folder)
     logs.log_output.copy_summary_to_stdout = False
     logs.enable_trace = True
-    with _System(loadgen, connections, order) as system, ExitStack() as stack:
-        sut = loadgen.ConstructSUT(system.issue, lambda: None)
+    with _Answerer(loadgen, connections, order) as answerer, ExitStack() as stack:
+        sut = loadgen.ConstructSUT(answerer.issue, lambda: None)
         stack.callback(loadgen.DestroySUT, sut)
         library = loadgen.ConstructQSL(feeds, feeds, lambda _: None, lambda _: None)
         stack.callback(loadgen.DestroyQSL, library)
         loadgen.StartTestWithLogSettings(sut, library, settings, logs)
-    records = _records(folder / "mlperf_log_trace.json", order, system.failures)
+    records = _records(folder / "mlperf_log_trace.json", order, answerer.failures)
     return records, _words(folder / "mlperf_log_detail.txt", order)
 
 
@@ -104,7 +104,7 @@ def _settings(loadgen: Any, order: LoadOrder, trial: LoadRecords) -> Any:
     return settings
 
 
-class _System:
+class _Answerer:
     """The system under test. In single and multi stream the answer is there when `issue` returns; else threads with a
     connection each take queries from a queue, as LoadGen sends the next one on time."""
 
@@ -115,7 +115,7 @@ class _System:
         self._number = 0
         self.failures: list[RequestStatus] = []
 
-    def __enter__(self) -> _System:
+    def __enter__(self) -> _Answerer:
         if self._order.case.scenario in {LoadScenario.SERVER, LoadScenario.OFFLINE}:
             self._threads = [threading.Thread(target=self._work, args=(ask,)) for ask in self._connections]
         for thread in self._threads:

@@ -33,6 +33,7 @@ def test_an_open_loop_counts_from_the_intended_time() -> None:
     assert np.allclose(latencies[:5], 0.01)
     assert np.allclose(latencies[5:16], [1.0, *(1.0 - 0.1 * late + 0.01 * (late + 0) for late in range(1, 11))])
     assert np.allclose(latencies[17:], 0.01)
+    assert int(np.sum(result.latencies_s > 0.02)) == 11
     from_sending = result.done_s - result.sent_s
     assert int(np.sum(from_sending > 0.02)) == 1  # what a closed look at it would have said
 

@@ -15,6 +15,7 @@ import pytest
 from transload.models.errors import BadRequest, SessionLost, SessionOverloaded, SessionTimeout
 from transload.models.signature import Array, Signature, TensorSpec
 from transload.serving.clients import (
+    grpc_link,
     http_link,
     oip_grpc_client,
     oip_http_client,
@@ -218,6 +219,28 @@ def test_a_server_with_too_many_requests_is_told_from_a_bad_request(two: Any) ->
         session.close()
     assert caught.value.what == f"{address} refuses the request: 64 requests wait for the model m"
     assert caught.value.fix == "send fewer at a time"
+
+
+def test_grpc_says_in_its_own_way_that_too_many_wait() -> None:
+    import grpc
+
+    class Exhausted(grpc.RpcError):
+        def code(self) -> grpc.StatusCode:
+            return grpc.StatusCode.RESOURCE_EXHAUSTED
+
+        def details(self) -> str:
+            return "64 requests wait for the model m"
+
+    link = grpc_link.GrpcLink("127.0.0.1:1", 5)
+
+    def method(*_: object, **__: object) -> None:
+        raise Exhausted
+
+    with pytest.raises(
+        SessionOverloaded, match=r"^127.0.0.1:1 refuses the request: 64 requests wait for the model m\n"
+    ):
+        link.call(method, None)
+    link.close()
 
 
 INFERENCE_HEAD = b'{"outputs": [{"name": "sum", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}]}'
