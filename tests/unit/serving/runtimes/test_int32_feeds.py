@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.models.signature import TensorSpec
+from transload.models.signature import Array, TensorSpec
 from transload.serving.runtimes.int32_feeds import Int32FeedCheck
 
 SPECS = (TensorSpec("ids", "int64", ("batch",)), TensorSpec("x", "float32", ("batch",)))
-X = np.array([1e30], np.float32)
+X: Array = np.array([1e30], np.float32)
 
 
 @pytest.mark.parametrize("largest", [2**31 - 1, -(2**31), 0])
@@ -32,5 +32,5 @@ def test_a_larger_integer_is_refused_also_where_the_shapes_are_those_of_the_last
 
 
 def test_an_empty_batch_holds_no_integer() -> None:
-    feeds = {"ids": np.zeros(0, np.int64), "x": np.zeros(0, np.float32)}
+    feeds: dict[str, Array] = {"ids": np.zeros(0, np.int64), "x": np.zeros(0, np.float32)}
     assert len(Int32FeedCheck("openvino", SPECS)(feeds)[0]) == 0
