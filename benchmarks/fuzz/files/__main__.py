@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from intake_cases import INTAKES  # noqa: E402
 from readers import READERS  # noqa: E402
 from seed_files import FRAMEWORKS  # noqa: E402
 
+PARTS = ("reader", "intake", "command")
 _HERE = Path(__file__).parent
 _INTAKE_SHARE, _MOST_COMMANDS, _PER_COMMAND = 0.2, 200, 1000
 _PATIENCE_S = 90.0  # wall, without an end of a case whose workers have limits of their own
@@ -54,18 +56,21 @@ class Task:
     part: str  # "reader", "intake" or "command"
 
 
-def tasks_of(cases: int, only: str) -> list[Task]:
-    """Return how many cases each reader has."""
+def tasks_of(cases: int, only: str = "", wanted: Sequence[str] = PARTS) -> list[Task]:
+    """Return how many cases each reader has, of these parts."""
     whole = int(cases * _INTAKE_SHARE)
     commands = min(_MOST_COMMANDS, max(1, cases // _PER_COMMAND))
-    parts = {"command": (COMMANDS, commands), "intake": (INTAKES, whole - commands), "reader": (READERS.values(), cases - whole)}
+    parts = {
+        "reader": (READERS.values(), cases - whole), "intake": (INTAKES, whole - commands),
+        "command": (COMMANDS, commands),
+    }  # fmt: skip
     tasks = []
     for part, (rows, count) in parts.items():
         total = sum(row.share for row in rows)
         shares = [count * row.share // total for row in rows]
         shares[0] += count - sum(shares)
         tasks += [Task(row.name, share, part) for row, share in zip(rows, shares, strict=True)]
-    return [task for task in tasks if only in task.name]
+    return [task for task in tasks if only in task.name and task.part in wanted]
 
 
 class Watch:
@@ -97,7 +102,7 @@ class Watch:
 
     def _run_child(self, folder: Path, end: float) -> None:
         before = self.outcomes.count(0)
-        arguments = [self.task.name, str(self._seed), str(self.state), str(self._seeds), str(folder), "--until", str(end)]
+        arguments = [self.task.name, *map(str, (self._seed, self.state, self._seeds, folder)), "--until", str(end)]
         log = folder / "log"
         with log.open("wb") as output:
             child = subprocess.Popen(
@@ -193,7 +198,8 @@ def make_seeds(folder: Path) -> None:
 def run_case(task: Task, number: int, seed: int, seeds: Path) -> int:
     """Read one case again, and say where its files are."""
     folder = Path(tempfile.mkdtemp(prefix="transload-case-"))
-    command = [sys.executable, str(_HERE / "case_process.py"), task.name, str(seed), "-", str(seeds), str(folder), str(number)]
+    words = [task.name, *map(str, (seed, "-", seeds, folder, number))]
+    command = [sys.executable, str(_HERE / "case_process.py"), *words]
     status = subprocess.run(command, check=False).returncode
     print(f"exit status {status}; the files are in {folder / 'case'}")
     return int(status != 0)
@@ -220,6 +226,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=86_400.0, help="the run ends then, and can be gone on with")
     parser.add_argument("--only", default="", help="readers whose names have this in them")
+    parser.add_argument("--parts", default=",".join(PARTS), help="the parts that are run")
     parser.add_argument("--case", type=int, help="read this case alone")
     parser.add_argument("--state", type=Path, default=ROOT / ".transload" / "fuzz-files")
     parser.add_argument("--again", action="store_true", help="forget the outcomes of former calls")
@@ -232,20 +239,23 @@ def main() -> int:
     seeds = options.state.absolute() / "seeds"
     seeds.mkdir(exist_ok=True)
     make_seeds(seeds)
-    tasks = tasks_of(options.cases, options.only)
+    tasks = tasks_of(options.cases, options.only, options.parts.split(","))
     if options.case is not None:
         return run_case(next(task for task in tasks if task.name == options.only), options.case, options.seed, seeds)
     start = time.monotonic()
     watches = [Watch(task, options.seed, state, seeds) for task in tasks]
     fuzz(watches, options.seconds)
-    document = _document(watches, options.seed, time.monotonic() - start)
+    with (state / "seconds").open("a") as file:
+        file.write(f"{time.monotonic() - start:.0f}\n")
+    seconds = sum(map(int, (state / "seconds").read_text().split()))
+    document = _document(watches, options.seed, seconds)
     if options.out:
         options.out.write_text(json.dumps(document, indent=1) + "\n")
     print(json.dumps({key: value for key, value in document.items() if key != "readers"}, indent=1))
     return int(bool(document["outcomes"].get("finding")))
 
 
-def _document(watches: list[Watch], seed: int, seconds: float) -> dict[str, Any]:
+def _document(watches: list[Watch], seed: int, seconds: int) -> dict[str, Any]:
     results = {watch.task.name: watch.result() for watch in watches}
     outcomes: collections.Counter[str] = collections.Counter()
     parts: collections.Counter[str] = collections.Counter()
@@ -254,7 +264,7 @@ def _document(watches: list[Watch], seed: int, seconds: float) -> dict[str, Any]
         parts[result["part"]] += result["cases"]
     return {
         "seed": seed, "cases": sum(parts.values()), "parts": dict(parts), "outcomes": dict(+outcomes),
-        "seconds_of_this_call": round(seconds), "python": platform.python_version(), "cores": os.cpu_count(),
+        "seconds": seconds, "python": platform.python_version(), "cores": os.cpu_count(),
         "load": [round(load, 1) for load in os.getloadavg()],
         "repeat": "python benchmarks/fuzz/files --only READER --case NUMBER --seed SEED", "readers": results,
     }  # fmt: skip

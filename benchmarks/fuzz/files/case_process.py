@@ -16,13 +16,13 @@ import struct
 import sys
 import time
 import traceback
-import zlib
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
-HEAD = struct.Struct("<qqqd")  # of STATE: the case under way (-1: none), its resident bytes before, slowest case and its seconds
+# Of STATE: the case under way (-1: none), the resident bytes before it, the slowest case and its seconds.
+HEAD = struct.Struct("<qqqd")
 MOST_CPU_S = 5.0
 MOST_BYTES = 1 << 30
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT

@@ -14,21 +14,21 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from byte_mutations import (
-    mutate_bytes,
-    mutate_encoded_text,
-    mutate_json,
-    mutate_npy,
-    mutate_protobuf,
-    mutate_safetensors,
-    mutate_zip,
-)
+from byte_mutations import mutate_bytes, mutate_encoded_text, mutate_json, mutate_protobuf
 from case_process import Outcome, describe, fault_of, rng_of
-from readers import _FLAT, _PB, _broken_hdf5, mutate_archive, mutated, mutated_folder
+from container_mutations import mutate_safetensors
+from readers import (
+    IN_SAVED_MODEL,
+    mutate_archive,
+    mutate_arrays,
+    mutate_keras,
+    mutate_tables,
+    mutated,
+    mutated_folder,
+)
 
 _NET = """
 import torch
@@ -78,27 +78,26 @@ def _with_net(write: Callable[[random.Random, Path, Path], None]) -> Callable[[r
 
 
 _X = ("--input", "x=float32[batch,4]")
-_npz = partial(mutate_zip, members=lambda rng, _, content: mutate_npy(rng, content))
 INTAKES = (
     Intake("intake pt2", "torch", mutated("good.pt2 contract.pt2", mutate_archive), _TORCH, "*"),
     Intake("intake TorchScript", "torch", mutated("good.pt", mutate_archive), _TORCH, "*", _X),
     Intake("intake onnx", "plain", mutated("good.onnx contract.onnx external.onnx", mutate_protobuf, "", "w.bin"),
            ("onnx", _TAKE_IN, "onnxruntime", "onnx.shape_inference"), "*"),
-    Intake("intake tflite", "tensorflow", mutated("good.tflite contract.tflite", _FLAT),
+    Intake("intake tflite", "tensorflow", mutated("good.tflite contract.tflite", mutate_tables),
            ("ai_edge_litert.interpreter", _TAKE_IN), "*"),
-    Intake("intake SavedModel", "tensorflow", mutated_folder("saved served", _PB),
-           ("google.protobuf.message", _TAKE_IN), "*"),
-    Intake("intake keras", "tensorflow", mutated("good.keras deep.keras", partial(mutate_zip, members=_broken_hdf5)),
+    Intake("intake SavedModel", "tensorflow", mutated_folder("saved served", IN_SAVED_MODEL),
+           ("tensorflow", _TAKE_IN, "google.protobuf.message"), "*"),
+    Intake("intake keras", "tensorflow", mutated("good.keras deep.keras", mutate_keras),
            ("keras", "tensorflow", _TAKE_IN), "*", (), 5),
-    Intake("intake h5", "tensorflow", mutated("model.h5", mutate_bytes, "file.keras"), ("keras", "tensorflow", _TAKE_IN),
-           "*", (), 1),
+    Intake("intake h5", "tensorflow", mutated("model.h5", mutate_bytes, "file.keras"),
+           ("keras", "tensorflow", _TAKE_IN), "*", (), 1),
     Intake("intake checkpoint", "torch", _with_net(mutated("weights.pt lightning.ckpt", mutate_archive)), _TORCH,
            "net.py:Net", ("--weights", "*", *_X), 5),
     Intake("intake safetensors", "torch", _with_net(mutated("weights.safetensors", mutate_safetensors)), _TORCH,
            "net.py:Net", ("--weights", "*", *_X), 5),
     Intake("intake transformers", "torch", _hf_folder, (*_TORCH, "transformers"),
            "hf:*", (), 1),
-    Intake("intake npz data", "plain", mutated("arrays.npz packed.npz", _npz),
+    Intake("intake npz data", "plain", mutated("arrays.npz packed.npz", mutate_arrays),
            ("numpy", "transload.models.data_sources.take_samples"), "*", (), 5, data=True),
     Intake("intake csv data", "plain", mutated("table.csv", mutate_encoded_text),
            ("pyarrow", "transload.models.data_sources.take_samples", "pyarrow.csv"), "*", (), 3, data=True),
@@ -126,7 +125,9 @@ class IntakeRunner:
         os.chdir(self._case)
         self._store = Store(folder / "store")
         executor = LocalExecutor(self._store, self._run)
-        self._context = Context(read_request(None, {}), executor, self._run, Progress(quiet=True), "cpu", os.cpu_count() or 1)
+        self._context = Context(
+            read_request(None, {}), executor, self._run, Progress(quiet=True), "cpu", os.cpu_count() or 1
+        )
         environment = _environment(Spawn(Path(os.devnull), folder / "server", self._context.limits()))
         self._server = ForkServer(intake.modules, environment, folder / "server")
         executor._fork_server = lambda framework: self._server  # type: ignore[method-assign]  # noqa: ARG005
@@ -165,7 +166,8 @@ class IntakeRunner:
 
         file = next(path.name for path in sorted(self._case.iterdir()) if path.name.startswith("file"))
         if self._intake.data:
-            signature = Signature((TensorSpec("x", "float32", ("batch", 4)),), (TensorSpec("y", "float32", ("batch",)),))
+            specs = TensorSpec("x", "float32", ("batch", 4)), TensorSpec("y", "float32", ("batch",))
+            signature = Signature(specs[:1], specs[1:])
             self._context.executor.perform(samples_action(self._context, parse_data(file), signature))
             return
         context, request = self._requested(file)

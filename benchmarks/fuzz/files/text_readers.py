@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from byte_mutations import TORCHSCRIPT_WORDS, mutate_text
+from byte_mutations import mutate_text
+from container_mutations import TORCHSCRIPT_WORDS
 
 _FILE = "text"
 
@@ -68,6 +69,12 @@ def _parse_data(text: str) -> None:
     parse_data(text, str(Path.cwd()))
 
 
+def _kind_of(text: str) -> None:
+    from transload.pipeline.intake.model_argument import start_of
+
+    start_of(text)
+
+
 def _parse_url(text: str) -> None:
     from transload.serving.clients.model_url import is_model_url, parse_model_url
     from transload.serving.server.tfserving_launch import parse_url
@@ -98,8 +105,9 @@ def _check_program_text(text: str) -> None:
 _NUMBERS = ("0", "1", "-1", "3", "64", "1.5", "1e9", "9" * 30, "9" * 5000, "٣", "²", "NaN", "inf", "0x10", "1_0")
 _INPUTS = ("x=float32[batch,4]", "ids=int64[batch=1..64,seq=8..]", "t=int32[n=32..1024:32] in 0..9",
            "x=float32[batch,3,h=0..];y=bool[batch]", "m=float16[2,batch] in -1.5..2e3")  # fmt: skip
-_DATA = ("a.npz", "photos/?resize=256&crop=224x200&range=0..1&mean=0.5,0.4,0.3&std=1", "t.csv?label=a&columns=b,c&sep=;",
-         "net.py:loader?samples=10", "t.parquet?label=x", "pkg.module:make")  # fmt: skip
+_DATA = ("a.npz", "photos/?resize=256&crop=224x200&range=0..1&mean=0.5,0.4,0.3&std=1",
+         "t.csv?label=a&columns=b,c&sep=;", "net.py:loader?samples=10", "t.parquet?label=x",
+         "pkg.module:make")  # fmt: skip
 _EXPRESSIONS = ("expr Mul(Integer(2), Symbol('s0', integer=True, positive=True))", "expr s0*4 + 1",
                 "expr Max(Symbol('s1'), Pow(Integer(2), Integer(3)))", "guard L['x'].size()[0] % 2 == 0",
                 "guard 2 <= L['args'][0].size()[1] and L['x'].stride()[0] != 3", "symbol s77", "path inner.weight",
@@ -107,7 +115,7 @@ _EXPRESSIONS = ("expr Mul(Integer(2), Symbol('s0', integer=True, positive=True))
                 'structure [1, {"type": "builtins.tuple", "context": "null", "children_spec": []}]', "name x_1",
                 'structure [1, {"type": "builtins.dict", "context": "[\\"a\\"]", "children_spec": '
                 '[{"type": null, "context": null, "children_spec": []}]}]')  # fmt: skip
-_SCRIPT = '''class Net(Module):
+_SCRIPT = """class Net(Module):
   __parameters__ = ["weight", ]
   __buffers__ = []
   weight : Tensor
@@ -122,7 +130,7 @@ _SCRIPT = '''class Net(Module):
     else:
       y = annotate(List[Tensor], [_0])[0]
     return torch.slice(torch.to(y, 6), 0, 0, 9223372036854775807)
-'''
+"""
 
 TEXT_READERS = (
     TextReader("--input", _INPUTS, ("x", "=", "[", "]", ",", "..", ":", ";", " in ", "float32", "bool", *_NUMBERS),
@@ -131,9 +139,13 @@ TEXT_READERS = (
                            'set a.b={"x": [1, null]}', "time 1.5m", "time 60s", "share 2%", "share 0.02"),
                ("to ", "batch ", "set ", "time ", "share ", ",", "=", ":", "%", "s", "int8", *_NUMBERS), _parse_options,
                share=8),
-    TextReader("--data", _DATA, ("?", "&", "=", "size", "resize", "crop", "mean", "std", "range", "..", "x", ",", "order",
-                                 "layout", "chw", "sep", "label", "samples", "~", "/proc", *_NUMBERS), _parse_data,
-               share=8),
+    TextReader("--data", _DATA, ("?", "&", "=", "size", "resize", "crop", "mean", "std", "range", "..", "x", ",",
+                                 "order", "layout", "chw", "sep", "label", "samples", "~", "/proc", *_NUMBERS),
+               _parse_data, share=8),
+    TextReader("MODEL", ("net.py:Net", "zoo:digits-cnn", "a.onnx", "package.module:make", "hf:folder", "m.h5",
+                         "a/b.pt"),
+               (".py", ":", ".", "/", "..", "zoo", "hf", "timm", ".onnx", ".pb", "~", "%", " ", "?", *_NUMBERS),
+               _kind_of),
     TextReader("model URL", ("grpc://127.0.0.1:8500/v1/models/m:predict", "http://h:8501/v1/models/m/versions/3",
                              "grpcs://[::1]:8001/v2/models/m", "host:8500,8501", "https://h/v2/models/m/versions/1"),
                ("http://", "grpc://", ":", "/", "v1", "v2", "models", "@", "[", "]", "?", "#", "%00", *_NUMBERS),
