@@ -42,7 +42,7 @@ _HERE = Path(__file__).parent
 _INTAKE_SHARE, _MOST_COMMANDS, _PER_COMMAND = 0.2, 200, 1000
 _PATIENCE_S = 90.0  # wall, without an end of a case whose workers have limits of their own
 _POLL_S = 0.1
-_LEAST_SLICE_S = 20.0
+_LEAST_SLICE_S = 20.0  # a framework takes some of them to load
 _SHOWN = 5  # cases of one kind of finding that are listed
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -88,15 +88,18 @@ class Watch:
         """The outcome of each case."""
         return self.state.read_bytes()[HEAD.size :]
 
-    @property
-    def is_done(self) -> bool:
-        """Whether every case was read."""
-        return 0 not in self.outcomes
+    def is_open(self) -> bool:
+        """Return whether there are cases that were not read yet."""
+        return 0 in self.outcomes
+
+    def share_done(self) -> float:
+        """Return the share of the cases that were read."""
+        return 1 - self.outcomes.count(0) / self.task.count
 
     def run(self, seconds: float) -> None:
         """Read cases for so long, in as many processes as it takes."""
         end = time.time() + seconds
-        while not self.is_done and time.time() < end - 1:
+        while self.is_open() and time.time() < end - 1:
             with tempfile.TemporaryDirectory(prefix="transload-fuzz-") as folder:
                 self._run_child(Path(folder), end)
 
@@ -208,7 +211,7 @@ def run_case(task: Task, number: int, seed: int, seeds: Path) -> int:
 def fuzz(watches: list[Watch], seconds: float) -> None:
     """Read the cases of all tasks until the time is over: each has its part of what is left."""
     end = time.time() + seconds
-    while (left := [watch for watch in watches if not watch.is_done]) and time.time() < end - 5:
+    while (left := sorted(filter(Watch.is_open, watches), key=Watch.share_done)) and time.time() < end - 5:
         for place, watch in enumerate(left):
             remaining = end - time.time()
             if remaining < 2:

@@ -139,7 +139,12 @@ def test_a_version_with_other_answers_is_never_switched_to(
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [('"name": "x"', '"name": 7'), ('"float32"', f'"{"9" * 5000}"'), (": 60", f": 1{'0' * 400}"), ('"calls"', '"call"')],
+    [
+        ('"name": "x"', '"name": 7'),
+        ('"float32"', f'"{"9" * 5000}"'),
+        (": 60", f": 1{'0' * 400}"),
+        ('"calls"', '"call"'),
+    ],
 )
 def test_golden_samples_of_another_form_are_refused(old: str, new: str, tmp_path: Path) -> None:
     (tmp_path / GOLDEN).write_text(golden(RIGHT).replace(old, new, 1))
