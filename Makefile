@@ -4,7 +4,8 @@
 # make slow    the slow tests                                 make docs-check   docs and code say the same
 # make canaries   each patch of another library is still needed (docs/patches.md); minutes
 # make gpu-check   on a machine with a GPU
-# make fuzz   invalid requests to `transload serve` over HTTP and gRPC, REQUESTS=100000 of each; an hour
+# make fuzz   invalid requests to `transload serve` over HTTP and gRPC, REQUESTS=100000 of each, and mutated files to
+#             every reader, CASES=200000 (docs/security.md); hours. A run that was stopped is gone on with
 # make conformance   the ONNX node tests through SavedModel and TFLite, and others beside them (docs/conformance.md)
 # make routes   the recipes there and back, and 40 models from every format to every other (docs/routes.md)
 # make mutations   right and wrong copies of small models through the checks (docs/mutations.md); an hour
@@ -25,7 +26,7 @@ RUN := $(VENV)/bin/python
 .PHONY: calibration audit lock sbom help setup demo quick test slow canaries lint gpu-check docs-check conformance zoo routes mutations soak hostile fuzz
 
 help:
-	@sed -n '1,16s/^# \{0,1\}//p' Makefile
+	@sed -n '1,17s/^# \{0,1\}//p' Makefile
 
 setup: # .ci/setup keeps a stamp: a second call is instant, a changed list of libraries installs anew
 	@.ci/setup "$(PYTHON)" "$(EXTRAS)"
@@ -63,8 +64,10 @@ $(FUZZ_PACKAGES)/stamp: benchmarks/fuzz/requirements.txt
 	touch $@
 
 REQUESTS ?= 100000
+CASES ?= 200000
 fuzz: setup $(FUZZ_PACKAGES)/stamp
 	$(RUN) benchmarks/fuzz --requests $(REQUESTS) --out benchmarks/results/fuzz.json
+	$(RUN) benchmarks/fuzz/files --cases $(CASES) --out benchmarks/results/fuzz_files.json
 
 calibration: setup # the pool goes on where it was stopped
 	$(RUN) benchmarks/calibration collect --pool $(POOL)

@@ -40,7 +40,7 @@ def recorded_signature(path: Path) -> Signature | None:
             return None
         try:
             record = Signature.from_json(json.loads(archive.read(entries[0])))
-        except (ValueError, LookupError, TypeError, AttributeError, BadRequest):
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, zipfile.BadZipFile, BadRequest):
             return None
     return record if all(map(_is_typed, (*record.inputs, *record.outputs))) else None
 

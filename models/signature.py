@@ -247,6 +247,7 @@ def bounds_of(specs: Iterable[TensorSpec]) -> dict[str, Bounds]:
     return known
 
 
+_MOST_TEXT = 4000  # of an --input: below what Python takes as the digits of one number
 _INPUT = re.compile(r"(?P<name>[^=\s]+)=(?P<dtype>[a-z0-9]+)\[(?P<dims>[^\]]*)\](\s+in\s+(?P<values>.*))?")
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _VALUES = re.compile(rf"(?P<low>{_NUMBER})\s*\.\.\s*(?P<high>{_NUMBER})", re.ASCII)
@@ -261,6 +262,8 @@ def parse_input(text: str) -> TensorSpec:
     `word=32..1024:32` or `word=32..:32` one with a step; `word=0..`, and nothing else, is one that may be empty.
     Raises BadRequest."""
     fix = "write it as in --input image=float32[batch,3,224,224]"
+    if len(text) > _MOST_TEXT:
+        raise BadRequest(f"--input {text[:80]!r}... has more than {_MOST_TEXT} characters", fix=fix)
     match = _INPUT.fullmatch(text.strip())
     if not match:
         raise BadRequest(f"--input {text!r} is not of the form NAME=DTYPE[dims]", fix=fix)
@@ -277,7 +280,12 @@ def parse_input(text: str) -> TensorSpec:
             raise BadRequest(f"--input {text!r}: the axis {axis} has two bounds", fix=f"give {axis} its bounds once")
     values = None if match["values"] is None else _values(match["values"], match["dtype"], text)
     shape = tuple(axis for axis, _ in axes)
-    return TensorSpec(match["name"], match["dtype"], shape, tuple(dict(bounded).items()), values)
+    try:
+        spec = TensorSpec(match["name"], match["dtype"], shape, tuple(dict(bounded).items()), values)
+        _check_types(spec.to_json())  # it is written into a record, and read again
+    except ValueError as error:
+        raise BadRequest(f"--input {text!r}: {error}", fix=fix) from error
+    return spec
 
 
 def _values(range_text: str, dtype: str, text: str) -> ValueRange:

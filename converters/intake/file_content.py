@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -13,10 +14,10 @@ from ...models.formats import Format
 from ...models.plain_zip import check_plain_zip
 
 MAX_RATIO = 100  # of unpacked to packed size: neither torch nor Keras compresses
-# Errors of zipfile, json, pickletools, h5py and torch for broken files.
+# Errors of zipfile, json, pickletools, h5py, flatbuffers and torch for broken files, and of what is made of them.
 _BROKEN = (
-    zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, ValueError, LookupError, TypeError,
-    AttributeError,
+    zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError, LookupError,
+    TypeError, AttributeError,
 )  # fmt: skip
 _SUFFIXES = {Format.ONNX: ".onnx", Format.TFLITE: ".tflite", Format.KERAS: ".keras", Format.PT2: ".pt2",
              Format.TORCHSCRIPT: ".pt"}  # fmt: skip
@@ -69,12 +70,19 @@ def opened_archive(path: Path, kind: str, fix: str, *, ignores_case: bool = Fals
 
     `ignores_case`: its reader does, as PyTorch's.
     """
-    try:
+    with whole_file(path, kind, fix):
         check_plain_zip(path, ignores_case=ignores_case)
         with zipfile.ZipFile(path) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > MAX_RATIO * max(1, path.stat().st_size):
                 raise BadRequest(f"{path} unpacks to far more than its own size", fix=fix)
             yield archive
+
+
+@contextmanager
+def whole_file(path: Path, kind: str, fix: str) -> Iterator[None]:
+    """Raise BadRequest, "is not a whole ..." file of its kind, where reading a part of it meets what cannot be."""
+    try:
+        yield
     except _BROKEN as error:
         raise BadRequest(f"{path} is not a whole {kind}: {first_line(error)}", fix=fix) from error
 

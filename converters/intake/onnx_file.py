@@ -19,6 +19,7 @@ from ..lazy_import import onnx
 from ..onnx_graph.graph import graphs_in
 from ..onnx_graph.topological_order import sort_nodes
 from ..to_onnx.finish_model import declare, save
+from .file_content import whole_file
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _EXPORT_AGAIN = "copy it again, or export it again"
 _MAX_PARSED_BYTES = 1 << 31  # protobuf's own limit
 MOST_NODES = 500_000  # with those of functions at each of their calls
+_MOST_DIGITS = 18  # of a place in a file, which is an int64
 _LOOPS = ("Loop", "Scan")
 _PLACEHOLDER_NAMES = frozenset(("?", "*", "-1", "None", "none", "unk", "unknown", "dynamic"))  # mean any size
 
@@ -69,6 +71,8 @@ def _external_tensors(message: Message) -> Iterator[onnx.TensorProto]:
 
 def _check_tensor(tensor: onnx.TensorProto, path: Path) -> str:
     entries: dict[str, str] = {entry.key: entry.value for entry in tensor.external_data}
+    if not all(isinstance(text, str) for pair in entries.items() for text in pair):  # protobuf gives them as bytes
+        raise BadRequest(f"{path} says in no text where its data lie", fix=_EXPORT_AGAIN)
     name = entries.get("location", "")
     problem = f"{path.name} keeps the tensor {tensor.name} in {name!r}"
     if len(entries) != len(tensor.external_data):  # readers differ in which of two they follow
@@ -89,7 +93,7 @@ def _check_tensor(tensor: onnx.TensorProto, path: Path) -> str:
 
 
 def _byte_count(text: str | None, problem: str) -> int:
-    if text is not None and not text.isdecimal():
+    if text is not None and not (text.isdecimal() and len(text) <= _MOST_DIGITS):
         raise BadRequest(f"{problem} at {text!r}, which is no number of bytes", fix=_EXPORT_AGAIN)
     return int(text or 0)
 
@@ -160,7 +164,9 @@ class OnnxFile:
         """Map ONNX's errors about the file to BadRequest."""
         try:
             yield
-        except (ValueError, OSError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        except (
+            ValueError, TypeError, OSError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError,
+        ) as error:  # fmt: skip
             raise BadRequest(f"{problem.format(self.path)}: {first_line(error, 240)}", fix=_EXPORT_AGAIN) from error
 
     def signature(self, requested: Sequence[TensorSpec]) -> Signature:
@@ -182,12 +188,16 @@ class OnnxFile:
         repeated = [name for name, count in Counter(value.name for value in graph.output).items() if count > 1]
         if repeated:
             raise BadRequest(f"{self.path} lists its output {repeated[0]} twice", fix="list each output once")
+        repeated = [name for name, count in Counter(value.name for value in graph.input).items() if count > 1]
+        if repeated:
+            raise BadRequest(f"{self.path} lists its input {repeated[0]} twice", fix="list each input once")
         requested_by_name = {spec.name: spec for spec in requested}
-        self._infer_outputs()
-        return Signature(
-            tuple(self._spec(value, requested_by_name.get(value.name), batch=BATCH) for value in graph.input),
-            tuple(self._spec(value, None) for value in graph.output),
-        )
+        with whole_file(self.path, "ONNX model", _EXPORT_AGAIN):
+            self._infer_outputs()
+            return Signature(
+                tuple(self._spec(value, requested_by_name.get(value.name), batch=BATCH) for value in graph.input),
+                tuple(self._spec(value, None) for value in graph.output),
+            )
 
     def declare(self, signature: Signature) -> None:
         """Write the signature's axes into the model, if it declares others."""

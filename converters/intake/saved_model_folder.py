@@ -18,6 +18,7 @@ from ...models.errors import BadRequest
 from ...models.signature import BATCH, Signature, TensorSpec, served_dtype
 from ...models.tensorflow_names import DEFAULT
 from .allowed_operators import ALLOWED, RESTORING, SAVING, TRUST, effect_of
+from .file_content import whole_file
 from .saved_model_proto import called_names, message_class
 
 if TYPE_CHECKING:  # the messages of saved_model_proto have the same fields, with text as bytes
@@ -57,15 +58,21 @@ def read_saved_model(folder: Path, *, trust: bool = False) -> MetaGraphDef:
         model = message_class("SavedModel").FromString(file.read_bytes())
     except DecodeError as error:
         raise BadRequest(f"{file} is no whole SavedModel: it cannot be decoded", fix=_COPY_AGAIN) from error
-    graphs = [graph for graph in model.meta_graphs if b"serve" in graph.meta_info_def.tags]
-    for graph in model.meta_graphs:
+    with whole_file(folder, "SavedModel", _COPY_AGAIN):
+        return _check_graphs(model.meta_graphs, folder, trust=trust)
+
+
+def _check_graphs(meta_graphs: Sequence[MetaGraphDef], folder: Path, *, trust: bool) -> MetaGraphDef:
+    """Check all graphs of a SavedModel, and return the one that is served."""
+    graphs = [graph for graph in meta_graphs if b"serve" in graph.meta_info_def.tags]
+    for graph in meta_graphs:
         _check_size(graph.graph_def, folder)
     if not graphs:
         raise BadRequest(f"{folder} holds no graph that is tagged serve", fix="save it with tf.saved_model.save")
     # Before the operators: what parses text is refused for its text, which no --trust mends.
     _check_dtypes(graphs[0], folder)
     if not trust:
-        for graph in model.meta_graphs:
+        for graph in meta_graphs:
             _check_operators(graph, folder)
     _check_variables(graphs[0], folder)
     return graphs[0]
@@ -95,7 +102,13 @@ def signature_of_saved_model(graph: MetaGraphDef, folder: Path, requested: Seque
             f"{folder} has {named if served else 'no signature, which would say what it takes and gives'}",
             fix=f"save it with tf.saved_model.save(MODEL, FOLDER, signatures={{{DEFAULT!r}: FUNCTION}})",
         )
-    entry = served[DEFAULT]
+    with whole_file(folder, "SavedModel", _COPY_AGAIN):
+        return _declared_signature(graph, served[DEFAULT], folder, requested)
+
+
+def _declared_signature(
+    graph: MetaGraphDef, entry: SignatureDef, folder: Path, requested: Sequence[TensorSpec]
+) -> Signature:
     requested_by_name = {spec.name: spec for spec in requested}
     order = _input_order(graph, entry)
     names = sorted(entry.inputs, key=lambda name: (order.get(name, len(order)), _natural_key(name)))
@@ -150,7 +163,7 @@ def _dtype(folder: Path, name: str, tensor: TensorInfo) -> str:
 
 def _natural_key(name: str) -> tuple[tuple[int, str], ...]:
     """Return a key that sorts numbers in names as numbers."""
-    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name))
+    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name))
 
 
 def _input_order(graph: MetaGraphDef, served: SignatureDef) -> dict[str, int]:

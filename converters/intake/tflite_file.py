@@ -11,6 +11,7 @@ read files, write files or run Python, so all three are checked against the list
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from ..to_tflite.flatbuffer import (
     signatures,
 )
 from .allowed_operators import ALLOWED, TRUST, effect_of
+from .file_content import whole_file
 from .saved_model_proto import called_names, message_class
 
 _MAKE_AGAIN = "copy it again, or convert it again"
@@ -60,8 +62,16 @@ class TfliteFile:
             self._interpreter = Interpreter(model_path=str(path), num_threads=1)  # verifies the file
         except (ValueError, RuntimeError, UnicodeDecodeError) as error:
             raise BadRequest(f"{path} is no whole TFLite file: {first_line(error)}", fix=_MAKE_AGAIN) from error
-        self._model = model_of(path.read_bytes())
-        _check_buffers(self._model, path)
+        with self._whole():
+            self._check_tables(trust=trust)
+
+    def _whole(self) -> AbstractContextManager[None]:
+        """Map errors of reading the tables, which LiteRT verifies one by one and not against each other."""
+        return whole_file(self.path, "TFLite file", _MAKE_AGAIN)
+
+    def _check_tables(self, *, trust: bool) -> None:
+        self._model = model_of(self.path.read_bytes())
+        _check_buffers(self._model, self.path)
         self.flex = flex_names(self._model)
         if custom := [name for name in custom_names(self._model) if name not in self.flex]:
             raise BadRequest(
@@ -69,19 +79,20 @@ class TfliteFile:
                 fix="name the model that it was made from",
             )
         if not trust:
-            _check_flex(self._model, path)
+            _check_flex(self._model, self.path)
 
     def inputs(self) -> tuple[TensorSpec, ...]:
         """Return the declared inputs; an open first axis is the batch.
 
         Raises BadRequest if none of several signatures is the default, or an input has a dtype that numpy lacks.
         """
-        self._check_signatures()
-        tensors, _ = inputs_and_outputs(self._model)
-        if not tensors:
-            raise BadRequest(f"{self.path} takes no inputs: there is nothing to serve", fix=_MAKE_AGAIN)
-        details = {row["index"]: row for row in self._interpreter.get_input_details()}
-        return tuple(self._input(tensor, details[tensor.index]) for tensor in tensors)
+        with self._whole():
+            self._check_signatures()
+            tensors, _ = inputs_and_outputs(self._model)
+            if not tensors:
+                raise BadRequest(f"{self.path} takes no inputs: there is nothing to serve", fix=_MAKE_AGAIN)
+            details = {row["index"]: row for row in self._interpreter.get_input_details()}
+            return tuple(self._input(tensor, details[tensor.index]) for tensor in tensors)
 
     def _check_signatures(self) -> None:
         names = signatures(self._model)

@@ -48,10 +48,17 @@ def check_torchscript(path: Path, *, trust: bool = False) -> None:
 
     Raises BadRequest if it is no complete TorchScript archive, or names something beyond PyTorch's operators.
     """
-    if not zipfile.is_zipfile(path):
+    if not _is_zip(path):
         raise _refuse_other_file(path)
     with opened_archive(path, "TorchScript archive", _WRITE_AGAIN, ignores_case=True) as archive:
         _check_archive(archive, path, trust=trust)
+
+
+def _is_zip(path: Path) -> bool:
+    try:
+        return zipfile.is_zipfile(path)
+    except zipfile.BadZipFile:  # it raises where the directory of 64 bits is of several disks
+        return True
 
 
 def _refuse_other_file(path: Path) -> BadRequest:

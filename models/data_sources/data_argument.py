@@ -22,6 +22,7 @@ from ..store import digest_of, digest_of_json
 from .source_options import ImageOptions, Resample, TableOptions
 
 ACCEPTED = "FILE.npz, a folder of images, FILE.csv, FILE.parquet or FILE.py:NAME (docs/data.md)"
+_SHOWN = 200  # characters of an argument that a sentence repeats
 _OF_THE_KERNEL = ("/proc", "/sys")  # hundreds of thousands of entries, which change while they are listed
 _T = TypeVar("_T")
 
@@ -54,8 +55,13 @@ class DataArgument:
 def parse_data(text: str, root: str | None = None) -> DataArgument:
     """Parse the value of `--data`; a relative path starts at `root`.
     Raises BadRequest where the form, an option or a value is unknown, or where there is no such file."""
-    place, options = _split(text, root)
-    kind = _kind_of(place, root)
+    try:
+        place, options = _split(text, root)
+        kind = _kind_of(place, root)
+    except OSError as error:  # of a name that no file system takes
+        raise BadRequest(
+            f"the data {text[:_SHOWN]!r} cannot be looked for: {error.strerror}", fix=f"name {ACCEPTED}"
+        ) from error
     values = _Values(text, kind, options)
     argument = DataArgument(
         kind,

@@ -154,7 +154,9 @@ def _read(path: Path, layout: _ImageInput, options: ImageOptions) -> Array:
             image = _in_mode(opened, path, _MODES[layout.channels])
     except UnidentifiedImageError as error:
         raise BadRequest(f"{path} is no image that Pillow can read", fix="copy it again, or remove it") from error
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except BadRequest:
+        raise
+    except Exception as error:  # Pillow's readers of formats raise whatever their code meets in a broken file
         raise BadRequest(f"{path} is a broken image: {first_line(error)}", fix="copy it again, or remove it") from error
     image = _crop(_resize(image, options), path, options)
     _check_size(image, path, layout)

@@ -69,7 +69,7 @@ class _Table:
         self.path = path
         with _readable(path):
             self.schema = self._read_schema()
-        names = self.schema.names
+            names = self.schema.names
         if twice := next((name for name, count in Counter(names).items() if count > 1), None):
             raise BadRequest(f"{path} names the column {twice} twice", fix="give every column a name of its own")
 
@@ -171,7 +171,9 @@ def _readable(path: Path) -> Iterator[None]:
 
     try:
         yield
-    except ArrowException as error:
+    except (ArrowException, OSError, UnicodeDecodeError) as error:  # pyarrow has all three for content that is broken
+        if isinstance(error, OSError) and error.errno:
+            raise  # of the disk
         why = first_line(error).removeprefix("CSV parse error: ").removeprefix("CSV conversion error: ")
         raise BadRequest(
             f"{path} cannot be read as a table: {why}", fix="mend that place; docs/data.md has the form"

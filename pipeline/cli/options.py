@@ -189,8 +189,8 @@ def parse_runtimes(values: Sequence[str] | None) -> tuple[str, ...]:
 def parse_batches(values: Sequence[str] | None) -> tuple[int, ...]:
     """`--batch`, each size once, in order. Raises BadRequest."""
     for word in split(values):
-        if not word.isdecimal() or int(word) < 1:
-            raise BadRequest(f"{word!r} is no batch size", fix="use whole numbers from 1, as in --batch 1,8")
+        if not word.isdecimal() or len(word) > _MOST_DIGITS or int(word) < 1:
+            raise BadRequest(f"{word[:80]!r} is no batch size", fix="use whole numbers from 1, as in --batch 1,8")
     return tuple(dict.fromkeys(int(word) for word in split(values)))
 
 
@@ -209,6 +209,7 @@ def parse_loads(values: Texts, seconds: float | None, engines: Texts) -> tuple[s
     return tuple(values) if values else None
 
 
+_MOST_DIGITS = 18  # of a batch size: an int64
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)?")
 _SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 

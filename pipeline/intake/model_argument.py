@@ -36,6 +36,7 @@ _REFUSED = {
     ".pb": ("a TensorFlow graph", _NO_FOLDER), ".pbtxt": ("a TensorFlow graph", _NO_FOLDER),
     ".h5": _HDF5, ".hdf5": _HDF5, ".toml": ("a pipeline file", f"name {ACCEPTED}"),
 }  # fmt: skip
+_SHOWN = 200  # characters of an argument that a sentence repeats
 _SUFFIXES = {
     ".onnx": Format.ONNX, ".pt2": Format.PT2, ".pt": Format.TORCHSCRIPT, ".pth": Format.TORCHSCRIPT,
     ".keras": Format.KERAS, ".tflite": Format.TFLITE,
@@ -64,6 +65,7 @@ def kind_of(text: str) -> ModelKind | Format:
     For a file, or a folder that transload did not write, that is its format.
     Raises BadRequest where there is no such file, or none of a known kind, and for the URL of a served model."""
     path = Path(text)
+    _check_findable(path)
     if is_model_url(text):
         raise BadRequest(
             f"{text} is served elsewhere, and only validate and bench take it, as a candidate",
@@ -87,6 +89,17 @@ def kind_of(text: str) -> ModelKind | Format:
         content, fix = _REFUSED.get(suffix, ("no model of a kind that is known", f"name {ACCEPTED}"))
         raise BadRequest(f"{text} is {content}, and is not taken as a model", fix=fix)
     return _SUFFIXES[suffix]
+
+
+def _check_findable(path: Path) -> None:
+    """Raise BadRequest where the file system cannot look for a path: its name is too long, or a folder is closed."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        pass  # it is code, or nothing
+    except OSError as error:
+        what = f"{str(path)[:_SHOWN]} cannot be looked for: {error.strerror}"
+        raise BadRequest(what, fix=f"name {ACCEPTED}") from error
 
 
 def _is_module(text: str) -> bool:

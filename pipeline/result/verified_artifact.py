@@ -16,6 +16,8 @@ from ...models.store import digest_of
 from .schema import Status
 
 _DOCUMENTS = ("run.json", "convert.json")
+_RUN_AGAIN = "run again, or name an artifact's folder"
+_BROKEN = (ValueError, LookupError, TypeError, AttributeError)  # what reading a document of another form leads to
 _USUAL = ("whole test set", "samples")  # the probes that are no stress
 
 
@@ -83,10 +85,26 @@ def _document(run: Path) -> Mapping[str, Any] | None:
         return None
     try:
         document: Mapping[str, Any] = read_json(file)
-        names = [(row["name"], row["path"], row["status"], row["sha256"]) for row in document["artifacts"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadRequest(f"{file} cannot be read: {error}", fix="run again, or name an artifact's folder") from error
-    return document if names else None
+        _check_form(document)
+    except (OSError, *_BROKEN) as error:
+        raise BadRequest(f"{file} cannot be read: {error}", fix=_RUN_AGAIN) from error
+    return document if document["artifacts"] else None
+
+
+def _check_form(document: Mapping[str, Any]) -> None:
+    """Raise one of _BROKEN where a document, which may be anybody's, lacks what is read of it, or has it in another
+    form."""
+    for row in document["artifacts"]:
+        Status(row["status"])
+        texts = [row[name] for name in ("name", "format", "precision")]
+        texts += [row[name] for name in ("path", "sha256") if row[name] is not None]
+        if not all(isinstance(text, str) and text.isprintable() for text in texts):
+            raise ValueError("an artifact is described by texts")
+    probes = [(row["values"], row) for row in document.get("probes", ())]
+    for _, row in (*(("", row) for row in document.get("drift", ())), *probes):
+        limit = row["tolerance"]["sqnr_db"]
+        if not isinstance(row["artifact"], str) or type(limit) not in (int, float, type(None)):
+            raise ValueError("a comparison has an artifact and a tolerance in dB")
 
 
 def _least_db(document: Mapping[str, Any], name: str) -> float | None:
@@ -99,7 +117,10 @@ def _least_db(document: Mapping[str, Any], name: str) -> float | None:
 
 def _samples_of(run: Path) -> Path | None:
     """Return the test set that the steps of a run read, as their repeat scripts name it."""
-    return next((path for path in _test_sets(run) if path.is_file()), None)
+    try:
+        return next((path for path in _test_sets(run) if path.is_file()), None)
+    except (OSError, *_BROKEN) as error:
+        raise BadRequest(f"the scripts in {run / 'repeat'} cannot be read: {error}", fix=_RUN_AGAIN) from error
 
 
 def _test_sets(run: Path) -> Iterator[Path]:

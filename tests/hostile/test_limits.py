@@ -11,13 +11,13 @@ from typing import Any
 import flatbuffers
 import numpy as np
 import pytest
-from ai_edge_litert.schema_py_generated import BufferT, ModelT
+from ai_edge_litert.schema_py_generated import BufferT, ModelT, SignatureDefT, SubGraphT, TensorMapT, TensorT
 
 from transload.converters.intake import saved_model_folder, take_in
 from transload.converters.intake.keras_file import check_keras
 from transload.converters.intake.onnx_file import OnnxFile, check_external, parse_onnx
 from transload.converters.intake.saved_model_proto import message_class
-from transload.converters.intake.tflite_file import _check_buffers
+from transload.converters.intake.tflite_file import TfliteFile, _check_buffers
 from transload.converters.to_tflite.flatbuffer import model_of
 from transload.models import foreign_files
 from transload.models.array_file import map_arrays
@@ -163,3 +163,20 @@ def test_a_loop_in_a_branch_or_a_function_is_seen(tmp_path: Path) -> None:
         True,
         False,
     ]
+
+
+def test_a_signature_of_tflite_that_names_another_tensor_is_refused(tmp_path: Path) -> None:
+    """LiteRT verifies each table, and not that a signature's tensors are those of the graph."""
+    file = object.__new__(TfliteFile)
+    file.path = tmp_path / "m.tflite"
+    entry = TensorMapT(name="x", tensorIndex=1)
+    tensors = [TensorT(name="a", shape=[1]), TensorT(name="b", shape=[1])]
+    model = ModelT(
+        subgraphs=[SubGraphT(tensors=tensors, inputs=[0], outputs=[0])],
+        signatureDefs=[SignatureDefT(inputs=[entry], outputs=[entry], signatureKey="serving_default")],
+    )
+    builder = flatbuffers.Builder()
+    builder.Finish(model.Pack(builder), b"TFL3")
+    file._model = model_of(bytes(builder.Output()))
+    with pytest.raises(BadRequest, match=r"m\.tflite is not a whole TFLite file: tuple\.index"):
+        file.inputs()

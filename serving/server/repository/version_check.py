@@ -26,6 +26,8 @@ from ...wire.tfserving_messages import stock
 GOLDEN = "golden.json"
 WARM_UP = "assets.extra/tf_serving_warmup_requests"
 _MOST_BYTES = 256 << 20
+# What a JSON of another form leads to; numpy reads a dtype as Python's literals, which raises SyntaxError, too.
+_BROKEN = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, SyntaxError, OverflowError)
 _MOST_WARM_UPS = 1000  # TF Serving's limit
 
 
@@ -85,11 +87,13 @@ def _read_golden(path: Path) -> dict[str, Any]:
             "least_db": float(tolerance["least_db"]),
             "most_unequal": float(tolerance["most_unequal"]),
         }
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except _BROKEN as error:
         raise BadRequest(f"{path} holds no golden samples: {error}", fix="make the bundle again") from error
 
 
 def _arrays(rows: list[dict[str, Any]]) -> dict[str, Array]:
+    if not all(isinstance(row["name"], str) for row in rows):
+        raise TypeError("the name of a tensor is no text")
     return {
         row["name"]: np.frombuffer(base64.b64decode(row["base64"]), np.dtype(row["dtype"]).newbyteorder("<"))
         .reshape(row["shape"])

@@ -224,3 +224,16 @@ def test_values_that_cannot_be_are_refused(text: str, what: str, fix: str) -> No
     with pytest.raises(BadRequest) as caught:
         parse_input(text)
     assert (caught.value.what, caught.value.fix) == (f"--input {text!r}: {what}", fix)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"x=float32[{'9' * 5000}]", f"x=float32[{1 << 60}]", f"x=int64[2] in 0..{'9' * 5000}",
+        "n" * 1100 + "=float32[2]", f"x=float32[n=1..{'9' * 5000}]", "x=float32[" + "1," * 70 + "1]",
+    ],
+)  # fmt: skip
+def test_numbers_and_names_that_no_record_takes_are_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match=r"^--input ") as caught:
+        parse_input(text)
+    assert caught.value.fix == "write it as in --input image=float32[batch,3,224,224]"

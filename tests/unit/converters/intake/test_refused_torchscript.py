@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import struct
+import zipfile
 from pathlib import Path
 
 import pytest
 import torch
 
-from transload.converters.intake.torchscript_file import describe_torchscript
+from transload.converters.intake.torchscript_file import check_torchscript, describe_torchscript
 from transload.models.errors import BadRequest
 from transload.models.signature import parse_input
 
@@ -40,3 +42,27 @@ def test_the_fix_names_what_it_takes(module: torch.nn.Module, spec: str, fix: st
     with pytest.raises(BadRequest) as caught:
         describe_torchscript(script, [parse_input(spec)], Path("net.pt"))
     assert caught.value.fix == fix
+
+
+def test_a_zip_of_several_disks_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "net.pt"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("net/constants.pkl", b"")
+    locator = struct.pack("<4sIQI", b"PK\x06\x07", 1, 0, 7)  # of the directory in 64 bits, on the second of 7 disks
+    content = path.read_bytes()
+    path.write_bytes(content[:-22] + locator + content[-22:])
+    with pytest.raises(BadRequest, match=r"net\.pt is not a whole TorchScript archive: "):
+        check_torchscript(path)
+
+
+def test_packed_code_that_does_not_unpack_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "net.pt"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("net/constants.pkl", b"x" * 100)
+        archive.writestr("net/code/net.py", "")
+    content = bytearray(path.read_bytes())
+    at = content.index(b"constants.pkl") + len("constants.pkl")
+    content[at] = 0xFF  # a block of a kind that deflate does not have
+    path.write_bytes(content)
+    with pytest.raises(BadRequest, match=r"net\.pt is not a whole TorchScript archive: Error -3"):
+        check_torchscript(path)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from transload.converters.intake.saved_model_folder import _check_operators
+from transload.converters.intake.saved_model_folder import _check_operators, signature_of_saved_model
 from transload.converters.intake.saved_model_proto import message_class
 from transload.models.errors import BadRequest
 
@@ -60,3 +60,19 @@ def test_an_entry_point_that_is_the_saver_is_refused(change: Callable[[Any], Non
     change(graph)
     with pytest.raises(BadRequest, match=r"holds the operator SaveV2 \(save\), which writes files"):
         _check_operators(graph, Path("m"))
+
+
+@pytest.mark.parametrize("name", ["x²", "x" + "9" * 5000, "x\ny"])
+def test_a_name_that_no_signature_takes_is_refused(name: str, tmp_path: Path) -> None:
+    graph = saved_graph()
+    graph.meta_info_def.tags.append(b"serve")
+    for tensors in (graph.signature_def["serving_default"].inputs, graph.signature_def["serving_default"].outputs):
+        tensors[name].dtype = 1
+        tensors[name].name = b"x:0"
+        tensors[name].tensor_shape.dim.add(size=3)
+    del graph.signature_def["serving_default"].outputs["y"]
+    if name.endswith("²"):
+        assert signature_of_saved_model(graph, tmp_path).inputs[0].name == name
+        return
+    with pytest.raises(BadRequest, match=r" is not a whole SavedModel: "):
+        signature_of_saved_model(graph, tmp_path)

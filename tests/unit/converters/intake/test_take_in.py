@@ -14,6 +14,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from transload.converters.intake.file_content import format_of_content
+from transload.converters.intake.onnx_file import check_external, parse_onnx
 from transload.converters.intake.take_in import (
     apply_request,
     check_artifact,
@@ -26,7 +27,7 @@ from transload.models.artifact import read_artifact
 from transload.models.data_sources.take_samples import take_samples
 from transload.models.dataset import read_dataset
 from transload.models.errors import BadRequest, ToolMissing
-from transload.models.exported_program import operators, save_program
+from transload.models.exported_program import operators, recorded_signature, save_program
 from transload.models.formats import Format
 from transload.models.job import Job
 from transload.models.probes.random_inputs import sample_tensors
@@ -538,3 +539,35 @@ def test_a_file_that_changed_after_the_command_began_is_not_read(tmp_path: Path)
                 {"kind": "arrays", "place": str(path), "sha256": "0" * 64, "signature": SIGNATURE.to_json()},
             )
         )
+
+
+def test_an_input_that_stands_there_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match=r"m\.onnx lists its input x twice"):
+        taken(tmp_path, model([value("x", ["N", 4])] * 2, [value("y", ["N", 3])]))
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "said"),
+    [
+        ("length", "9" * 5000, "which is no number of bytes"),
+        ("checksum", "\xff", "says in no text where its data lie"),  # two bytes of UTF-8, of which one is cut below
+    ],
+)
+def test_odd_places_of_data_are_refused(key: str, text: str, said: str, tmp_path: Path) -> None:
+    made = model([value("x", ["N", 4])], [value("y", ["N", 3])])
+    weights = made.graph.initializer[0]
+    (tmp_path / "w.bin").write_bytes(weights.raw_data)
+    weights.ClearField("raw_data")
+    weights.data_location = TensorProto.EXTERNAL
+    weights.external_data.add(key="location", value="w.bin")
+    weights.external_data.add(key=key, value=text)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(made.SerializeToString().replace("\xff".encode(), b"\xff\xff"))
+    with pytest.raises(BadRequest, match=said):
+        check_external(parse_onnx(path), path)
+
+
+def test_a_record_beside_a_program_that_is_too_deep_is_none(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "m.pt2", "w") as archive:
+        archive.writestr("m/extra/transload.json", "[" * 100_000)
+    assert recorded_signature(tmp_path / "m.pt2") is None

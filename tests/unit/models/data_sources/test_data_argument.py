@@ -99,3 +99,9 @@ def test_a_folder_is_another_once_a_file_in_it_is(tmp_path: Path) -> None:
     with_one = digest()
     (tmp_path / "photos" / "1.jpg").write_text("xy")
     assert len({before, with_one, digest()}) == 3
+
+
+@pytest.mark.parametrize("text", ["a" * 300, "a" * 300 + "?samples=3", "photos/" + "b" * 5000])
+def test_a_name_that_no_file_system_takes_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match=r"^the data '.{,200}' cannot be looked for: File name too long\n"):
+        parse_data(text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +151,13 @@ def test_what_a_person_reads_of_images_that_do_not_fit(case: str, tmp_path: Path
     with pytest.raises(BadRequest) as caught:
         read(folder, spec, **options)
     assert str(caught.value).replace(" (58 bytes not processed)", "") == message.format(folder=folder)
+
+
+def test_any_error_of_a_reader_of_images_is_a_broken_image(tmp_path: Path) -> None:
+    picture(tmp_path / "photos" / "1.png", 1)
+    content = (tmp_path / "photos" / "1.png").read_bytes()
+    body = b"iCCPname\0"  # that ends after its name: Pillow 12 raises IndexError behind the pixels
+    chunk = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
+    (tmp_path / "photos" / "1.png").write_bytes(content[:-12] + chunk + content[-12:])
+    with pytest.raises(BadRequest, match=r"1\.png is a broken image: "):
+        read(tmp_path / "photos", CHW, **BYTES)

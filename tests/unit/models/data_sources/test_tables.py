@@ -124,3 +124,21 @@ def test_what_is_no_parquet_is_refused_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "t.parquet").write_bytes(b"PAR1 and then nothing")
     with pytest.raises(BadRequest, match=r"t\.parquet cannot be read as a table: "):
         read(tmp_path / "t.parquet", "x=float32[batch]")
+
+
+def test_what_pyarrow_cannot_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"x": [1.0, 2.0]}), path)
+    content = bytearray(path.read_bytes())
+    content[-12:-8] = b"\xff\xff\xff\xff"  # of the footer, before its length
+    for broken in (content, content[:40] + b"\xff" * 30 + content[70:]):
+        path.write_bytes(broken)
+        with pytest.raises(BadRequest, match=r"t\.parquet cannot be read as a table: "):
+            read(path, "x=float32[batch]")
+
+
+def test_a_column_whose_name_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"a,b\xff\n1,2\n")
+    with pytest.raises(BadRequest, match=r"t\.csv cannot be read as a table: 'utf-8' codec"):
+        read(path, "x=float32[batch,2]")

@@ -57,3 +57,9 @@ def test_the_form_of_an_argument_names_its_kind(
     write_artifact(tmp_path / "made", Target(Format.ONNX), SIGNATURE)
     assert kind_of(argument) is kind
     assert start_of(argument) == start
+
+
+@pytest.mark.parametrize("text", ["a" * 300 + ".onnx", "x" * 5000])
+def test_a_name_that_no_file_system_takes_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match=r"^[ax.onnx]{,200} cannot be looked for: File name too long\n"):
+        kind_of(text)

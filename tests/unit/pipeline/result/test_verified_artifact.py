@@ -105,3 +105,38 @@ def test_folders_that_are_neither_are_refused(tmp_path: Path) -> None:
         find_artifact(run, ORDER)
     assert error.value.what.endswith("made has torchscript, and none of it is onnx or tflite")
     assert error.value.fix == "run or convert again with --to onnx"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"artifacts": {"a": 1}}, {"artifacts": "ab"}, {"drift": [{}]}, {"drift": 7}, {"probes": [[]]},
+        {"probes": [tolerance("onnx", 1.0) | {"tolerance": {"sqnr_db": "60"}}]},
+        {"probes": [tolerance("onnx", 1.0) | {"tolerance": []}]},
+    ],
+)  # fmt: skip
+def test_a_document_of_another_form_is_refused(fields: dict[str, Any], tmp_path: Path) -> None:
+    run = write_run(tmp_path / "made", "onnx")
+    document = json.loads((run / "convert.json").read_text())
+    (run / "convert.json").write_text(json.dumps(document | fields))
+    with pytest.raises(BadRequest, match=r"made/convert\.json cannot be read: "):
+        find_artifact(run, ORDER)
+
+
+@pytest.mark.parametrize(
+    "change", [{"status": "fine"}, {"format": 7}, {"path": ["a"]}, {"path": "a\0b"}, {"sha256": 1}, {"name": None}]
+)
+def test_a_row_of_another_form_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
+    run = write_run(tmp_path / "made", "onnx")
+    change_row(run, **change)
+    with pytest.raises(BadRequest, match=r"made/convert\.json cannot be read: "):
+        find_artifact(run / "onnx", ORDER)
+
+
+@pytest.mark.parametrize("script", ["[]", "nothing", "[" * 5000, '{"job": 1}', '{"job": {"inputs": {"data": [1]}}}'])
+def test_a_script_of_another_form_is_refused(script: str, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "made", "onnx")
+    (run / "repeat").mkdir()
+    (run / "repeat" / "a.json").write_text(script)
+    with pytest.raises(BadRequest, match=r"the scripts in .*made/repeat cannot be read: "):
+        find_artifact(run, ORDER)

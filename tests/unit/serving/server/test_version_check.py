@@ -135,3 +135,19 @@ def test_a_version_with_other_answers_is_never_switched_to(
     assert "version 2 of the model m is not served: its answers are not those of its golden samples" in warnings[0]
     assert repository.find("m").number == 1
     repository.close()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"name": "x"', '"name": 7'),
+        ('"float32"', f'"{"9" * 5000}"'),
+        (": 60", f": 1{'0' * 400}"),
+        ('"calls"', '"call"'),
+    ],
+)
+def test_golden_samples_of_another_form_are_refused(old: str, new: str, tmp_path: Path) -> None:
+    (tmp_path / GOLDEN).write_text(golden(RIGHT).replace(old, new, 1))
+    session: Any = None  # is not asked
+    with pytest.raises(BadRequest, match=r"golden\.json holds no golden samples: "):
+        check_version(session, tmp_path)
