@@ -4,9 +4,9 @@
 
 Works from a checkout, installed or not, with whatever is there beside torch and numpy: what is missing is listed, not
 hidden. The nets have seeded random weights, so that no data set is needed. A call with a budget stops before its end
-and leaves the result whole; the next one goes on. What is read off the machine stands in the JSON.
-Exit status: 0 all that ran agrees, 1 something is wrong (copies that ran elsewhere or drifted far, a recipe), 2 there is
-no such device, or the machine is another, 3 the budget ended and steps are left.
+and leaves the result whole; the next one goes on.
+Exit status: 0 all that ran agrees, 1 something is wrong (a copy that ran elsewhere or drifted far, a recipe), 2 there
+is no such device, or the machine is another, 3 the budget ended and steps are left.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ SMALL_BATCHES = (1, 4)
 def main(arguments: list[str] | None = None) -> int:
     """Plan, measure, write."""
     asked = parser().parse_args(arguments)
+    budget = Budget.of_command(asked.budget)
     if asked.page and asked.budget is None:
         return write_page(asked.out, asked.page)
     try:
@@ -80,10 +81,12 @@ def main(arguments: list[str] | None = None) -> int:
     plan = build_plan(options)
     if asked.plan:
         return print_plan(plan, records)
-    return measure(asked, machine, options, records)
+    return measure(asked, machine, options, records, budget)
 
 
-def measure(asked: argparse.Namespace, machine: dict[str, Any], options: PlanOptions, records: StepRecords) -> int:
+def measure(
+    asked: argparse.Namespace, machine: dict[str, Any], options: PlanOptions, records: StepRecords, budget: Budget
+) -> int:
     """Go on with the plan until it is done or the budget ends."""
     plan, out = build_plan(options), asked.out
     try:
@@ -92,15 +95,15 @@ def measure(asked: argparse.Namespace, machine: dict[str, Any], options: PlanOpt
         print(f"error: {error}", file=sys.stderr)
         return 2
     if asked.retry_lost:
-        records.drop(lost_steps(records))
+        records.drop(lost_steps(records, asked.retry_lost))
     place = Place(
         machine["device"], asked.work, options, asked.rounds, tensorflow=bool(machine["packages"]["tensorflow"])
     )
-    measurement = Measurement(place, records, Budget(asked.budget), Meter(machine["device"]))
+    measurement = Measurement(place, records, budget, Meter(machine["device"]))
 
     def write() -> None:
         left = len(measurement.pending(plan))
-        write_json(out, build_document(recorded, plan, records.load(), left))
+        write_json(out, build_document(recorded, records.load(), left))
 
     write()
     left = measurement.run(plan, write)
@@ -126,12 +129,13 @@ def print_plan(plan: Any, records: StepRecords) -> int:
     return 0
 
 
-def lost_steps(records: StepRecords) -> list[str]:
-    """Return the steps in which something was lost."""
+def lost_steps(records: StepRecords, text: str) -> list[str]:
+    """Return the steps in which something was lost for a reason that holds this text."""
     return [
-        name for name, record in records.load().items()
-        if record.get("lost") or any(row.get("lost") for row in record.get("rows", {}).values())
-    ]  # fmt: skip
+        name
+        for name, record in records.load().items()
+        if any(text in (row.get("lost") or "") for row in (record, *record.get("rows", {}).values()))
+    ]
 
 
 def write_page(result: Path, page: Path) -> int:
@@ -177,7 +181,7 @@ def parser() -> argparse.ArgumentParser:
     )
     words.add_argument("--work", type=Path, default=ROOT / ".transload" / "gpu_check", help="nets' files, logs, caches")
     words.add_argument("--same-kind", action="store_true", help="go on with another GPU of the same name")
-    words.add_argument("--retry-lost", action="store_true", help="measure steps again in which something was lost")
+    words.add_argument("--retry-lost", metavar="TEXT", help="measure steps again that lost something for such a reason")
     words.add_argument("--small", action="store_true", help="small nets on a GPU, too")
     words.add_argument("--lanes", type=int, help="processes at once; by default as many as the GPU's memory holds")
     words.add_argument("--rounds", type=int, default=10)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -15,7 +17,7 @@ from typing import Any
 
 from gpu_assets import asset_paths, missing_assets
 from gpu_meter import Meter, Reading, as_json, energy_between
-from gpu_plan import Budget, PlanOptions, Step, pace_of, plan_seconds
+from gpu_plan import Budget, PlanOptions, Step, is_done, pace_of, plan_seconds
 from gpu_process import WorkerProcess
 from gpu_state import StepRecords
 
@@ -55,7 +57,7 @@ class Measurement:
     """The steps, in the order of the plan, until the budget ends."""
 
     def __init__(
-        self, place: Place, records: StepRecords, budget: Budget, meter: Meter, start: StartWorker | None = None,
+        self, place: Place, records: StepRecords, budget: Budget, meter: Meter, *, start: StartWorker | None = None,
         say: Callable[[str], None] = lambda line: print(line, flush=True),
     ) -> None:  # fmt: skip
         self.place, self.records, self.budget, self.meter, self.say = place, records, budget, meter, say
@@ -68,12 +70,10 @@ class Measurement:
         """Return the steps that are left. Assets count by their files: another machine lacks them. They are left out
         where no step needs them any more."""
         done = self.records.load()
-        timed = {step.subject for step in plan if step.kind == "timing" and step.name not in done}
-        return [
-            step for step in plan
-            if (step.kind == "prepare" and step.subject in timed and self._missing(step.subject))
-            or (step.kind != "prepare" and step.name not in done)
-        ]  # fmt: skip
+        left = [step for step in plan if step.kind != "prepare" and not is_done(step, done)]
+        timed = {step.subject for step in left if step.kind == "timing"}
+        lacking = {net for net in timed if self._missing(net)}
+        return [step for step in plan if step in left or (step.kind == "prepare" and step.subject in lacking)]
 
     def run(self, plan: Sequence[Step], after_step: Callable[[], None] = lambda: None) -> list[Step]:
         """Measure until all is done or the budget ends. Returns the steps that are left."""
@@ -83,9 +83,8 @@ class Measurement:
                 opening_s = 0.0 if step.processes == self._opened_for else step.opening_s
                 guess_s = (step.seconds + opening_s) * self.pace()
                 if not self.budget.holds(guess_s, anything_done=anything_done):
-                    self.say(
-                        f"stopped before {step.name}: it takes about {guess_s:.0f} s, {self.budget.left_s:.0f} s are left"
-                    )
+                    left_s = self.budget.left_s
+                    self.say(f"stopped before {step.name}: it takes about {guess_s:.0f} s, {left_s:.0f} s are left")
                     break
                 started = self.budget.clock()
                 try:
@@ -296,18 +295,16 @@ class Measurement:
 
 def process_json(process: Any) -> dict[str, Any]:
     """A ProcessSamples of the rounds as JSON values."""
+    rounds = {str(at): [round(float(value), DIGITS) for value in chunk] for at, chunk in process.rounds.items()}
     return {
         "load_s": process.load_s, "first_call_s": process.first_call_s, "warm_up_s": process.warm_up_s,
         "timer_s": process.timer_s, "steady_bytes": process.steady_bytes, "calls": process.calls,
-        "rounds": {str(at): [round(float(value), DIGITS) for value in samples] for at, samples in process.rounds.items()},
+        "rounds": rounds,
     }  # fmt: skip
 
 
 def end_group(process: subprocess.Popen[Any]) -> None:
     """End a process and all that it started in its session."""
-    import contextlib
-    import signal
-
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

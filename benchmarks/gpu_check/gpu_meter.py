@@ -168,7 +168,7 @@ def describe_gpu(device: str, smi: Smi = run_smi, environ: Mapping[str, str] = o
     text = smi((f"--query-gpu={','.join(_GPU_FIELDS.values())}", "-i", visible_gpu(device, environ)))
     parts = [part.strip() for part in (text or "").strip().split(",")]
     if len(parts) != len(_GPU_FIELDS):
-        return {key: None for key in _GPU_FIELDS}
+        return dict.fromkeys(_GPU_FIELDS)
     words = dict(zip(_GPU_FIELDS, parts, strict=True))
     return {key: word if key in ("name", "uuid", "driver") else _number(word) for key, word in words.items()}
 

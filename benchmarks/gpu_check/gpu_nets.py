@@ -107,7 +107,7 @@ class Block(nn.Module):
 class VisionTransformer(nn.Module):
     """Patches as tokens, over images (n, 3, pixels, pixels)."""
 
-    def __init__(self, pixels: int, patch: int, size: int, depth: int, heads: int, classes: int) -> None:
+    def __init__(self, *, pixels: int, patch: int, size: int, depth: int, heads: int, classes: int) -> None:
         super().__init__()
         self.patches = nn.Conv2d(3, size, patch, patch)
         self.token = nn.Parameter(torch.randn(1, 1, size) * 0.02)
@@ -160,14 +160,22 @@ class NetSpec:
         return "ids" if self.words else "image"
 
 
+def _vit_b16() -> nn.Module:
+    return VisionTransformer(pixels=224, patch=16, size=768, depth=12, heads=12, classes=1000)
+
+
+def _vit_small() -> nn.Module:
+    return VisionTransformer(pixels=32, patch=16, size=32, depth=2, heads=2, classes=10)
+
+
 _FULL = {
     "resnet50": NetSpec(lambda: ResNet((3, 4, 6, 3), 64, 1000), 25_557_032, (3, 224, 224), ("logits",)),
-    "vit-b16": NetSpec(lambda: VisionTransformer(224, 16, 768, 12, 12, 1000), 86_567_656, (3, 224, 224), ("logits",)),
+    "vit-b16": NetSpec(_vit_b16, 86_567_656, (3, 224, 224), ("logits",)),
     "bert-base": NetSpec(lambda: Encoder(30522, 512, 768, 12, 12), 109_482_240, (128,), ("hidden", "pooled"), 30522),
 }
 _SMALL = {
     "resnet50": NetSpec(lambda: ResNet((1, 1, 1, 1), 8, 10), None, (3, 32, 32), ("logits",)),
-    "vit-b16": NetSpec(lambda: VisionTransformer(32, 16, 32, 2, 2, 10), None, (3, 32, 32), ("logits",)),
+    "vit-b16": NetSpec(_vit_small, None, (3, 32, 32), ("logits",)),
     "bert-base": NetSpec(lambda: Encoder(100, 32, 32, 2, 2), None, (16,), ("hidden", "pooled"), 100),
 }
 

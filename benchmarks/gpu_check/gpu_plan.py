@@ -8,8 +8,9 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 NETS = ("resnet50", "vit-b16", "bert-base")
 RUNTIMES = ("eager", "torchscript", "compile", "onnxruntime", "tensorflow")
@@ -54,6 +55,7 @@ class Step:
     batch: int = 0
     number: int = 0
     group: int = 0
+    groups: int = 1
     subjects: tuple[tuple[str, str], ...] = ()  # runtime, precision
     opening_s: float = 0.0  # what starting its processes takes, where the step before has left none
 
@@ -61,7 +63,7 @@ class Step:
     def name(self) -> str:
         """The step in one word: the name of its record."""
         if self.kind == "timing":
-            return f"timing.{self.subject}.set{self.number}.group{self.group}.batch{self.batch}"
+            return f"timing.{self.subject}.set{self.number}.group{self.group + 1}of{self.groups}.batch{self.batch}"
         return ".".join(filter(None, (self.kind, self.subject)))
 
     @property
@@ -144,18 +146,32 @@ def _timing(
     share = _SMALL_SHARE if options.small else 1.0
     batches = list(batches)
     steps = []
-    for group, subjects in enumerate(groups_of(subjects_of(options), options.lanes)):
+    groups = groups_of(subjects_of(options), options.lanes)
+    for group, subjects in enumerate(groups):
         compiled = any(runtime == "compile" for runtime, _ in subjects)
         opening_s = _OPEN_S + compiled * (_RECOMPILE_S if number or compiled_before else _COMPILE_S)
         for batch in batches:
             seconds = sum(_cell_s(net, precision, batch, number, options) for _, precision in subjects)
-            steps.append(Step("timing", net, seconds * share, batch, number, group, subjects, opening_s * share))
+            step = Step("timing", net, seconds * share, batch, number, group, len(groups), subjects, opening_s * share)
+            steps.append(step)
     return steps
 
 
 def _cell_s(net: str, precision: str, batch: int, number: int, options: PlanOptions) -> float:
     call_s = 0.0 if options.small else _GFLOP[net] * batch / _RATE[precision]
     return _CELL_S + (0 if number else _FIRST_SET_S) + _CALLS * call_s
+
+
+def is_done(step: Step, records: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Return whether a step was measured, be it in other groups: with other lanes, the same cells are split otherwise."""
+    if step.name in records or step.kind != "timing":
+        return step.name in records
+    wanted = (step.subject, step.batch, step.number)
+    timed = (record for record in records.values() if record["kind"] == "timing")
+    rows = {
+        name for record in timed if (record["net"], record["batch"], record["set"]) == wanted for name in record["rows"]
+    }
+    return {".".join(pair) for pair in step.subjects} <= rows
 
 
 def plan_seconds(steps: Sequence[Step], pace: float = 1.0) -> float:
@@ -187,6 +203,11 @@ class Budget:
     def __post_init__(self) -> None:
         object.__setattr__(self, "started", self.clock())
 
+    @staticmethod
+    def of_command(seconds: float | None) -> Budget:
+        """Return the budget of a whole command: a part is kept for starting, ending processes and writing."""
+        return Budget(None if seconds is None else seconds - min(15.0, 0.1 * seconds))
+
     @property
     def spent_s(self) -> float:
         """Seconds since the start."""
@@ -213,12 +234,11 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
-def show_plan(steps: Sequence[Step], done: Iterable[str] = (), pace: float = 1.0) -> str:
-    """Return the plan as lines: what runs, in which order, for about how long."""
-    names = set(done)
+def show_plan(steps: Sequence[Step], done: Mapping[str, Mapping[str, Any]], pace: float = 1.0) -> str:
+    """Return the plan as lines: what runs, in which order, for about how long. `done`: the records that there are."""
     lines, before, total = [], None, 0.0
     for step in steps:
-        if step.name in names:
+        if is_done(step, done):
             lines.append(f"{'done':>8}  {step.name}")
             continue
         seconds = (step.seconds + (step.opening_s if step.processes != before else 0.0)) * pace
@@ -227,6 +247,6 @@ def show_plan(steps: Sequence[Step], done: Iterable[str] = (), pace: float = 1.0
         what = f"  {len(step.subjects)} subjects" if step.subjects else ""
         lines.append(f"{seconds:7.0f}s  {step.name}{what}")
     cells = {cell for step in steps for cell in step.cells}
-    left = [step for step in steps if step.name not in names]
+    left = [step for step in steps if not is_done(step, done)]
     lines.append(f"{len(left)} of {len(steps)} steps left, {len(cells)} cells in all, about {total / 60:.0f} minutes")
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -16,7 +17,6 @@ from typing import Any
 from transload.models.errors import SessionLost
 
 WORKER = Path(__file__).resolve().parent / "gpu_worker.py"
-_END_S = 5.0
 
 
 class WorkerProcess:
@@ -63,19 +63,13 @@ class WorkerProcess:
         return self.receive(timeout_s=240)
 
     def close(self) -> None:
-        """End the process and those that it started."""
+        """End the process and those that it started, at once: nothing of them is needed any more."""
         process = self._process
         for stream in (process.stdin, process.stdout):
             if stream:
                 stream.close()
-        try:
-            process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            pass
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # all have ended
             os.killpg(process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass  # all have ended
         process.wait()
 
     def _line(self, timeout_s: float) -> bytes:

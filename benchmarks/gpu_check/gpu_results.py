@@ -1,14 +1,14 @@
-"""From records of steps to the document: one row a cell, with its ratio to eager float32, drift and share of the limit."""
+"""From records of steps to the document: a row a cell, with its ratio to eager float32, drift, share of the limit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
 import numpy as np
 from gpu_chips import known_rates, limit_for, share_of_limit
-from gpu_plan import REFERENCE, Cell, Step
+from gpu_plan import NETS, PRECISIONS, REFERENCE, RUNTIMES, Cell
 
 from transload.pipeline.bench.comparison import compare
 from transload.pipeline.bench.rounds import ProcessSamples, Series
@@ -18,9 +18,8 @@ SCHEMA = 1
 Records = Mapping[str, Mapping[str, Any]]
 
 
-def build_document(machine: Mapping[str, Any], plan: Iterable[Step], records: Records, left: int) -> dict[str, Any]:
+def build_document(machine: Mapping[str, Any], records: Records, left: int) -> dict[str, Any]:
     """Return the whole result of what is measured so far. `left`: how many steps of the plan are still to do."""
-    plan = list(plan)
     limits = records.get("limits", {})
     gpu = (machine.get("gpu") or {}).get("name")
     return {
@@ -36,7 +35,7 @@ def build_document(machine: Mapping[str, Any], plan: Iterable[Step], records: Re
             "at_rest": limits.get("at_rest"),
         },
         "flops_per_sample": limits.get("flops_per_sample", {}),
-        "cells": cell_rows(plan, records, gpu, int(machine.get("cpu_cores") or 1)),
+        "cells": cell_rows(records, gpu, int(machine.get("cpu_cores") or 1)),
         "recipes": [
             {key: record.get(key) for key in ("recipe", "drift", "latency", "lost")}
             for record in records.values()
@@ -45,39 +44,35 @@ def build_document(machine: Mapping[str, Any], plan: Iterable[Step], records: Re
     }
 
 
-def cell_rows(plan: Iterable[Step], records: Records, gpu: str | None, cores: int) -> list[dict[str, Any]]:
-    """Return a row for each cell of the plan that some step measured or lost, in the order of net, batch, subject."""
-    names = {step.name: step for step in plan if step.kind == "timing" and step.name in records}
-    by_cell: dict[Cell, list[tuple[Step, Mapping[str, Any]]]] = {}
-    for name, step in names.items():
-        for cell in step.cells:
-            by_cell.setdefault(cell, []).append(
-                (step, records[name]["rows"].get(f"{cell.runtime}.{cell.precision}", {}))
-            )
-    limits = records.get("limits", {})
-    loads = {step.name: records[step.name].get("other_cores") for step in names.values()}
+def cell_rows(records: Records, gpu: str | None, cores: int) -> list[dict[str, Any]]:
+    """Return a row for each cell that some step measured or lost, in the order of net, batch, precision, runtime."""
+    by_cell: dict[Cell, list[Mapping[str, Any]]] = {}
+    for record in records.values():
+        for name in record["rows"] if record["kind"] == "timing" else ():
+            by_cell.setdefault(Cell(record["net"], *name.split("."), record["batch"]), []).append(record)
     rows = []
-    for cell, parts in by_cell.items():
-        references = reference_parts(by_cell, cell, {step.group for step, _ in parts})
-        row = cell_row(cell, parts, references, _load(loads, parts, cores))
-        rows.append(row | derived(cell, row, limits, gpu))
+    for cell in sorted(by_cell, key=_place):
+        row = cell_row(cell, by_cell[cell], cores)
+        rows.append(row | derived(cell, row, records.get("limits", {}), gpu))
     return rows
 
 
-def reference_parts(by_cell: Mapping[Cell, Any], cell: Cell, groups: set[int]) -> list[Any]:
-    """Return the measurements of eager float32 that ran in the same rounds as a cell's: those of its groups."""
-    reference = Cell(cell.net, *REFERENCE, cell.batch)
-    return [(step, row) for step, row in by_cell.get(reference, []) if step.group in groups]
+def _place(cell: Cell) -> tuple[int, ...]:
+    return (
+        NETS.index(cell.net), cell.batch, PRECISIONS.index(cell.precision), RUNTIMES.index(cell.runtime)
+    )  # fmt: skip
 
 
-def series_of(cell: Cell, parts: Iterable[tuple[Step, Mapping[str, Any]]]) -> Series:
-    """Return the samples of all sets of processes as the product's Series. Sets are told apart by group, too."""
-    series = Series((cell.runtime, cell.precision), cell.batch)
-    for step, row in parts:
+def series_of(pair: tuple[str, str], parts: Sequence[Mapping[str, Any]]) -> Series:
+    """Return the samples of a subject in these records of timing steps as the product's Series; each record is a set of
+    processes."""
+    series = Series(pair, parts[0]["batch"])
+    for number, part in enumerate(parts):
+        row = part["rows"].get(".".join(pair), {})
         series.lost = series.lost or row.get("lost")
         series.device = row.get("device") or series.device
         if rounds := row.get("rounds"):
-            series.processes[1000 * step.group + step.number] = ProcessSamples(
+            series.processes[number] = ProcessSamples(
                 load_s=row["load_s"], first_call_s=row["first_call_s"], warm_up_s=row["warm_up_s"],
                 timer_s=row["timer_s"], steady_bytes=row["steady_bytes"], calls=row["calls"],
                 rounds={int(at): np.asarray(samples) for at, samples in rounds.items()},
@@ -85,13 +80,18 @@ def series_of(cell: Cell, parts: Iterable[tuple[Step, Mapping[str, Any]]]) -> Se
     return series
 
 
-def cell_row(cell: Cell, parts: Any, references: Any, load: Load | None) -> dict[str, Any]:
-    """Return what was measured of a cell; null where there is no number."""
-    series, reference = series_of(cell, parts), series_of(cell, references)
-    first = next((row for step, row in parts if step.number == 0 and "on_device" in row), {})
+def cell_row(cell: Cell, parts: Sequence[Mapping[str, Any]], cores: int) -> dict[str, Any]:
+    """Return what was measured of a cell in these records; null where there is no number. Its ratio is to eager float32
+    in the same records, which is in the same rounds."""
+    series = series_of((cell.runtime, cell.precision), parts)
+    reference = series_of(REFERENCE, parts)
+    own = [part["rows"][f"{cell.runtime}.{cell.precision}"] for part in parts]
+    first = next((row for row in own if "on_device" in row), {})
+    others = [part["other_cores"] for part in parts if part["other_cores"] is not None]
+    load = Load(max(others), cores) if others else None
     row: dict[str, Any] = {
         "net": cell.net, "runtime": cell.runtime, "precision": cell.precision, "batch": cell.batch,
-        "device": series.device, "facts": next((row["facts"] for _, row in parts if "facts" in row), None),
+        "device": series.device, "facts": next((row["facts"] for row in own if "facts" in row), None),
         "lost": series.lost, "processes": len(series.processes), "samples": len(series.samples_s),
     }  # fmt: skip
     if not series.processes:
@@ -109,8 +109,8 @@ def cell_row(cell: Cell, parts: Any, references: Any, load: Load | None) -> dict
 
 
 def percentiles(samples_s: Any) -> dict[str, float]:
-    """Return p50, p90 and p99 by linear interpolation, as transload.pipeline.bench.percentiles, without its intervals: those
-    need SciPy, which need not be here."""
+    """Return p50, p90 and p99 by linear interpolation. The product's (pipeline/bench/percentiles.py) have
+    intervals, for which they need SciPy; it need not be here."""
     return {f"p{at}_s": float(np.percentile(samples_s, at)) for at in (50, 90, 99)}
 
 
@@ -154,15 +154,9 @@ def _ratio(series: Series, reference: Series) -> tuple[Any, str | None]:
         return None, f"no ratio: {error.name} is not installed"
 
 
-def _load(loads: Mapping[str, float | None], parts: Any, cores: int) -> Load | None:
-    """Return what other programs used in the busiest of a cell's steps."""
-    values = [load for step, _ in parts if (load := loads[step.name]) is not None]
-    return Load(max(values), cores) if values else None
-
-
 def failures(document: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong: a copy that ran elsewhere than it was asked to, drifted far, or a wrong recipe. A runtime that
-    cannot do a cell at all says so in its row, and is no failure."""
+    """Return what is wrong: a copy that ran elsewhere than it was asked to or drifted far, a wrong recipe. A runtime
+    that cannot do a cell at all says so in its row, and is no failure."""
     device = document["machine"]["device"]
     wrong = []
     for row in document["cells"]:

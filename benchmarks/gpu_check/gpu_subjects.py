@@ -34,7 +34,7 @@ class Runtime(Protocol):
         """Give back the memory that a batch left cached."""
 
 
-def open_runtime(name: str, spec: gpu_nets.NetSpec, precision: str, device: str, assets: Path, net: str) -> Runtime:
+def open_runtime(name: str, spec: gpu_nets.NetSpec, precision: str, device: str, *, assets: Path, net: str) -> Runtime:
     """Open a net in a runtime. Raises Unfit where it would run elsewhere or as something else."""
     if name == "onnxruntime":
         return OnnxRuntime(assets / f"{net}.{STORED[precision]}.onnx" / ONNX_FILE, spec, precision, device)
@@ -140,7 +140,9 @@ class OnnxRuntime:
     """ONNX Runtime through IO binding, on PyTorch's stream so that its events enclose the work."""
 
     def __init__(self, path: Path, spec: gpu_nets.NetSpec, precision: str, device: str) -> None:
-        import torch  # first: ONNX Runtime then finds CUDA and cuDNN already loaded, in PyTorch's versions
+        # Before ONNX Runtime, which then finds CUDA and cuDNN already loaded, in PyTorch's versions.
+        import torch  # isort: split
+
         import onnxruntime
 
         from transload.serving.runtimes.onnxruntime_session import device_of
@@ -213,7 +215,7 @@ class OnnxRuntime:
 
 
 class TensorFlowRuntime:
-    """A SavedModel of our own lowering through its signature. TensorFlow shows no events: the host's clock and a wait."""
+    """A SavedModel of our own lowering, called by its signature. It shows no events: the host's clock and a wait."""
 
     def __init__(self, path: Path, spec: gpu_nets.NetSpec, precision: str, device: str) -> None:
         import tensorflow as tf

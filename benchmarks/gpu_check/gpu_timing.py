@@ -1,4 +1,4 @@
-"""Clocks of the measured process: calls from host to host, calls on the device between CUDA events, and copies apart."""
+"""Clocks of the measured process: calls from host to host, on the device between CUDA events, and copies apart."""
 
 from __future__ import annotations
 
