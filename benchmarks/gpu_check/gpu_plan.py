@@ -163,14 +163,13 @@ def _cell_s(net: str, precision: str, batch: int, number: int, options: PlanOpti
 
 
 def is_done(step: Step, records: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Return whether a step was measured, be it in other groups: with other lanes, the same cells are split otherwise."""
+    """Return whether a step was measured, be it in other groups: other lanes split the same cells otherwise."""
     if step.name in records or step.kind != "timing":
         return step.name in records
     wanted = (step.subject, step.batch, step.number)
-    timed = (record for record in records.values() if record["kind"] == "timing")
-    rows = {
-        name for record in timed if (record["net"], record["batch"], record["set"]) == wanted for name in record["rows"]
-    }
+    timed = [record for record in records.values() if record["kind"] == "timing"]
+    alike = [record for record in timed if (record["net"], record["batch"], record["set"]) == wanted]
+    rows = {name for record in alike for name in record["rows"]}
     return {".".join(pair) for pair in step.subjects} <= rows
 
 
