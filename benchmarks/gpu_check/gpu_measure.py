@@ -230,7 +230,10 @@ class Measurement:
             "--out",
             str(out),
         ]
-        worker = subprocess.Popen(command, start_new_session=True, stdout=sys.stderr)
+        log = self.place.work / "logs" / f"recipe.{name}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("wb") as stderr:
+            worker = subprocess.Popen(command, start_new_session=True, stdout=sys.stderr, stderr=stderr)
         try:
             worker.wait(None if self.budget.seconds is None else self.budget.left_s)
         except subprocess.TimeoutExpired:
@@ -238,7 +241,8 @@ class Measurement:
         finally:
             end_group(worker)
         if not out.exists():
-            return {"recipe": name, "drift": [], "latency": [], "lost": f"its process ended with {worker.returncode}"}
+            why = (log.read_text(errors="replace").strip().splitlines() or [f"it ended with {worker.returncode}"])[-1]
+            return {"recipe": name, "drift": [], "latency": [], "lost": why}
         return {"recipe": name, **json.loads(out.read_text())}
 
     def _time(self, step: Step) -> dict[str, Any]:

@@ -253,6 +253,17 @@ def test_rows_have_ratio_device_time_throughput_share_and_drift(tmp_path: Path) 
     ]
 
 
+def test_without_scipy_there_is_a_ratio_and_no_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(tmp_path)
+    bench.call()
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    row = next(
+        r for r in bench.document()["cells"] if (r["runtime"], r["precision"], r["batch"]) == ("eager", "fp16", 1)
+    )
+    assert row["ratio"] == pytest.approx(0.5)
+    assert (row["ratio_ci95"], row["ratio_note"]) == (None, "no interval: scipy is not installed")
+
+
 # ------------------------------------------------------------------------------------------------------ the machine
 
 
