@@ -3,7 +3,7 @@
 # make quick   what needs no framework, and one model through each; two minutes
 # make slow    the slow tests                                 make docs-check   docs and code say the same
 # make canaries   each patch of another library is still needed (docs/patches.md); minutes
-# make gpu-check   on a machine with a GPU
+# make gpu-check   on a machine with a GPU: what runtimes make of it (docs/gpu.md). GPU_CHECK="--budget 9m" for a part, --plan for the plan
 # make fuzz   invalid requests to `transload serve` over HTTP and gRPC, REQUESTS=100000 of each, and mutated files to
 #             every reader, CASES=200000 (docs/security.md); hours. A run that was stopped is gone on with
 # make conformance   the ONNX node tests through SavedModel and TFLite, and others beside them (docs/conformance.md)
@@ -54,7 +54,7 @@ lint: setup
 	$(RUN) -m mypy
 
 gpu-check:
-	$(if $(wildcard $(RUN)),$(RUN),python3) benchmarks/gpu_check.py
+	$(if $(wildcard $(RUN)),$(RUN),python3) benchmarks/gpu_check $(GPU_CHECK)
 
 POOL ?= .transload/calibration
 FUZZ_PACKAGES := benchmarks/fuzz/.packages

@@ -111,9 +111,9 @@ class TorchSession(CheckedSession):
 
     def _answer(self, values: Sequence[Array]) -> list[Array]:
         torch = self._torch
-        # A copy, always: a module may write into its input, and PyTorch takes neither read-only nor reversed arrays.
         # Made outside of inference mode, so that an answer which is a view of an input can be told (_owned).
-        tensors = [torch.from_numpy(np.array(value, order="C")).to(self._at) for value in values]
+        copied = self._at.type != "cpu"
+        tensors = [torch.from_numpy(host_copy(value, copied_later=copied)).to(self._at) for value in values]
         if self._channels_last:
             tensors = [
                 tensor.contiguous(memory_format=torch.channels_last) if tensor.ndim == 4 else tensor
@@ -157,6 +157,14 @@ class TorchSession(CheckedSession):
         del self._module
         if self._at.type == "cuda":
             self._torch.cuda.empty_cache()
+
+
+def host_copy(value: Array, *, copied_later: bool) -> Array:
+    """Return an array that PyTorch may take and a module may write into: a copy, because PyTorch takes neither
+    read-only nor reversed arrays. `copied_later`: it goes to another device, which copies; what fits is passed on."""
+    if copied_later and value.flags.c_contiguous and value.flags.writeable:
+        return value
+    return np.array(value, order="C")
 
 
 def in_axes(guard: str, specs: Sequence[TensorSpec]) -> str:

@@ -11,7 +11,7 @@ import torch
 
 from transload.models.errors import BadRequest, SessionLost
 from transload.models.signature import Signature, parse_input
-from transload.serving.runtimes.torch_callable import TorchSession, in_axes
+from transload.serving.runtimes.torch_callable import TorchSession, host_copy, in_axes
 
 INPUTS = (parse_input("image=float32[batch,3,height,width]"), parse_input("state_k=float32[batch,time]"))
 
@@ -68,3 +68,16 @@ def test_an_index_beyond_a_table_is_the_values_fault_in_torchscript_too() -> Non
     session = TorchSession("torchscript", ids, module, torch.device("cpu"))
     with pytest.raises(BadRequest, match="torchscript refuses these values: index out of range in self"):
         session.run({"ids": np.full((1, 2), 3)})
+
+
+def test_a_feed_is_copied_on_the_host_unless_another_device_copies_it() -> None:
+    feed = np.zeros((2, 3), dtype=np.float32)
+    assert host_copy(feed, copied_later=True) is feed
+    assert not np.shares_memory(host_copy(feed, copied_later=False), feed)
+    read_only = np.zeros(2)
+    read_only.flags.writeable = False
+    for unfit in (read_only, feed[::-1], feed.T):
+        taken = host_copy(unfit, copied_later=True)
+        assert taken.flags.c_contiguous
+        assert taken.flags.writeable
+        np.testing.assert_array_equal(taken, unfit)
