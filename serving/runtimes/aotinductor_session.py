@@ -15,7 +15,7 @@ from ...models.artifact import read_artifact
 from ...models.exported_program import load_program
 from ...models.signature import Signature
 from ..session import Session
-from .inductor_cache import prepare_inductor
+from .inductor_cache import load_compiled, prepare_inductor
 from .payload import opening
 from .torch_callable import TorchSession, torch_device
 
@@ -29,11 +29,7 @@ def open_session(folder: Path, device: str, threads: int) -> Session:
     with ExitStack() as undo, opening(NAME, artifact.path):
         at = torch_device(device, threads)
         place = prepare_inductor(NAME, undo)
-        import torch._inductor
-
-        program = load_program(artifact.path)
-        package = torch._inductor.aoti_compile_and_package(program, package_path=str(place / "compiled.pt2"))
-        loaded = torch._inductor.aoti_load_package(package)
+        loaded = load_compiled(load_program(artifact.path), place)
         return AotInductorSession(artifact.signature, loaded, at, undo.pop_all())
 
 

@@ -11,10 +11,15 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ...models.errors import ToolMissing
+
+if TYPE_CHECKING:
+    import torch
 
 _LIMIT_S = 60
 
@@ -26,14 +31,25 @@ def prepare_inductor(runtime: str, undo: ExitStack) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="inductor-"))
     undo.callback(shutil.rmtree, folder, ignore_errors=True)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
+    from torch._dynamo import config as dynamo_config
     from torch._inductor import config
 
+    dynamo_config.fail_on_recompile_limit_hit = True  # else it runs eagerly then, and says nothing
     config.compile_threads = 1  # more are processes of Python's
     config.cpp.vec_isa_ok = True
     # torch 2.13 asks openssl for the digests of headers that it compiles ahead. Without, it compiles them each time.
     config.cpp_cache_precompile_headers = config.aot_inductor.precompile_headers = False
     config.force_disable_caches = True
     return folder
+
+
+def load_compiled(program: torch.export.ExportedProgram, folder: Path) -> Callable[..., Any]:
+    """Compile an exported program into a package in `folder`, and load it as a function of its inputs by position."""
+    from torch._inductor import aoti_compile_and_package, aoti_load_package
+
+    package = aoti_compile_and_package(program, package_path=str(folder / "compiled.pt2"))
+    loaded: Callable[..., Any] = aoti_load_package(package)
+    return loaded
 
 
 def _check_compiler(runtime: str) -> None:

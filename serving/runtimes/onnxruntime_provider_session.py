@@ -82,9 +82,9 @@ def _open(artifact: Artifact, provider: ExecutionProvider, device: str, threads:
             f"{provider.name} cannot be loaded here, and ONNX Runtime takes {inner.get_providers()[0]} in its place",
             fix="read the log: it says what the provider lacks",
         )
-    if others := computed_elsewhere(providers_of_nodes(inner), provider.name):
+    if left_out := computed_elsewhere(providers_of_nodes(inner), provider.name):
         raise BadRequest(
-            f"{provider.name} does not take all of {artifact.path}, and leaves out {', '.join(others)}",
+            f"{provider.name} does not take all of {artifact.path}, and leaves out {', '.join(left_out)}",
             fix="use the runtime onnxruntime",
         )
     check_names(artifact, [node.name for node in inner.get_inputs()], [node.name for node in inner.get_outputs()])

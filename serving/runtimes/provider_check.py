@@ -42,9 +42,9 @@ def computed_elsewhere(nodes: Iterable[tuple[str, str]], provider: str) -> list[
     """Return the operators that compute in another provider than this one, each once.
     `nodes` are pairs of operator type and provider."""
     nodes = list(nodes)
-    others = (kind for kind, place in nodes if place != provider and kind not in _HOST_WORK)
+    elsewhere = (kind for kind, place in nodes if place != provider and kind not in _HOST_WORK)
     # Where it has none at all, what is left computes nothing but shapes.
-    return list(dict.fromkeys(others)) or ([] if any(place == provider for _, place in nodes) else ["all of it"])
+    return list(dict.fromkeys(elsewhere)) or ([] if any(place == provider for _, place in nodes) else ["all of it"])
 
 
 def check_device(session: Session, requested: str) -> str | None:

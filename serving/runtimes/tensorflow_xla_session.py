@@ -64,16 +64,16 @@ def _check_compiled(tf: Any, inner: Any, options: Any, artifact: Artifact) -> No
     """Call it on zeros, and look at the graph that was executed: nothing may be computed outside of the function.
     Raises ToolMissing where something was."""
     library = {function.signature.name: function for function in inner.graph.as_graph_def().library.function}
-    calls, others = [], []
+    calls, left_out = [], []
     for node in placement(tf, inner, options, smallest_zeros(artifact.signature)):
         function = library.get(node.attr["f"].func.name) if "f" in node.attr else None
         if function is not None and function.attr[_MUST_COMPILE].b:
             calls.append(node)
         elif node.op not in _PLUMBING:
-            others.append(node.op)
-    if not calls or others:
+            left_out.append(node.op)
+    if not calls or left_out:
         raise ToolMissing(
             f"TensorFlow {tf.__version__} did not leave all of {artifact.path} to XLA: "
-            f"{', '.join(others) or 'it left nothing'}",
+            f"{', '.join(left_out) or 'it left nothing'}",
             fix="use the runtime tensorflow",
         )

@@ -30,14 +30,12 @@ def open_session(folder: Path, device: str, threads: int) -> Session:
         with opening(NAME, folder):
             at = torch_device(device, threads)
             prepare_inductor(NAME, undo)
-            import torch
-
-            # Else it runs eagerly, and says nothing, where it has compiled for too many sizes.
-            torch._dynamo.config.fail_on_recompile_limit_hit = True
         signature, module = open_module(folder, at, NAME)
         with opening(NAME, folder):
+            import torch
+
             dynamic = any(isinstance(axis, str) for spec in signature.inputs for axis in spec.shape)
-            torch._dynamo.reset()
+            torch.compiler.reset()
             compiled = torch.compile(module, fullgraph=True, dynamic=dynamic)
         return TorchCompileSession(signature, module, compiled, at, undo.pop_all())
 
