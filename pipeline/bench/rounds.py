@@ -55,6 +55,8 @@ class ProcessSamples:
     steady_bytes: int = 0  # resident after the warm-up
     calls: int = 1  # in a chunk
     rounds: dict[int, Array] = field(default_factory=dict)  # number of the round -> seconds of its calls
+    # Of the warm-up: seconds from the first call to the end of a window, and the median call in it.
+    warm_windows: list[tuple[float, float]] = field(default_factory=list)
 
 
 @dataclass
@@ -127,6 +129,7 @@ def _prepare(series: Series, subject: Subject, number: int, chunk_s: float) -> N
             warm_up_s=float(warm["warm_up_s"]),
             timer_s=float(warm["timer_s"]),
             steady_bytes=int(warm["resident_bytes"]),
+            warm_windows=[(float(end_s), float(call_s)) for end_s, call_s in warm.get("windows", ())],
         )
         series.answers = series.answers or warm["answers"]
         process.calls = _calibrated(subject, series.batch, chunk_s, float(warm["call_s"]))

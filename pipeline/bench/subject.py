@@ -7,6 +7,7 @@ arrays of the host, so that on a GPU a call ends when its answer is there.
 from __future__ import annotations
 
 import gc
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -68,8 +69,8 @@ class MeasuredSession:
 
     def prepare(self, batch: int) -> dict[str, Any]:
         """Make feeds of `batch` samples and warm up, until calls get no faster or for 2 s.
-        Returns {load_s, first_call_s, warm_up_s, call_s (median of the last window), timer_s (what reading the clock
-        twice costs), resident_bytes, answers (see `_first_answer`)}."""
+        Returns {load_s, first_call_s, warm_up_s, windows (see `_window_medians`), call_s (median of the last window),
+        timer_s (what reading the clock twice costs), resident_bytes, answers (see `_first_answer`)}."""
         feeds = self._make_feeds(batch)
         start = self._clock_ns()
         self._session.run(feeds[0])  # through all checks, so that its errors are ours
@@ -83,6 +84,7 @@ class MeasuredSession:
             "load_s": self.load_s,
             "first_call_s": first_call_ns / 1e9,
             "warm_up_s": (first_call_ns + sum(map(sum, windows))) / 1e9,
+            "windows": _window_medians([[first_call_ns], *windows]),
             "call_s": median(windows[-1]) / 1e9,
             "timer_s": _timer_ns(self._clock_ns) / 1e9,
             "resident_bytes": psutil.Process().memory_info().rss,
@@ -202,6 +204,13 @@ def open_subject(**document: Any) -> MeasuredSession:
     signature = options.signature or session.signature
     data = read_dataset(Path(options.feeds) / "test.npz", signature.inputs)
     return MeasuredSession(session, data, signature=signature, load_s=load_s)
+
+
+def _window_medians(windows: Sequence[Sequence[int]]) -> list[tuple[float, float]]:
+    """Return (seconds from the first call to the end of the window, its median call in seconds) of each window, given
+    in nanoseconds of calls. There are at most 68: windows last 30 ms or more, the warm-up ends after 2 s."""
+    ends = itertools.accumulate(map(sum, windows))
+    return [(end / 1e9, median(window) / 1e9) for end, window in zip(ends, windows, strict=True)]
 
 
 def _is_float(array: Array) -> bool:

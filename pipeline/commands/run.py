@@ -29,12 +29,13 @@ from ..result.check_rows import join_check_rows
 from ..result.environment import describe_environment
 from ..result.gate import GateRules, gate, verdict_of
 from ..result.run_folder import artifact_row, link_artifacts, links
-from ..result.schema import SCHEMA, LeftOutRow, RunResult, to_json
+from ..result.schema import SCHEMA, LeftOutRow, RunResult, TimelineRow, to_json
 from ..stages.bench import Measurements, measure_all
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
 from ..stages.locate import locate_failures
 from ..stages.servers import Servers
 from ..stages.validate import ValidationRows, validate_all
+from ..timeline import stage_of
 from .workspace import close_workers, new_run_context
 
 
@@ -120,7 +121,8 @@ def _run(context: Context, plan: Plan, started_at: datetime, started: float) -> 
                 stage.note = f"{counts}; {measured.note}" if measured.note else counts
     result = _result(context, targets, validated, measured, started_at=started_at, started=started)
     smallest = tuple(piece.row for piece in pieces)
-    result = replace(result, smallest=smallest, located=located, left_out=left_out)
+    timeline = _timeline_rows(context, started)
+    result = replace(result, smallest=smallest, located=located, left_out=left_out, timeline=timeline)
     with context.progress.stage("report"):
         write_run(context.folder, result, measured)
     return FinishedRun(result, context.folder)
@@ -131,6 +133,24 @@ def _left_out(targets: Sequence[TargetResult]) -> tuple[LeftOutRow, ...]:
     reduced = ((result, result.precision) for result in targets if result.precision)
     reasons = {result.name: precision.why_not_reduced(result.target) for result, precision in reduced}
     return tuple(LeftOutRow(name, reason) for name, reason in reasons.items() if reason)
+
+
+def _timeline_rows(context: Context, started: float) -> tuple[TimelineRow, ...]:
+    """Return the stages and the steps that were done so far, by their start. `started` is of the monotonic clock."""
+    spans = sorted(
+        (*context.progress.timeline.spans, *context.executor.timeline.spans),
+        key=lambda span: (span.started_s, -span.seconds),
+    )
+    return tuple(
+        TimelineRow(
+            span.name,
+            stage_of(span, spans),
+            round(max(0.0, span.started_s - started), 3),
+            round(span.seconds, 3),
+            span.doubts,
+        )
+        for span in spans
+    )
 
 
 def _result(

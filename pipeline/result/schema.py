@@ -24,6 +24,7 @@ from pydantic import ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationErro
 
 from ...models.errors import BadRequest
 from ..bench.comparison import Comparison
+from ..bench.doubt_kinds import DoubtKind
 
 SCHEMA: Final = 1
 
@@ -310,7 +311,7 @@ class LatencyRow:
     ratio_to_reference: NotNegative | None  # seconds per call over the reference's; below 1 is faster
     ratio_ci95: Interval | None
     peak_rss_bytes: Count | None
-    doubts: tuple[str, ...]
+    doubts: tuple[str, ...]  # the weightiest first
     log: str | None = None  # of the process that was measured, relative to the folder
     processes: Count = 0  # in which it was measured, one after the other
     reference: str | None = None  # what the ratio is held against: "ARTIFACT in RUNTIME"
@@ -325,6 +326,7 @@ class LatencyRow:
     p90_ci95: Interval | None = None
     p99_ci95: Interval | None = None
     p999_ci95: Interval | None = None
+    doubt_kinds: tuple[DoubtKind, ...] = ()  # of `doubts`, one each; empty: of a file from before kinds
 
 
 @dataclass(frozen=True)
@@ -339,6 +341,17 @@ class GateRow:
     runtime: str | None
     unit: str | None = None  # of limit and got, where they are a metric's
     samples_needed: Count | None = None  # that would decide a metric's loss
+
+
+@dataclass(frozen=True)
+class TimelineRow:
+    """A stage of the run, or a step that was done in it: found in the store, it took no time and has no row."""
+
+    name: Name
+    stage: str  # that was under way when it began; "" between stages. A stage has its own name
+    start_s: NotNegative  # since the run began
+    seconds: NotNegative
+    doubts: tuple[str, ...] = ()  # why it failed, or what the machine did meanwhile
 
 
 @dataclass(frozen=True)
@@ -381,6 +394,7 @@ class RunResult:
     located: tuple[LocatedRow, ...] = ()
     left_out: tuple[LeftOutRow, ...] = ()
     doubts: tuple[str, ...] = ()  # that every verdict is under, as "not sandboxed: ..."
+    timeline: tuple[TimelineRow, ...] = ()  # by start
 
 
 @cache

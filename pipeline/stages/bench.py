@@ -4,6 +4,7 @@ All of it is repeated in new processes until every comparison is settled, or the
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,8 +20,9 @@ from ..bench.comparison import LOOKS, Comparison, compare
 from ..bench.latency_rows import About, Conditions, latency_rows, reference_of
 from ..bench.machine_load import LoadMeter
 from ..bench.rounds import Pair, RoundsPlan, Series, empty_series, run_rounds
-from ..bench.statistics import Load
+from ..bench.statistics import Load, doubt_machine
 from ..bench.subject import SubjectOptions
+from ..bench.throttling import ThrottleMeter, Throttling, quota_cores, worst_throttling
 from ..context import Context, cores
 from ..intake.loaded_model import ModelDescription, ServedModel
 from ..intake.run_inputs import RunInputs
@@ -138,17 +140,23 @@ class Bench:
         """Add one set of processes to the series of these subjects, and measure for as long as it took to start them:
         where rounds scatter more than processes do, that is the best use of time, and never a bad one."""
         start = time.monotonic()
+        timeline = self.context.progress.timeline
         try:
-            with self._open_all(subjects) as (workers, lost):
+            with timeline.span(f"processes {number + 1}") as span, self._open_all(subjects) as (workers, lost):
                 for pair, why in lost.items():
                     measuring.lose(pair, why)
                 opening_s = time.monotonic() - start
                 plan = replace(measuring.plan, measuring_s=max(0.0, min(opening_s, left_s - opening_s)))
                 meter = LoadMeter.start([*(worker.pid for worker in workers.values()), *self.servers.pids], cores())
+                throttle = ThrottleMeter.start()
+
+                def show_round(batch: int, done: int) -> None:
+                    throttle.sample()
+                    self.context.progress.step(f"batch {batch}, round {done}")
+
                 asks = {pair: worker.ask for pair, worker in workers.items()}
-                run_rounds(asks, measuring.series, plan, number, rng=rng, progress=self._show_round)
-                if load := meter.read():
-                    measuring.loads.append(load)
+                run_rounds(asks, measuring.series, plan, number, rng=rng, progress=show_round)
+                span.doubts = measuring.add_machine(meter.read(), throttle.read())
                 for subject in subjects:
                     measuring.add_peak(subject.pair, self._peak_rss_bytes(subject, workers.get(subject.pair)))
         finally:
@@ -263,9 +271,6 @@ class Bench:
         log = log_of(_worker_name(pair))
         return log if (self.context.folder / log).is_file() else None
 
-    def _show_round(self, batch: int, number: int) -> None:
-        self.context.progress.step(f"batch {batch}, round {number}")
-
 
 @dataclass
 class _Measuring:
@@ -275,6 +280,7 @@ class _Measuring:
     series: dict[tuple[Pair, int], Series]
     peaks: dict[Pair, int] = field(default_factory=dict)  # bytes
     loads: list[Load] = field(default_factory=list)
+    throttlings: list[Throttling] = field(default_factory=list)
 
     def lose(self, pair: Pair, why: str) -> None:
         for batch in self.plan.batches:
@@ -286,6 +292,13 @@ class _Measuring:
     def add_peak(self, pair: Pair, peak_bytes: int | None) -> None:
         if peak_bytes is not None:
             self.peaks[pair] = max(peak_bytes, self.peaks.get(pair, 0))
+
+    def add_machine(self, load: Load | None, throttling: Throttling) -> tuple[str, ...]:
+        """Add how the machine was during a set of processes; return what that says against the set."""
+        if load:
+            self.loads.append(load)
+        self.throttlings.append(throttling)
+        return tuple(doubt.text for doubt in doubt_machine(load, throttling))
 
     def unsettled(self, references: Mapping[Pair, Pair], same_within: float) -> set[Pair]:
         """Return the subjects of which a comparison is inconclusive."""
@@ -301,7 +314,13 @@ class _Measuring:
     def rows(self, seconds: float, number: int, same_within: float, about: Mapping[Pair, About]) -> list[LatencyRow]:
         """Return the rows, subject by subject, batch by batch."""
         load = max(self.loads, key=lambda load: load.other_cores, default=None)
-        conditions = Conditions(load=load, same_within=same_within, seconds_per_process=seconds / max(number, 1))
+        conditions = Conditions(
+            load=load,
+            throttling=worst_throttling(self.throttlings),
+            cores=min(cores(), quota_cores() or math.inf),
+            same_within=same_within,
+            seconds_per_process=seconds / max(number, 1),
+        )
         return latency_rows(self.series.values(), about, conditions)
 
 
