@@ -26,6 +26,8 @@ _MOST_CALLS = 100_000
 _CALIBRATIONS = 3
 
 Pair: TypeAlias = tuple[str, str]  # artifact, runtime
+# Of each window: seconds from the first call to its end, and its median call; the first call is the first window.
+WarmUp: TypeAlias = list[tuple[float, float]]
 # Calls a method of a MeasuredSession (subject.py): `Worker.ask`. Where that raises TransloadError the subject is out.
 Subject: TypeAlias = Callable[..., Any]
 
@@ -55,8 +57,7 @@ class ProcessSamples:
     steady_bytes: int = 0  # resident after the warm-up
     calls: int = 1  # in a chunk
     rounds: dict[int, Array] = field(default_factory=dict)  # number of the round -> seconds of its calls
-    # Of the warm-up: seconds from the first call to the end of a window, and the median call in it.
-    warm_windows: list[tuple[float, float]] = field(default_factory=list)
+    warm_windows: WarmUp = field(default_factory=list)
 
 
 @dataclass
@@ -79,6 +80,11 @@ class Series:
     def samples_s(self) -> Array:
         """The seconds of every call, in the order in which they were measured."""
         return np.concatenate(chunks) if (chunks := self.chunks) else np.zeros(0)
+
+    @property
+    def warm_ups(self) -> list[WarmUp]:
+        """The warm-up of each process, in the order in which they were measured."""
+        return [process.warm_windows for process in self.processes.values()]
 
 
 def empty_series(pairs: Iterable[Pair], plan: RoundsPlan) -> dict[tuple[Pair, int], Series]:

@@ -124,6 +124,27 @@ Budget = Annotated[
 SameWithin = Annotated[
     str | None, typer.Option("--same-within", metavar="SHARE", help="A ratio this close to 1 is the same, as in 2%.")
 ]
+LatencyBound = Annotated[
+    str | None,
+    typer.Option(
+        "--latency-bound",
+        metavar="TIME",
+        help="Recommend only copies whose p99 keeps this, as in 10ms: the upper end of its 95 % interval.",
+    ),
+]
+MetricLoss = Annotated[
+    float | None,
+    typer.Option(
+        "--metric-loss",
+        min=0,
+        metavar="POINTS",
+        help="Recommend only copies that lose at most this: percentage points of a share, else the metric's unit.",
+    ),
+]
+PricePerHour = Annotated[
+    float | None,
+    typer.Option("--price-per-hour", min=0, metavar="PRICE", help="Of this machine: the cost of a million samples."),
+]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, metavar="N", help="Threads of a runtime.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, metavar="N", help="Steps side by side.")]
 Store = Annotated[Path | None, typer.Option("--store", metavar="DIR", help="Where finished steps are kept.")]
@@ -168,12 +189,12 @@ def parse_batches(values: Sequence[str] | None) -> tuple[int, ...]:
     return tuple(dict.fromkeys(int(word) for word in split(values)))
 
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)?")
-_SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h)?")
+_SECONDS = {None: 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def parse_duration(value: str | None) -> float | None:
-    """Seconds of a time as in "60s", "5m", "1h" or "90". Raises BadRequest."""
+    """Seconds of a time as in "60s", "5m", "1h", "10ms", "250us" or "90". Raises BadRequest."""
     if value is None:
         return None
     match = _DURATION.fullmatch(value.strip())

@@ -24,6 +24,7 @@ from ..intake.run_inputs import resolve_inputs
 from ..plan.router import TargetResult
 from ..plan.run_plan import Plan, plan_run
 from ..progress import Progress
+from ..report.recommendation import ReleaseConstraint, recommend
 from ..request import RunRequest
 from ..result.check_rows import join_check_rows
 from ..result.environment import describe_environment
@@ -123,6 +124,8 @@ def _run(context: Context, plan: Plan, started_at: datetime, started: float) -> 
     smallest = tuple(piece.row for piece in pieces)
     timeline = _timeline_rows(context, started)
     result = replace(result, smallest=smallest, located=located, left_out=left_out, timeline=timeline)
+    constraint = ReleaseConstraint(**context.request.release.model_dump())
+    result = replace(result, recommendation=recommend(result, constraint))
     with context.progress.stage("report"):
         write_run(context.folder, result, measured)
     return FinishedRun(result, context.folder)
@@ -196,5 +199,6 @@ def write_run(folder: Path, result: RunResult, measured: Measurements) -> None:
     if measured.series:
         write_samples(folder / "latency.npz", measured.series)
     logs, repeat = links(folder, result)
-    write_html(result, measured.samples, folder / "report.html", logs=logs, repeat=repeat)
+    page = folder / "report.html"
+    write_html(result, measured.samples, page, warm_ups=measured.warm_ups, logs=logs, repeat=repeat)
     write_markdown(result, folder / "report.md", logs=logs)

@@ -2,7 +2,7 @@
 
 Schema history.  1: first version. `flex` and `weights` of an artifact and `log` of a row came later; absent, they are
 empty and null. `probes`, `exercised`, `errors`, `worst_samples`, `smallest`, `located`, `left_out` and `doubts` came
-later, too.
+later, too, and so did `doubt_kinds`, `timeline` and `recommendation`.
 
 A number is null where there is none to give: a runtime that did not answer (the sentence is then in the gate's
 row, and in `doubts` for latency), or a signal-to-noise ratio of answers that are the same to the last bit.
@@ -355,6 +355,44 @@ class TimelineRow:
 
 
 @dataclass(frozen=True)
+class RunnerUpRow:
+    """A copy that was not chosen."""
+
+    artifact: Name
+    runtime: Name
+    batch: Batch | None  # None: at no batch size
+    reason: str
+
+
+@dataclass(frozen=True)
+class ChoiceRow:
+    """What to release for one way of being asked: in process, or behind one protocol."""
+
+    where: Name  # "in process", or "served by oip-grpc"
+    device: Name
+    threads: Count
+    artifact: str | None  # None, like what follows: there is none to release
+    runtime: str | None
+    batch: Batch | None
+    reason: str  # one sentence: why it is this one, or why there is none
+    settled: bool  # whether the samples tell it apart as the fastest, and its ratio to the reference is decided
+    p50_s: NotNegative | None = None
+    p99_most_s: NotNegative | None = None  # the upper end of the p99's 95 % interval
+    cost_per_million: NotNegative | None = None  # of samples, in the currency of the price
+    others: tuple[RunnerUpRow, ...] = ()
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """Which copies to release under a user's constraint (docs/gate.md)."""
+
+    latency_bound_s: NotNegative | None  # for the upper end of p99's 95 % interval
+    metric_loss_points: NotNegative | None  # percentage points of a share; of another metric in its own unit
+    price_per_hour: NotNegative | None  # of the machine, in any currency
+    choices: tuple[ChoiceRow, ...]
+
+
+@dataclass(frozen=True)
 class Environment:
     """The machine and what was installed on it; enough to say whether two runs may be compared."""
 
@@ -395,6 +433,7 @@ class RunResult:
     left_out: tuple[LeftOutRow, ...] = ()
     doubts: tuple[str, ...] = ()  # that every verdict is under, as "not sandboxed: ..."
     timeline: tuple[TimelineRow, ...] = ()  # by start
+    recommendation: Recommendation | None = None
 
 
 @cache

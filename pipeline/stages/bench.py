@@ -19,7 +19,7 @@ from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
 from ..bench.comparison import LOOKS, Comparison, compare
 from ..bench.latency_rows import About, Conditions, latency_rows, reference_of
 from ..bench.machine_load import LoadMeter
-from ..bench.rounds import Pair, RoundsPlan, Series, empty_series, run_rounds
+from ..bench.rounds import Pair, RoundsPlan, Series, WarmUp, empty_series, run_rounds
 from ..bench.statistics import Load, doubt_machine
 from ..bench.subject import SubjectOptions
 from ..bench.throttling import ThrottleMeter, Throttling, quota_cores, worst_throttling
@@ -66,6 +66,11 @@ class Measurements:
     def samples(self) -> dict[tuple[str, str, int], Array]:
         """Seconds of every call by (artifact, runtime, batch)."""
         return {(*series.pair, series.batch): series.samples_s for series in self.series if series.processes}
+
+    @property
+    def warm_ups(self) -> dict[tuple[str, str, int], list[WarmUp]]:
+        """Windows of each process's warm-up by (artifact, runtime, batch)."""
+        return {(*series.pair, series.batch): series.warm_ups for series in self.series if series.processes}
 
 
 def measure_all(context: Context, inputs: RunInputs, results: Sequence[TargetResult], servers: Servers) -> Measurements:

@@ -35,7 +35,7 @@ def test_plotly_knows_every_property() -> None:
 
 
 def test_there_is_a_plot_of_each_kind() -> None:
-    assert list(drawn(samples.result())) == ["latency-0", "latency-1", "drift", "errors", "metric", "size"]
+    assert list(drawn(samples.result())) == ["latency-0", "latency-1", "size", "drift", "errors", "metric"]
 
 
 def test_a_latency_plot_shows_the_quantiles_of_all_samples_in_milliseconds() -> None:
@@ -65,7 +65,7 @@ def test_rows_of_another_device_have_a_plot_of_their_own() -> None:
 
 def test_rows_without_samples_are_left_out_of_the_plots() -> None:
     run = samples.result()
-    assert [plot.key for plot in plots(run, {})] == ["drift", "errors", "metric", "size"]
+    assert [plot.key for plot in plots(run, {})] == ["size", "drift", "errors", "metric"]
     few = {("onnx", "onnxruntime", 1): np.array([1e-3, np.nan, np.inf, -1.0, 2e-3])}
     plot = plots(run, few)[0]
     assert plot.layout["yaxis"]["ticktext"] == ["onnx \u00b7 onnxruntime"]
