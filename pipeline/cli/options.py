@@ -199,7 +199,7 @@ def parse_duration(value: str | None) -> float | None:
         return None
     match = _DURATION.fullmatch(value.strip())
     if not match:
-        raise BadRequest(f"{value!r} is no time", fix="write it as in 60s, 5m or 1h")
+        raise BadRequest(f"{value!r} is no time", fix="write it as in 60s, 5m or 10ms")
     return float(match[1]) * _SECONDS[match[2]]
 
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from ..bench.comparison import Comparison
-from ..drift.metrics.equivalence import loss_interval
+from ..bench.doubt_kinds import DoubtKind
+from ..drift.metrics.equivalence import loss_interval, samples_needed
 from ..drift.metrics.metric_kinds import SHARE
 from ..drift.metrics.metric_text import format_loss
 from ..result.gate import answered
@@ -30,6 +31,7 @@ from ..result.schema import (
 from . import units
 
 _ALIKE_DB = 6.0  # drifts in one step of this are alike: a factor of two
+_MISLEADING = (DoubtKind.ANSWERS, DoubtKind.THROTTLED, DoubtKind.OTHER_LOAD, DoubtKind.OVERSUBSCRIBED, DoubtKind.DRIFT)
 
 
 @dataclass(frozen=True)
@@ -149,18 +151,24 @@ def _refusal(result: RunResult, row: LatencyRow, constraint: ReleaseConstraint) 
 
 
 def _over_loss(drift: Sequence[DriftRow], points: float | None) -> str | None:
+    """Return how a copy may lose more than is allowed. A copy whose numbers are held to the model's noise floor loses
+    what was measured; of one that is judged by the metric the upper end of the interval counts."""
     if points is None:
         return None
-    metrics = [row.metric for row in drift if row.metric is not None]
-    if not metrics:
+    measured = [(row, row.metric) for row in drift if row.metric is not None]
+    if not measured:
         return "its loss of the task's metric was not measured"
-    for metric in metrics:
-        unit = units.unit_of(metric)
+    for row, metric in measured:
+        unit, name, facts = units.unit_of(metric), units.plain(metric.name), asdict(metric)
         allowed = points / 100 if unit == SHARE else points
-        _, _, most = loss_interval(asdict(metric))
-        if most > allowed:
-            may_lose = f"it may lose {format_loss(most, unit)} of {units.plain(metric.name)}"
-            return f"{may_lose}, and {format_loss(allowed, unit)} are allowed"
+        _, loss, most = loss_interval(facts)
+        limit = f"and {format_loss(allowed, unit)} are allowed"
+        if loss > allowed:
+            return f"it loses {format_loss(loss, unit)} of {name}, {limit}"
+        if most > allowed and row.tolerance.sqnr_db is None:
+            count = samples_needed(row.samples, facts, allowed, alike=metric.reference == metric.candidate)
+            decides = f"; about {count:,} samples would decide it" if count else ""
+            return f"it may lose {format_loss(most, unit)} of {name}, {limit}{decides}"
     return None
 
 
@@ -208,7 +216,7 @@ def _best(candidates: Sequence[_Candidate]) -> tuple[_Candidate, list[_Candidate
         return fastest, []
     alike = [candidate for candidate in candidates if candidate.as_fast_as(fastest)]
     chosen = min(alike, key=_preference)
-    return chosen, [candidate for candidate in alike if candidate is not chosen]
+    return chosen, [candidate for candidate in alike if candidate.name != chosen.name]
 
 
 def _preference(candidate: _Candidate) -> tuple[float, int, float]:
@@ -228,7 +236,8 @@ def _reason(
     constraint: ReleaseConstraint,
 ) -> str:
     place = f"{chosen.name} at batch {chosen.row.batch}"
-    parts = [_rank(chosen, ties, count, constraint), _against_reference(chosen.row), _loss(result, chosen)]
+    row = chosen.row
+    parts = [_rank(chosen, ties, count, constraint), _against_reference(row), _loss(result, chosen), _doubt(row)]
     return f"{place}: {', '.join(part for part in parts if part)}"
 
 
@@ -277,6 +286,12 @@ def _loss(result: RunResult, chosen: _Candidate) -> str:
     if low == loss == most == 0:
         return f"loses nothing of {units.plain(worst.name)}"
     return f"{units.plain(worst.name)} {units.change(worst)} {units.change_interval(worst)}"
+
+
+def _doubt(row: LatencyRow) -> str:
+    """Return the weightiest doubt that its speed is wrong, without its mend; empty where there is none."""
+    doubts = zip(row.doubts, row.doubt_kinds, strict=False)
+    return next((f"in doubt as {text.partition(': ')[0]}" for text, kind in doubts if kind in _MISLEADING), "")
 
 
 def _runners_up(chosen: _Candidate, candidates: Sequence[_Candidate]) -> Iterator[RunnerUpRow]:

@@ -9,6 +9,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from transload.pipeline.bench.doubt_kinds import DoubtKind
 from transload.pipeline.report.terminal import print_result
 from transload.pipeline.result.schema import RunResult
 
@@ -113,6 +114,25 @@ def test_the_probe_that_is_furthest_below_its_limit_is_named() -> None:
         "3 of 4 probes pass; furthest below its limit: 11.9 dB, limit 101 dB (tflite:int8 in tflite, whole test set, "
     )
     assert told in samples.render(samples.result(), 200)
+
+
+def test_at_most_three_doubts_stand_beside_the_table_the_weightiest() -> None:
+    kinds = (DoubtKind.THROTTLED, DoubtKind.OTHER_LOAD, DoubtKind.SPREAD, DoubtKind.FEW_CALLS)
+    rows = [
+        replace(
+            samples.latency("onnx", "onnxruntime", 1e-3, batch=batch, doubts=("w", "x", "y", "z")), doubt_kinds=kinds
+        )
+        for batch in (1, 8)
+    ]
+    text = render(replace(samples.result(), latency=tuple(rows)), 120)
+    start = text.index("doubts on 2 of 2 latencies")
+    assert text[start:].splitlines()[:5] == [
+        "doubts on 2 of 2 latencies",
+        "  2 rows, as onnx in onnxruntime: w",
+        "  2 rows, as onnx in onnxruntime: x",
+        "  2 rows, as onnx in onnxruntime: y",
+        "  1 lighter kind in the report",
+    ]
 
 
 def test_what_was_asked_and_what_was_not_is_said_once_for_all_copies_alike() -> None:
