@@ -150,6 +150,7 @@ def _timeline_rows(context: Context, started: float) -> tuple[TimelineRow, ...]:
             stage_of(span, spans),
             round(max(0.0, span.started_s - started), 3),
             round(span.seconds, 3),
+            span.is_stage,
             span.doubts,
         )
         for span in spans

@@ -19,6 +19,7 @@ from . import units
 Trace: TypeAlias = dict[str, Any]
 
 _ROW_PX = 34
+_ALL_STEPS_DECADES = 2.5
 SYMBOLS = ("circle", "square", "diamond", "cross", "triangle-up", "x", "triangle-down", "hexagon", "pentagon", "star")
 
 
@@ -83,9 +84,11 @@ def rows_layout(rows: int, labels: list[str] | None, x_title: str, *, log: bool 
 
 
 def decade_ticks(low: float, high: float) -> dict[str, Any]:
-    """1, 2 and 5 of each decade from below `low` to above `high`: plotly's own leave out the decade."""
+    """1, 2 and 5 of each decade from below `low` to above `high`: plotly's own leave out the decade.
+    Beyond 2.5 decades 1 alone, since the others would not stand apart."""
+    steps = (1, 2, 5) if math.log10(high / low) < _ALL_STEPS_DECADES else (1,)
     decades = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
-    values = [digit * 10.0**decade for decade in decades for digit in (1, 2, 5)]
+    values = [digit * 10.0**decade for decade in decades for digit in steps]
     return {"tickvals": values, "ticktext": [f"{value:.6g}" for value in values]}
 
 

@@ -124,6 +124,7 @@ def _choose(result: RunResult, place: _Place, rows: Sequence[LatencyRow], constr
         batch=row.batch,
         reason=_reason(result, chosen, ties, len(pairs), constraint),
         settled=not ties and chosen.interval_s is not None and row.comparison is not Comparison.INCONCLUSIVE,
+        remarks=tuple(_remarks(chosen, ties)),
         p50_s=row.p50_s,
         p99_most_s=row.p99_ci95[1] if row.p99_ci95 else None,
         cost_per_million=cost_per_million(constraint.price_per_hour, row.throughput_per_s),
@@ -236,8 +237,7 @@ def _reason(
     constraint: ReleaseConstraint,
 ) -> str:
     place = f"{chosen.name} at batch {chosen.row.batch}"
-    row = chosen.row
-    parts = [_rank(chosen, ties, count, constraint), _against_reference(row), _loss(result, chosen), _doubt(row)]
+    parts = [_rank(chosen, ties, count, constraint), _against_reference(chosen.row), _loss(result, chosen)]
     return f"{place}: {', '.join(part for part in parts if part)}"
 
 
@@ -249,29 +249,38 @@ def _rank(chosen: _Candidate, ties: Sequence[_Candidate], count: int, constraint
         return f"the only verified copy{keeps}{most}"
     keeping = "verified" if bound_s is None else f"verified that keep {units.duration(bound_s)}"
     if ties:
-        names = list(dict.fromkeys(tie.name for tie in ties))
-        alike = f"as fast as {names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}"
-        return f"{alike} as far as the samples tell, and {_edge(chosen, ties)}, of {count} {keeping}{most}"
-    if chosen.interval_s is None:
-        return f"fastest by its median of {count} {keeping}{most}, which too few processes tell apart"
-    return f"fastest of {count} {keeping}{most}"
+        return f"{_edge(chosen, ties)} of the {len(ties) + 1} fastest, of {count} {keeping}{most}"
+    return f"{'fastest' if chosen.interval_s else 'fastest by its median'} of {count} {keeping}{most}"
 
 
 def _edge(chosen: _Candidate, ties: Sequence[_Candidate]) -> str:
     """Say what speaks for the chosen one among those that are as fast."""
     if all(_drift_step(chosen) > _drift_step(tie) for tie in ties):
-        return "nearer to the model"
+        return "nearest to the model"
     if all((chosen.artifact.bytes or 0) < (tie.artifact.bytes or 0) for tie in ties):
-        return "smaller"
-    return "preferred by drift, then size"
+        return "smallest"
+    return "first by drift, then size,"
+
+
+def _remarks(chosen: _Candidate, ties: Sequence[_Candidate]) -> Iterator[str]:
+    """Yield what is not settled, and the weightiest doubt that its speed is wrong."""
+    row = chosen.row
+    if ties:
+        names = ", ".join(dict.fromkeys(tie.name for tie in ties))
+        yield f"the samples do not tell it apart from {names}"
+    elif chosen.interval_s is None:
+        yield "too few processes to tell it apart from the others"
+    if row.comparison is Comparison.INCONCLUSIVE:
+        ratio = f"{units.ratio(row.ratio_to_reference)} {units.ratio_interval(row)}".strip()
+        yield f"whether it is faster than {units.plain(row.reference or 'the reference')} is not settled ({ratio})"
+    doubts = zip(row.doubts, row.doubt_kinds, strict=False)
+    yield from [f"in doubt: {units.plain(text)}" for text, kind in doubts if kind in _MISLEADING][:1]
 
 
 def _against_reference(row: LatencyRow) -> str:
-    if row.comparison is None or row.ratio_to_reference is None:
+    if row.comparison in (None, Comparison.INCONCLUSIVE):
         return ""
     ratio, reference = units.ratio(row.ratio_to_reference), units.plain(row.reference or "the reference")
-    if row.comparison is Comparison.INCONCLUSIVE:
-        return f"whether it is faster than {reference} is not settled ({ratio} {units.ratio_interval(row)})"
     if row.comparison is Comparison.SAME:
         return f"as fast as {reference}"
     return f"{row.comparison} than {reference} ({ratio})"
@@ -286,12 +295,6 @@ def _loss(result: RunResult, chosen: _Candidate) -> str:
     if low == loss == most == 0:
         return f"loses nothing of {units.plain(worst.name)}"
     return f"{units.plain(worst.name)} {units.change(worst)} {units.change_interval(worst)}"
-
-
-def _doubt(row: LatencyRow) -> str:
-    """Return the weightiest doubt that its speed is wrong, without its mend; empty where there is none."""
-    doubts = zip(row.doubts, row.doubt_kinds, strict=False)
-    return next((f"in doubt as {text.partition(': ')[0]}" for text, kind in doubts if kind in _MISLEADING), "")
 
 
 def _runners_up(chosen: _Candidate, candidates: Sequence[_Candidate]) -> Iterator[RunnerUpRow]:

@@ -74,7 +74,13 @@ def size_plot(result: RunResult) -> Plot | None:
     layout["xaxis"] |= decade_ticks(min(speeds), max(speeds))
     layout["yaxis"] |= {"type": "log", "title": {"text": "size in KB, logarithmic", "font": {"size": 12}}}
     layout["yaxis"] |= decade_ticks(min(sizes), max(sizes))
-    layout["annotations"] = _names_beside(places, {spot.pair: _agreement(spot) for spot in spots})
+    remarks = {spot.pair: f" ({_agreement(spot)})" for spot in spots}
+    layout["annotations"] = _names_beside(places, remarks, _PLOT_PX)
+    # The page takes these where it is printed or narrow (report.js).
+    layout["meta"] = {
+        "print": _names_beside(places, remarks, _PRINT_PX),
+        "narrow": _names_beside(places, dict.fromkeys(places, ""), _NARROW_PX),
+    }
     note = (
         "Lower left is small and fast; in brackets the least agreement with the model. Filled: no verified copy is "
         f"smaller, faster and nearer to the model at once. {symbol_key(result, (spot.row.runtime for spot in spots))}"
@@ -174,28 +180,44 @@ _PLACES = (
     ("center", 0, -18),
     ("left", 12, 16),
     ("left", 12, -16),
+    ("left", 12, 32),
+    ("left", 12, -32),
+    ("right", -12, 16),
+    ("right", -12, -16),
+    ("right", -12, 32),
+    ("right", -12, -32),
+    ("left", 12, -48),
+    ("right", -12, -48),
+    ("left", 12, -64),
+    ("right", -12, -64),
 )
-_PLOT_PX = (1000.0, 340.0)  # about what a laptop shows
+_PLOT_PX, _PRINT_PX, _NARROW_PX = (1000.0, 340.0), (500.0, 230.0), (230.0, 300.0)  # a laptop, a page, a phone
 _LETTER_PX, _LINE_PX = 7.5, 15.0
 _Box: TypeAlias = tuple[float, float, float, float]  # left, right, bottom, top in pixels
 
 
 def _names_beside(
-    spots: Mapping[tuple[str, str], tuple[float, float]], remarks: Mapping[tuple[str, str], str]
+    spots: Mapping[tuple[str, str], tuple[float, float]],
+    remarks: Mapping[tuple[str, str], str],
+    size_px: tuple[float, float],
 ) -> list[dict[str, Any]]:
-    """Return each artifact's name once, with its remark, beside its fastest mark, where it covers no other."""
+    """Return each artifact's name once, with its remark, beside its fastest mark. One that finds no place in a plot of
+    this size, where it covers no other name or mark, is left out."""
     at = {pair: (math.log10(x), math.log10(y)) for pair, (x, y) in spots.items()}
     fastest: dict[str, tuple[str, float, float]] = {}
     for pair, (x, y) in sorted(at.items(), key=lambda item: item[1]):
-        fastest.setdefault(pair[0], (f"{pair[0]} ({remarks[pair]})", x, y))
-    x_px, y_px = (_scale([spot[axis] for spot in at.values()], _PLOT_PX[axis]) for axis in (0, 1))
+        fastest.setdefault(pair[0], (f"{pair[0]}{remarks[pair]}", x, y))
+    x_px, y_px = (_scale([spot[axis] for spot in at.values()], size_px[axis]) for axis in (0, 1))
+    left, right = (end(x for x, _ in at.values()) * x_px for end in (min, max))
     occupied: list[_Box] = [(x * x_px - 7, x * x_px + 7, y * y_px - 7, y * y_px + 7) for x, y in at.values()]
     labels = []
     for text, x, y in fastest.values():
         boxes = [(place, _box(x * x_px, y * y_px, len(text), place)) for place in _PLACES]
-        place, box = next(
-            (candidate for candidate in boxes if not any(_overlap(candidate[1], other) for other in occupied)), boxes[0]
-        )
+        free = [(place, box) for place, box in boxes if not any(_overlap(box, other) for other in occupied)]
+        inside = [pair for pair in free if left - 90 < pair[1][0] and pair[1][1] < right + 90] or free
+        if not inside:
+            continue
+        place, box = inside[0]
         occupied.append(box)
         side = dict(zip(("xanchor", "xshift", "yshift"), place, strict=True))
         labels.append({"x": x, "y": y, "yanchor": "middle", **side, "text": safe_label(text), "showarrow": False})

@@ -29,7 +29,10 @@
     copy.yaxis = Object.assign({}, axis, copy.yaxis);
     for (const shape of copy.shapes || []) shape.line.color = colour("--limit");
     if (narrow.matches || width) copy.margin = Object.assign({}, copy.margin, { l: 4, r: 8 });
-    if (narrow.matches) shorten(copy);
+    const names = copy.meta && (narrow.matches ? copy.meta.narrow : width && copy.meta.print);
+    if (names) copy.annotations = names;
+    if (width) copy.height = Math.round(copy.height * 0.74); // two to a page
+    else if (narrow.matches) shorten(copy);
     return Object.assign(copy, {
       width: width,
       paper_bgcolor: "rgba(0,0,0,0)",
@@ -44,8 +47,11 @@
     const label = (text) => text.replace(" \u00b7 ", "<br>").replace(" in ", "<br>in ");
     if (layout.yaxis.ticktext && !layout.yaxis.type) layout.yaxis.ticktext = layout.yaxis.ticktext.map(label);
     for (const axis of [layout.xaxis, layout.yaxis]) {
+      if (axis.title) axis.title.font.size = 10;
       if (axis.type !== "log" || !axis.tickvals) continue;
-      axis.ticktext = axis.tickvals.map((value, at) => (/^[15]/.test(value.toExponential()) ? axis.ticktext[at] : ""));
+      const digits = axis.tickvals.length > 12 ? /^1/ : /^[15]/;
+      axis.ticktext = axis.tickvals.map((value, at) => (digits.test(value.toExponential()) ? axis.ticktext[at] : ""));
+      axis.tickangle = 0;
     }
   }
 

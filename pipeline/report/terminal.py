@@ -160,9 +160,7 @@ def _print_doubts(result: RunResult, console: Console) -> None:
     timed = sum(answered(row) for row in result.latency)
     console.print(Text(f"\ndoubts on {len(rows)} of {timed} latencies", style="yellow"))
     for doubt in doubts[:_MOST_DOUBTS]:
-        count = len(doubt.rows)
-        several = f"{count} rows, as " if count > 1 else ""
-        console.print(_indented(Text(f"{several}{units.where(doubt.rows[0])}: {doubt.text}")))
+        console.print(_indented(Text(f"{doubt.who}: {doubt.text}")))
     rest = len(doubts) - _MOST_DOUBTS
     if rest > 0:
         console.print(_indented(Text(f"{rest} lighter {'kind' if rest == 1 else 'kinds'} in the report")))

@@ -90,6 +90,14 @@ class Doubt:
     text: str  # as the first of them says it
     rows: tuple[LatencyRow, ...]
     kind: DoubtKind | None = None  # None: of a file from before kinds
+    alike: bool = True  # whether all rows say the same, numbers and all
+
+    @property
+    def who(self) -> str:
+        """The row that the text is of, or how many: "2 latencies, as onnx in onnxruntime at batch 1"."""
+        first = f"{units.where(self.rows[0])} at batch {self.rows[0].batch}"
+        count = len(self.rows)
+        return first if count == 1 else f"{count} latencies" if self.alike else f"{count} latencies, as {first}"
 
 
 @dataclass(frozen=True)
@@ -218,7 +226,10 @@ def doubts(result: RunResult) -> tuple[Doubt, ...]:
     for row in result.latency:
         for text, kind in zip_longest(row.doubts, row.doubt_kinds[: len(row.doubts)]) if answered(row) else ():
             groups.setdefault((kind, re.sub(r"\d[\d.,]*", "#", text)), []).append((units.plain(text), row))
-    unsorted = [Doubt(told[0][0], tuple(row for _, row in told), kind) for (kind, _), told in groups.items()]
+    unsorted = [
+        Doubt(told[0][0], tuple(row for _, row in told), kind, len({text for text, _ in told}) == 1)
+        for (kind, _), told in groups.items()
+    ]
     last = len(DoubtKind)
     return tuple(sorted(unsorted, key=lambda doubt: (doubt.kind.rank if doubt.kind else last, -len(doubt.rows))))
 
@@ -240,7 +251,7 @@ def recommendations(result: RunResult) -> tuple[str, ...]:
     return tuple(
         units.plain(
             f"{choice.where}{f' on {Condition(choice.device, choice.threads)}' if several else ''}: {choice.reason}"
-            f"{_cost(choice)}"
+            f"{''.join(f'; {remark}' for remark in choice.remarks)}{_cost(choice)}"
         )
         for choice in choices
     )

@@ -351,6 +351,7 @@ class TimelineRow:
     stage: str  # that was under way when it began; "" between stages. A stage has its own name
     start_s: NotNegative  # since the run began
     seconds: NotNegative
+    is_stage: bool = False
     doubts: tuple[str, ...] = ()  # why it failed, or what the machine did meanwhile
 
 
@@ -376,6 +377,7 @@ class ChoiceRow:
     batch: Batch | None
     reason: str  # one sentence: why it is this one, or why there is none
     settled: bool  # whether the samples tell it apart as the fastest, and its ratio to the reference is decided
+    remarks: tuple[str, ...] = ()  # what is not settled, and what speaks against its numbers
     p50_s: NotNegative | None = None
     p99_most_s: NotNegative | None = None  # the upper end of the p99's 95 % interval
     cost_per_million: NotNegative | None = None  # of samples, in the currency of the price

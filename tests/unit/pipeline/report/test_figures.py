@@ -217,19 +217,22 @@ def test_the_cheapest_is_on_top_and_without_a_price_there_is_no_plot() -> None:
 def test_a_warm_up_is_drawn_over_the_later_p50() -> None:
     windows = [[(0.5, 0.214), (0.6, 0.0004), (0.7, 0.000214)], [(9.0, 9.0)]]
     (plot,) = [p for p in plots(samples.result(), {}, {("source", "torch", 1): windows}) if p.key == "warm-up"]
-    (curve,) = plot.data
+    level, curve = plot.data
     assert curve["x"] == [0.5, 0.6, 0.7]
-    assert curve["y"] == pytest.approx([1000, 0.0004 / 214e-6, 1], rel=1e-3)
+    span = 0.84 / 3  # of a decade: the first call took 1000 times the p50 of 214 us, which is the lowest
+    assert curve["y"] == pytest.approx([0.42, -0.42 + span * np.log10(400 / 214), -0.42], rel=1e-3)
+    assert level["y"] == pytest.approx([-0.42, -0.42])
+    assert [note["text"] for note in plot.layout["annotations"]] == ["214 ms"]
     assert "first call until 0.5 s" in curve["customdata"][0]
     assert not [p for p in plots(samples.result(), {}, {("source", "torch", 1): []}) if p.key == "warm-up"]
 
 
 TIMELINE = (
-    TimelineRow("convert", "convert", 1.0, 9.0),
-    TimelineRow("convert.onnx.a", "convert", 1.0, 5.0),
-    TimelineRow("convert.tflite.b", "convert", 2.0, 2.0, ("killed <b>by</b> SIGSEGV",)),
+    TimelineRow("convert", "convert", 1.0, 9.0, True),
+    TimelineRow("convert", "convert", 1.0, 5.0),  # a step may be called as its stage is
+    TimelineRow("convert.tflite.b", "convert", 2.0, 2.0, doubts=("killed <b>by</b> SIGSEGV",)),
     TimelineRow("convert.tflite.c", "convert", 4.5, 1.0),
-    TimelineRow("bench", "bench", 10.0, 30.0),
+    TimelineRow("bench", "bench", 10.0, 30.0, True),
     TimelineRow("after", "", 41.0, 1.0),
 )
 
@@ -241,6 +244,6 @@ def test_steps_side_by_side_have_lanes_below_their_stage_and_doubts_a_mark() -> 
     assert [bars[start]["y"] for start in (1.0, 2.0, 4.5, 10.0, 41.0)] == [[3], [2], [2], [1], [0]]
     assert bars[2.0]["meta"] == {"format": "tflite"}
     (marks,) = [trace for trace in plot.data if trace["type"] == "scatter"]
-    assert (marks["x"], marks["y"]) == ([2.0], [2])
+    assert (marks["x"], marks["y"]) == ([2.0], [2.4])
     assert "killed &lt;b&gt;by" in marks["text"][0]
     assert "timeline" not in drawn(samples.result())

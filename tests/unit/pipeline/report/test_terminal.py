@@ -33,7 +33,7 @@ def test_every_fact_that_decides_is_there(width: int) -> None:
         "tflite:int8-dynamic", "45.6 KB", "11.9 dB", "94.44 % \u22123.89 pp", "[\u22126.11, \u22121.94]",
         "742 µs 3.47\u00d7", "1.08 ms 2.99\u00d7", "no answer", "214 µs ref", "identical", "degraded", "unverified",
         "runs/1/report.html", "log: logs/bench-rest.log", samples.SENTENCE,
-        "doubts on 2 of 22 latencies", "2 rows, as ",
+        "doubts on 2 of 22 latencies", "2 latencies: a p99 from",
     ):  # fmt: skip
         assert fact in text, fact
 
@@ -128,9 +128,9 @@ def test_at_most_three_doubts_stand_beside_the_table_the_weightiest() -> None:
     start = text.index("doubts on 2 of 2 latencies")
     assert text[start:].splitlines()[:5] == [
         "doubts on 2 of 2 latencies",
-        "  2 rows, as onnx in onnxruntime: w",
-        "  2 rows, as onnx in onnxruntime: x",
-        "  2 rows, as onnx in onnxruntime: y",
+        "  2 latencies: w",
+        "  2 latencies: x",
+        "  2 latencies: y",
         "  1 lighter kind in the report",
     ]
 

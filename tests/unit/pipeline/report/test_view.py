@@ -94,6 +94,7 @@ def test_doubts_that_differ_only_in_numbers_are_told_once() -> None:
     ]
     found = view.doubts(replace(run, latency=(*noisy, samples.latency("x", "y", None, doubts=("died",)))))
     assert [(doubt.text, len(doubt.rows)) for doubt in found] == [("a p99 from 1 samples is a guess", 3), ("hot", 3)]
+    assert [doubt.who for doubt in found] == ["3 latencies, as onnx in onnxruntime at batch 1", "3 latencies"]
 
 
 def test_the_weightiest_doubts_come_first_however_many_rows_have_the_others() -> None:
