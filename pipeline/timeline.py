@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class Span:
+class TimelineSpan:
     """A stretch of time: a stage of the run, or a step that was really done."""
 
     name: str
@@ -25,13 +25,13 @@ class Timeline:
     """The spans of a run, in the order in which they ended. Thread-safe."""
 
     clock: Callable[[], float] = time.monotonic
-    spans: list[Span] = field(default_factory=list)
+    spans: list[TimelineSpan] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
-    def span(self, name: str, *, is_stage: bool = False) -> Iterator[Span]:
+    def span(self, name: str, *, is_stage: bool = False) -> Iterator[TimelineSpan]:
         """Record what goes on until the end of the block. An exception is a doubt of the span, in its own words."""
-        span = Span(name, self.clock(), is_stage=is_stage)
+        span = TimelineSpan(name, self.clock(), is_stage=is_stage)
         try:
             yield span
         except Exception as error:
@@ -43,7 +43,7 @@ class Timeline:
                 self.spans.append(span)
 
 
-def stage_of(span: Span, spans: Iterable[Span]) -> str:
+def stage_of(span: TimelineSpan, spans: Iterable[TimelineSpan]) -> str:
     """Return the name of the stage that was under way when a span began; its own of a stage, "" between stages."""
     if span.is_stage:
         return span.name

@@ -203,6 +203,17 @@ def parse_duration(value: str | None) -> float | None:
     return float(match[1]) * _SECONDS[match[2]]
 
 
+def release_options(
+    latency_bound: str | None, metric_loss: float | None, price_per_hour: float | None
+) -> dict[str, float | None]:
+    """Return the section [release] of these options. Raises BadRequest where the bound is no time."""
+    return {
+        "latency_bound_s": parse_duration(latency_bound),
+        "metric_loss_points": metric_loss,
+        "price_per_hour": price_per_hour,
+    }
+
+
 def parse_share(value: str | None) -> float | None:
     """A share as in "2%" or "0.02", above 0 and below 1. Raises BadRequest."""
     if value is None:

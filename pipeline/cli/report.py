@@ -48,11 +48,7 @@ def command(
     From run.json and the raw samples beside it: nothing is measured, and nothing of the numbers changes. Under another
     constraint the recommendation is another one; run.json keeps that of the run.
     """
-    changes = {
-        "latency_bound_s": options.parse_duration(latency_bound),
-        "metric_loss_points": metric_loss,
-        "price_per_hour": price_per_hour,
-    }
+    changes = options.release_options(latency_bound, metric_loss, price_per_hour)
     folder = run or newest(RUNS)
     finished = read_result(folder / "run.json")
     result = _under_constraint(finished, changes)

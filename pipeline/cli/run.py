@@ -9,6 +9,10 @@ import typer
 
 from . import options
 
+_StartWeights = Annotated[
+    Path | None, typer.Option("--weights", metavar="FILE", help="Start from these weights; do not train.")
+]
+
 
 def command(
     request: Annotated[
@@ -16,9 +20,7 @@ def command(
         typer.Argument(metavar="WHAT", help="PIPELINE.toml, RECIPE.py or zoo:NAME; without it, zoo:digits-cnn."),
     ] = None,
     *,
-    weights: Annotated[
-        Path | None, typer.Option("--weights", metavar="FILE", help="Start from these weights; do not train.")
-    ] = None,
+    weights: _StartWeights = None,
     to: options.To = None,
     metric: options.Metric = None,
     allowed_loss: options.AllowedLoss = None,
@@ -56,14 +58,8 @@ def command(
         "convert": {"targets": options.split(to) or None},
         "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss},
         "bench": {"runtimes": runtimes, "batches": batches, "threads": threads, "enabled": False if no_bench else None},
-        "release": {
-            "latency_bound_s": options.parse_duration(latency_bound),
-            "metric_loss_points": metric_loss,
-            "price_per_hour": price_per_hour,
-        },
-        "device": device,
-        "tfserving_url": tfserving_url,
-        "tfserving_model": tfserving_model,
+        "release": options.release_options(latency_bound, metric_loss, price_per_hour),
+        **{"device": device, "tfserving_url": tfserving_url, "tfserving_model": tfserving_model},
     }
     outcome = run(read_request(pipeline, changes), LocalSettings.with_defaults(store, out, jobs), Progress(quiet=quiet))
     print_run(outcome.folder, outcome.result, json=json)

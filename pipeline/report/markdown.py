@@ -104,8 +104,8 @@ def _recommendation(result: RunResult) -> str:
     sentences = view.recommendations(result)
     if not sentences:
         return ""
-    asked = view.constraint(result)
-    head = f"### To release{f', with {escaped(asked)}' if asked else ''}"
+    constraint = view.constraint(result)
+    head = f"### To release{f', with {escaped(constraint)}' if constraint else ''}"
     return "\n".join([head, "", *(f"- {escaped(sentence)}" for sentence in sentences)])
 
 

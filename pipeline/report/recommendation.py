@@ -98,10 +98,10 @@ def _place_of(row: LatencyRow) -> _Place:
 
 def _choose(result: RunResult, place: _Place, rows: Sequence[LatencyRow], constraint: ReleaseConstraint) -> ChoiceRow:
     least = min(row.batch for row in rows)
-    asked = rows if constraint.latency_bound_s is not None else [row for row in rows if row.batch == least]
+    eligible = rows if constraint.latency_bound_s is not None else [row for row in rows if row.batch == least]
     candidates: list[_Candidate] = []
     refused: dict[tuple[str, str], tuple[LatencyRow, str]] = {}
-    for row in asked:
+    for row in eligible:
         reason = _refusal(result, row, constraint) or _over_bound(row, constraint.latency_bound_s)
         if reason is None:
             candidates.append(_candidate(result, row))
@@ -113,7 +113,7 @@ def _choose(result: RunResult, place: _Place, rows: Sequence[LatencyRow], constr
     if not candidates:
         reason = _why_none([row for row, _ in refused.values()], refusals, constraint)
         return ChoiceRow(**asdict(place), artifact=None, runtime=None, batch=None, reason=reason, settled=False,
-                         others=refusals)  # fmt: skip
+                         runners_up=refusals)  # fmt: skip
     chosen, ties = _best(candidates)
     pairs = {(candidate.row.artifact, candidate.row.runtime) for candidate in candidates}
     row = chosen.row
@@ -128,7 +128,7 @@ def _choose(result: RunResult, place: _Place, rows: Sequence[LatencyRow], constr
         p50_s=row.p50_s,
         p99_most_s=row.p99_ci95[1] if row.p99_ci95 else None,
         cost_per_million=cost_per_million(constraint.price_per_hour, row.throughput_per_s),
-        others=(*_runners_up(chosen, candidates), *refusals),
+        runners_up=(*_runners_up(chosen, candidates), *refusals),
     )
 
 

@@ -132,8 +132,10 @@ def _print_recommendation(result: RunResult, console: Console) -> None:
     sentences = view.recommendations(result)
     if not sentences:
         return
-    asked = view.constraint(result)
-    console.print(Text("\nto release", style="bold").append(f"  with {asked}" if asked else "", style="not bold dim"))
+    constraint = view.constraint(result)
+    console.print(
+        Text("\nto release", style="bold").append(f"  with {constraint}" if constraint else "", style="not bold dim")
+    )
     for sentence in sentences:
         console.print(_indented(Text(sentence)))
 

@@ -56,8 +56,8 @@ def warm_up_plot(result: RunResult, warm_ups: WarmUps, formats: Mapping[str, str
     ]
     note = (
         "First mark, with its time: the first call. Then the median call of each window of the warm-up; dotted: the "
-        f"p50 of the rounds that follow. Heights are logarithmic, up to {units.ratio(10**scale.high)} of that p50. Of the "
-        "first process of each."
+        f"p50 of the rounds that follow. Heights are logarithmic, up to {units.ratio(10**scale.high)} of that p50. "
+        "Of the first process of each."
     )
     return Plot("warm-up", f"Warm-up at batch {batch}", note, tuple(traces), layout)
 

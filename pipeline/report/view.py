@@ -263,18 +263,20 @@ def _cost(choice: ChoiceRow) -> str:
 
 def constraint(result: RunResult) -> str:
     """Return the constraint of the recommendation in words; empty where there is none."""
-    asked = result.recommendation
-    if asked is None:
+    wanted = result.recommendation
+    if wanted is None:
         return ""
     parts = []
-    if asked.latency_bound_s is not None:
-        parts.append(f"a p99 of at most {units.duration(asked.latency_bound_s)}, by the upper end of its 95 % interval")
-    if asked.metric_loss_points is not None:
+    if wanted.latency_bound_s is not None:
+        parts.append(
+            f"a p99 of at most {units.duration(wanted.latency_bound_s)}, by the upper end of its 95 % interval"
+        )
+    if wanted.metric_loss_points is not None:
         unit = next((units.unit_of(row.metric) for row in result.drift if row.metric), "")
         shown = "pp" if unit == SHARE else unit
-        parts.append(f"a loss of at most {asked.metric_loss_points:g} {shown}".rstrip())
-    if asked.price_per_hour is not None:
-        parts.append(f"{asked.price_per_hour:g} an hour for the machine")
+        parts.append(f"a loss of at most {wanted.metric_loss_points:g} {shown}".rstrip())
+    if wanted.price_per_hour is not None:
+        parts.append(f"{wanted.price_per_hour:g} an hour for the machine")
     return ", ".join(parts)
 
 

@@ -381,7 +381,7 @@ class ChoiceRow:
     p50_s: NotNegative | None = None
     p99_most_s: NotNegative | None = None  # the upper end of the p99's 95 % interval
     cost_per_million: NotNegative | None = None  # of samples, in the currency of the price
-    others: tuple[RunnerUpRow, ...] = ()
+    runners_up: tuple[RunnerUpRow, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ def test_the_fastest_verified_copy_is_recommended_with_its_reason() -> None:
         "onnx in onnxruntime at batch 1: fastest of 3 verified (p99 at most 2 ms), faster than source in torch "
         "(0.40\u00d7), loses nothing of accuracy"
     )
-    assert [(other.artifact, other.batch, other.reason) for other in choice.others] == [
+    assert [(other.artifact, other.batch, other.reason) for other in choice.runners_up] == [
         ("torchscript", 1, "a sample takes 2.00\u00d7 the time"),
         ("tflite:int8", 1, "a sample takes 3.50\u00d7 the time"),
     ]
@@ -96,7 +96,7 @@ def test_copies_that_keep_the_bound_and_the_loss_alone_count() -> None:
     assert choice.reason.startswith(
         "torchscript in torchscript at batch 1: the only verified copy that keeps 10 ms (p99 at most 2 ms), "
     )
-    assert [(other.artifact, other.batch, other.reason) for other in choice.others] == [
+    assert [(other.artifact, other.batch, other.reason) for other in choice.runners_up] == [
         ("onnx", None, "its p99 may be 12 ms at batch 1"),
         (
             "tflite:int8",
@@ -119,7 +119,7 @@ def test_a_copy_whose_numbers_agree_loses_what_was_measured() -> None:
     assert chosen(replace(run, drift=few), ReleaseConstraint(metric_loss_points=0.5)).artifact == "onnx"
     worse = tuple(replace(drift, metric=samples.metric(-0.006, -0.009, 0.001)) for drift in run.drift)
     choice = chosen(replace(run, drift=worse), ReleaseConstraint(metric_loss_points=0.5))
-    assert choice.others[0].reason == "it loses 0.60 pp of accuracy, and 0.50 pp are allowed"
+    assert choice.runners_up[0].reason == "it loses 0.60 pp of accuracy, and 0.50 pp are allowed"
 
 
 def test_under_a_bound_the_most_samples_a_second_count_over_all_batches() -> None:
@@ -137,7 +137,7 @@ def test_a_tie_goes_to_the_smaller_drift_and_is_said() -> None:
     assert (choice.artifact, choice.settled) == ("torchscript", False)
     assert "nearest to the model of the 2 fastest, of 2 verified" in choice.reason
     assert choice.remarks == ("the samples do not tell it apart from onnx in onnxruntime",)
-    assert choice.others[0].reason == "as fast, and further from the model (128 dB)"
+    assert choice.runners_up[0].reason == "as fast, and further from the model (128 dB)"
 
 
 def test_a_tie_of_equal_drift_goes_to_the_smaller_file() -> None:
@@ -146,7 +146,7 @@ def test_a_tie_of_equal_drift_goes_to_the_smaller_file() -> None:
     choice = chosen(replace(run, drift=alike))
     assert choice.artifact == "onnx"
     assert "smallest of the 2 fastest, of 2 verified" in choice.reason
-    assert choice.others[0].reason == "as fast, and larger (190 KB)"
+    assert choice.runners_up[0].reason == "as fast, and larger (190 KB)"
 
 
 def test_an_inconclusive_ratio_is_never_called_faster() -> None:
@@ -169,7 +169,7 @@ def test_only_verified_copies_are_recommended(status: Status) -> None:
     run = run_of([FAST, SLOWER], statuses={"onnx": status})
     choice = chosen(run)
     assert choice.artifact == "torchscript"
-    assert choice.others[-1].reason == f"it is {status}"
+    assert choice.runners_up[-1].reason == f"it is {status}"
 
 
 def test_what_the_gate_fails_or_leaves_open_is_not_recommended() -> None:
@@ -186,7 +186,7 @@ def test_what_the_gate_fails_or_leaves_open_is_not_recommended() -> None:
 def test_a_runtime_in_which_nothing_was_compared_is_not_recommended() -> None:
     choice = chosen(run_of([row("onnx", "openvino", 0.1), SLOWER]))
     assert choice.artifact == "torchscript"
-    assert choice.others[-1].reason == "its answers were not compared in openvino"
+    assert choice.runners_up[-1].reason == "its answers were not compared in openvino"
 
 
 def test_a_p99_without_an_interval_keeps_no_bound() -> None:
