@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -53,14 +53,14 @@ def command(
 
     pipeline, recipe = (Path(request), None) if request and request.endswith(".toml") else (None, request)
     runtimes, batches = options.split(runtime) or None, options.parse_batches(batch) or None
-    changes = {
+    changes: dict[str, Any] = {
         "model": {"recipe": recipe, "weights": str(weights.absolute()) if weights else None},
         "convert": {"targets": options.split(to) or None},
         "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss},
         "bench": {"runtimes": runtimes, "batches": batches, "threads": threads, "enabled": False if no_bench else None},
         "release": options.release_options(latency_bound, metric_loss, price_per_hour),
-        **{"device": device, "tfserving_url": tfserving_url, "tfserving_model": tfserving_model},
     }
+    changes |= {"device": device, "tfserving_url": tfserving_url, "tfserving_model": tfserving_model}
     outcome = run(read_request(pipeline, changes), LocalSettings.with_defaults(store, out, jobs), Progress(quiet=quiet))
     print_run(outcome.folder, outcome.result, json=json)
     raise typer.Exit(outcome.result.exit_code)

@@ -249,7 +249,7 @@ def _rank(chosen: _Candidate, ties: Sequence[_Candidate], count: int, constraint
         return f"the only verified copy{keeps}{most}"
     keeping = "verified" if bound_s is None else f"verified that keep {units.duration(bound_s)}"
     if ties:
-        return f"{_edge(chosen, ties)} of the {len(ties) + 1} fastest, of {count} {keeping}{most}"
+        return f"{_edge(chosen, ties)} of the {len({tie.name for tie in ties}) + 1} fastest, of {count} {keeping}{most}"
     return f"{'fastest' if chosen.interval_s else 'fastest by its median'} of {count} {keeping}{most}"
 
 

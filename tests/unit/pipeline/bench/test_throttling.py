@@ -46,7 +46,8 @@ def test_the_seconds_in_which_a_group_above_ours_was_held_back_count(machine: Ma
     machine.write("sys/fs/cgroup/pod/cpu.stat", "nr_periods 9\nthrottled_usec 1800000\n")
     machine.now_s = 20.0
     found = meter.read()
-    assert (found.elapsed_s, found.held_s, found.quota_cores) == (20.0, pytest.approx(0.8), 1.5)
+    assert (found.elapsed_s, found.quota_cores) == (20.0, 1.5)
+    assert found.held_s == pytest.approx(0.8)
 
 
 def test_the_first_version_of_control_groups_is_read_too(machine: Machine) -> None:

@@ -140,6 +140,14 @@ def test_a_tie_goes_to_the_smaller_drift_and_is_said() -> None:
     assert choice.runners_up[0].reason == "as fast, and further from the model (128 dB)"
 
 
+def test_two_batches_of_one_copy_are_one_of_the_fastest() -> None:
+    wide = [replace(row("onnx", "onnxruntime", 0.4, batch=batch), ratio_ci95=(0.3, 0.5)) for batch in (1, 8)]
+    copies = [*wide, *(row("torchscript", "torchscript", 0.42, batch=batch) for batch in (1, 8))]
+    choice = chosen(run_of(copies), ReleaseConstraint(latency_bound_s=1.0))
+    assert "nearest to the model of the 2 fastest, of 2 verified that keep 1 s" in choice.reason
+    assert len(choice.runners_up) == 1
+
+
 def test_a_tie_of_equal_drift_goes_to_the_smaller_file() -> None:
     run = run_of([FAST, row("torchscript", "torchscript", 0.4)])
     alike = tuple(replace(drift, sqnr_db=128.0, max_abs=1e-6) for drift in run.drift)
