@@ -25,6 +25,7 @@ from ..result.gate import WORST_FIRST, answered, is_reference
 from ..result.schema import RunResult
 from . import exercise_view, figures, probe_view, units, view
 from .recommendation import cost_per_million
+from .time_figures import WarmUps
 
 _HERE = files(__package__)
 
@@ -34,7 +35,7 @@ def write_html(
     samples: figures.Samples,
     path: Path,
     *,
-    warm_ups: figures.WarmUps | None = None,
+    warm_ups: WarmUps | None = None,
     logs: view.Links | None = None,
     repeat: view.Links | None = None,
 ) -> None:
@@ -50,7 +51,7 @@ def render_html(
     result: RunResult,
     samples: figures.Samples,
     *,
-    warm_ups: figures.WarmUps | None = None,
+    warm_ups: WarmUps | None = None,
     logs: view.Links | None = None,
     repeat: view.Links | None = None,
 ) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transload.pipeline.report.figures import Plot, plots
+from transload.pipeline.report.figures import plots
+from transload.pipeline.report.plot_parts import Plot
 from transload.pipeline.result.schema import Recommendation, RunResult, TimelineRow
 
 from . import samples
