@@ -11,6 +11,8 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from .timeline import Timeline
+
 _COLUMNS = 100
 
 
@@ -65,6 +67,7 @@ class Progress:
         self._screen = _Screen(stream or sys.stderr, quiet)
         self._head = ""
         self._open: Stage | None = None
+        self.timeline = Timeline()
 
     def of(self, name: str, width: int = 0) -> Progress:
         """Return the progress of one of several models: each of its lines begins with the name."""
@@ -79,7 +82,8 @@ class Progress:
         started = time.monotonic()
         self._screen.show(f"{self._head}{name:<10} ...")
         try:
-            yield stage
+            with self.timeline.span(name, is_stage=True):
+                yield stage
         except BaseException:
             self._screen.line(f"{self._head}{name:<10} stopped after {time.monotonic() - started:.1f} s")
             raise

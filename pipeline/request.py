@@ -195,6 +195,15 @@ class GateSection(_Section):
     size_ratio: float | None = Field(default=None, gt=0)
 
 
+class ReleaseSection(_Section):
+    """The user's constraint, under which the reports recommend a copy to release."""
+
+    latency_bound_s: float | None = Field(default=None, gt=0)  # for the upper end of p99's 95 % interval
+    # Percentage points of a share, as the reports show them; of another metric in its own unit.
+    metric_loss_points: FiniteLoss | None = None
+    price_per_hour: float | None = Field(default=None, gt=0)  # of the machine, in any currency
+
+
 class RunRequest(_Section):
     """Everything that a run is to do."""
 
@@ -204,6 +213,7 @@ class RunRequest(_Section):
     validate_: ValidateSection = Field(default=ValidateSection(), alias="validate")
     bench: BenchSection = BenchSection()
     gate: GateSection = GateSection()
+    release: ReleaseSection = ReleaseSection()
     device: Annotated[str, AfterValidator(_device)] = "auto"
     data: str | None = None  # samples, as --data names them; None: the recipe's own, else random ones
     # A running TF Serving, HOST:GRPC_PORT[,REST_PORT].

@@ -1,7 +1,9 @@
 """Rows of the result from samples, and the file that keeps the samples (parent side: this reaches pydantic).
 
-latency.npz holds three arrays for each row that has samples: `ARTIFACT|RUNTIME|BATCH|seconds`, float64, every call in
+latency.npz holds arrays for each row that has samples: `ARTIFACT|RUNTIME|BATCH|seconds`, float64, every call in
 order, and `ARTIFACT|RUNTIME|BATCH|round` and `...|process`, int32, the round and the set of processes of each.
+`...|warmup`, float64 of shape (windows, 3), has the windows of the warm-ups: the set of processes, the seconds from the
+first call to the window's end, and its median call in seconds. The first call of each process is a window of its own.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ from ...serving.runtimes.provider_check import runs_on
 from ..result.schema import LatencyRow
 from .answer_agreement import doubt_answers
 from .comparison import SAME_WITHIN, Comparison, Ratio, compare
+from .doubt_kinds import DoubtKind, LatencyDoubt, by_weight
 from .rounds import Pair, ProcessSamples, Series
-from .statistics import Load, doubts, median_of, summary
+from .statistics import Load, find_doubts, median_of, summary
+from .throttling import Throttling
 from .tuned_settings import DEFAULTS, TunedSettings
 
 Server = Literal["embedded", "binary", "remote"]
@@ -46,6 +50,8 @@ class Conditions:
     """What all rows of a measurement share."""
 
     load: Load | None = None
+    throttling: Throttling | None = None
+    cores: float | None = None  # that the processes may use; None: not known
     same_within: float = SAME_WITHIN
     seconds_per_process: float | None = None  # of one set of processes
 
@@ -77,6 +83,20 @@ def _row(series: Series, reference: Series | None, about: About, conditions: Con
         return failed_row(series.pair, series.batch, series.lost or "it was not measured", about, series.device)
     ratio = None if reference is None else compare(series, reference, same_within=conditions.same_within)
     device = series.device or about.device
+    doubts = by_weight(
+        (
+            *_doubt_device(device, about),
+            *(LatencyDoubt(DoubtKind.ANSWERS, text) for text in doubt_answers(series, reference)),
+            *([LatencyDoubt(DoubtKind.NETWORK, about.note)] if about.note else []),
+            *_doubt_threads(about.threads, conditions.cores),
+            *find_doubts(
+                series,
+                None if ratio is None else ratio.ci95,
+                load=conditions.load,
+                throttling=conditions.throttling,
+            ),
+        )
+    )
     return replace(
         failed_row(series.pair, series.batch, "", about, device),
         processes=len(series.processes),
@@ -87,12 +107,8 @@ def _row(series: Series, reference: Series | None, about: About, conditions: Con
         first_call_s=median_of(series, lambda process: process.first_call_s),
         steady_rss_bytes=int(median_of(series, lambda process: process.steady_bytes)) if about.server is None else None,
         **_comparison(ratio, series is reference, about, conditions),
-        doubts=(
-            *_doubt_device(device, about),
-            *doubt_answers(series, reference),
-            *filter(None, [about.note]),
-            *doubts(series, None if ratio is None else ratio.ci95, load=conditions.load),
-        ),
+        doubts=tuple(doubt.text for doubt in doubts),
+        doubt_kinds=tuple(doubt.kind for doubt in doubts),
     )
 
 
@@ -137,13 +153,23 @@ def failed_row(pair: Pair, batch: int, why: str, about: About, device: str | Non
         settings=dict(about.tuned.settings),
         ratio_to_default=ratio_to_default,
         ratio_to_default_ci95=default_ci95,
+        doubt_kinds=(DoubtKind.NO_ANSWER,),
     )
 
 
-def _doubt_device(device: str, about: About) -> tuple[str, ...]:
+def _doubt_device(device: str, about: About) -> tuple[LatencyDoubt, ...]:
     if runs_on(device, about.device):
         return ()
-    return (f"it was asked to run on {about.device} and ran on {device}: transload doctor says what is missing",)
+    where = f"it was asked to run on {about.device} and ran on {device}"
+    return (LatencyDoubt(DoubtKind.DEVICE, f"{where}: transload doctor says what is missing"),)
+
+
+def _doubt_threads(threads: int, cores: float | None) -> tuple[LatencyDoubt, ...]:
+    """Doubt a subject with more threads than may run at a time; one subject is called at a time."""
+    if cores is None or threads <= cores:
+        return ()
+    text = f"{threads} threads take turns on {cores:.3g} cores: use --threads {max(1, int(cores))}, or a larger machine"
+    return (LatencyDoubt(DoubtKind.OVERSUBSCRIBED, text),)
 
 
 def write_samples(path: Path, series: Iterable[Series]) -> None:
@@ -162,6 +188,8 @@ def write_samples(path: Path, series: Iterable[Series]) -> None:
         arrays[f"{key}|seconds"] = entry.samples_s
         arrays[f"{key}|round"] = np.repeat(np.array([at for _, at, _ in places], dtype=np.int32), counts)
         arrays[f"{key}|process"] = np.repeat(np.array([number for number, _, _ in places], dtype=np.int32), counts)
+        windows = [(number, *window) for number, process in entry.processes.items() for window in process.warm_windows]
+        arrays[f"{key}|warmup"] = np.array(windows, dtype=np.float64).reshape(-1, 3)
     write_arrays(path, arrays)
 
 
@@ -179,9 +207,11 @@ def read_series(path: Path) -> list[Series]:
 def _read_series(arrays: Mapping[str, Array], key: str, pair: Pair, batch: int) -> Series:
     seconds, rounds = arrays[f"{key}|seconds"], arrays[f"{key}|round"]
     numbers = arrays.get(f"{key}|process", np.zeros_like(rounds))
+    warm_ups = arrays.get(f"{key}|warmup", np.zeros((0, 3)))
     series = Series(pair, batch)
     for number in dict.fromkeys(numbers.tolist()):
         inside = numbers == number
         chunks = {at: seconds[inside & (rounds == at)] for at in dict.fromkeys(rounds[inside].tolist())}
-        series.processes[number] = ProcessSamples(rounds=chunks)
+        windows = [(float(end_s), float(call_s)) for at, end_s, call_s in warm_ups if at == number]
+        series.processes[number] = ProcessSamples(rounds=chunks, warm_windows=windows)
     return series

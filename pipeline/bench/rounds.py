@@ -26,6 +26,8 @@ _MOST_CALLS = 100_000
 _CALIBRATIONS = 3
 
 Pair: TypeAlias = tuple[str, str]  # artifact, runtime
+# Of each window: seconds from the first call to its end, and its median call; the first call is the first window.
+WarmUp: TypeAlias = list[tuple[float, float]]
 # Calls a method of a MeasuredSession (subject.py): `Worker.ask`. Where that raises TransloadError the subject is out.
 Subject: TypeAlias = Callable[..., Any]
 
@@ -55,6 +57,7 @@ class ProcessSamples:
     steady_bytes: int = 0  # resident after the warm-up
     calls: int = 1  # in a chunk
     rounds: dict[int, Array] = field(default_factory=dict)  # number of the round -> seconds of its calls
+    warm_windows: WarmUp = field(default_factory=list)
 
 
 @dataclass
@@ -77,6 +80,11 @@ class Series:
     def samples_s(self) -> Array:
         """The seconds of every call, in the order in which they were measured."""
         return np.concatenate(chunks) if (chunks := self.chunks) else np.zeros(0)
+
+    @property
+    def warm_ups(self) -> list[WarmUp]:
+        """The warm-up of each process, in the order in which they were measured."""
+        return [process.warm_windows for process in self.processes.values()]
 
 
 def empty_series(pairs: Iterable[Pair], plan: RoundsPlan) -> dict[tuple[Pair, int], Series]:
@@ -127,6 +135,7 @@ def _prepare(series: Series, subject: Subject, number: int, chunk_s: float) -> N
             warm_up_s=float(warm["warm_up_s"]),
             timer_s=float(warm["timer_s"]),
             steady_bytes=int(warm["resident_bytes"]),
+            warm_windows=[(float(end_s), float(call_s)) for end_s, call_s in warm.get("windows", ())],
         )
         series.answers = series.answers or warm["answers"]
         process.calls = _calibrated(subject, series.batch, chunk_s, float(warm["call_s"]))

@@ -14,8 +14,10 @@ import numpy as np
 
 from ...models.signature import Array
 from .comparison import LEAST_PROCESSES
+from .doubt_kinds import DoubtKind, LatencyDoubt, by_weight
 from .percentiles import percentile
 from .rounds import ProcessSamples, Series
+from .throttling import Throttling
 
 _P99_SAMPLES = 662  # MLPerf's early stopping: 0.99^n (1 + n/99) <= 0.01, so that a p99 is bounded at 99 % confidence
 _SPREAD = 0.10
@@ -28,6 +30,7 @@ _FIRST_CALLS, _FIRST_S = 20, 0.05
 _ASHMAN, _MINORITY = 4.0, 0.10  # one normal split in two gives 2.7, a uniform 3.5, an exponential about 3.3
 _MODES_OF = 20_000
 _TICK_S = 1e-12  # a clock may read 0
+_HELD, _CLOCK_FALL = 0.01, 0.10  # shares of the time, and of the clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,39 +71,73 @@ def median_of(series: Series, fact: Callable[[ProcessSamples], float]) -> float:
     return float(np.median(values)) if values else 0.0
 
 
-def doubts(series: Series, interval: tuple[float, float] | None = None, *, load: Load | None = None) -> tuple[str, ...]:
-    """Why these numbers should not be believed yet, each with its number and what mends it; empty where nothing
-    speaks against them. `interval` is that of the ratio to the reference."""
-    return tuple(_doubts(series, interval, load)) if len(series.samples_s) else ()
+def find_doubts(
+    series: Series,
+    interval: tuple[float, float] | None = None,
+    *,
+    load: Load | None = None,
+    throttling: Throttling | None = None,
+) -> tuple[LatencyDoubt, ...]:
+    """Return why these numbers should not be believed yet, the weightiest first, each with its number and what mends
+    it; empty where nothing speaks against them. `interval` is that of the ratio to the reference."""
+    if not len(series.samples_s):
+        return ()
+    return by_weight((*_doubt_samples(series, interval), *doubt_machine(load, throttling)))
 
 
-def _doubts(series: Series, interval: tuple[float, float] | None, load: Load | None) -> Iterator[str]:
+def _doubt_samples(series: Series, interval: tuple[float, float] | None) -> Iterator[LatencyDoubt]:
     samples_s = series.samples_s
-    if len(samples_s) < _P99_SAMPLES:
-        yield (
-            f"a p99 from {len(samples_s)} calls is a guess: {_P99_SAMPLES} bound it at 99 % confidence, "
-            "so measure longer"
-        )
+    if (count := len(samples_s)) < _P99_SAMPLES:
+        bound = f"{_P99_SAMPLES} bound it at 99 % confidence"
+        yield LatencyDoubt(DoubtKind.FEW_CALLS, f"a p99 from {count} calls is a guess: {bound}, so measure longer")
     low, mid, high = np.percentile(samples_s, (25, 50, 75))
     if high - low > _SPREAD * mid:
-        yield f"the middle half of the calls spreads over {(high - low) / mid:.0%} of the median: close other programs"
+        spread = f"the middle half of the calls spreads over {(high - low) / mid:.0%} of the median"
+        yield LatencyDoubt(DoubtKind.SPREAD, f"{spread}: close other programs")
     yield from _doubt_modes(samples_s)
     yield from _doubt_trend(series)
     call_s, first_s = max(float(mid), _TICK_S), median_of(series, lambda process: process.first_call_s)
     if (share := median_of(series, lambda process: process.timer_s) / call_s) > _TIMER:
-        yield f"reading the clock is {share:.1%} of a call: compare ratios and not microseconds, or use a larger batch"
+        mend = "compare ratios and not microseconds, or use a larger batch"
+        yield LatencyDoubt(DoubtKind.CLOCK, f"reading the clock is {share:.1%} of a call: {mend}")
     if (times := first_s / call_s) > _FIRST_CALLS and first_s > _FIRST_S:
-        yield f"the first call took {first_s:.2f} s, {times:.0f} times the median: warm it up before use"
+        took = f"the first call took {first_s:.2f} s, {times:.0f} times the median"
+        yield LatencyDoubt(DoubtKind.FIRST_CALL, f"{took}: warm it up before use")
     if (processes := len(series.processes)) < LEAST_PROCESSES:
-        yield f"{processes} processes give no interval: use --processes {LEAST_PROCESSES}, or more"
+        mend = f"use --processes {LEAST_PROCESSES}, or more"
+        yield LatencyDoubt(DoubtKind.FEW_PROCESSES, f"{processes} processes give no interval: {mend}")
     if interval is not None and interval[1] / interval[0] - 1 > _WIDE:
-        least, most = interval
-        yield f"the ratio lies anywhere in {least:.2f} to {most:.2f}: measure longer (--budget), on a quiet machine"
+        ends = f"the ratio lies anywhere in {interval[0]:.2f} to {interval[1]:.2f}"
+        yield LatencyDoubt(DoubtKind.WIDE_RATIO, f"{ends}: measure longer (--budget), on a quiet machine")
+
+
+def doubt_machine(load: Load | None, throttling: Throttling | None) -> Iterator[LatencyDoubt]:
+    """Yield the doubts that all rows of a measurement share."""
     if load is not None and load.other_cores > 0.25 * load.cores:
-        yield f"other programs used {load.other_cores:.1f} of {load.cores} cores: measure on a quiet machine"
+        used = f"other programs used {load.other_cores:.1f} of {load.cores} cores"
+        yield LatencyDoubt(DoubtKind.OTHER_LOAD, f"{used}: measure on a quiet machine")
+    for text in _throttled(throttling) if throttling is not None and throttling.elapsed_s > 0 else ():
+        yield LatencyDoubt(DoubtKind.THROTTLED, text)
 
 
-def _doubt_modes(samples_s: Array) -> Iterator[str]:
+def _throttled(throttling: Throttling) -> Iterator[str]:
+    elapsed_s = throttling.elapsed_s
+    if throttling.held_s > _HELD * elapsed_s:
+        limit = "" if throttling.quota_cores is None else f" of {throttling.quota_cores:.3g} cores"
+        yield (
+            f"the container's limit{limit} held the processes back for {throttling.held_s:.2g} s of {elapsed_s:.3g} s: "
+            "raise it, or use fewer threads"
+        )
+    if throttling.heat_events:
+        yield f"the processors lowered their clocks for heat {throttling.heat_events} times: cool them better"
+    if throttling.clock_fall > _CLOCK_FALL:
+        yield f"the clock fell by {throttling.clock_fall:.0%} during the rounds: fix the processor's frequency"
+    if throttling.gpu_held_s > _HELD * elapsed_s:
+        share = min(1.0, throttling.gpu_held_s / elapsed_s)
+        yield f"heat or power held the GPU's clock down in {share:.0%} of the time: fix its clock, or cool more"
+
+
+def _doubt_modes(samples_s: Array) -> Iterator[LatencyDoubt]:
     """Two heaps far apart: Otsu's split, Ashman's D = sqrt(2) |m1 - m2| / sqrt(s1^2 + s2^2)."""
     values = np.sort(samples_s[:: max(1, len(samples_s) // _MODES_OF)])
     values = values[len(values) // 100 : len(values) - len(values) // 100]
@@ -115,13 +152,12 @@ def _doubt_modes(samples_s: Array) -> Iterator[str]:
     gap = float(second.mean() - first.mean())
     noise = math.sqrt(float(first.var()) + float(second.var()))
     if gap > 0.05 * float(np.median(values)) and math.sqrt(2) * gap > _ASHMAN * noise:
-        yield (
-            f"the calls fall in two heaps, {_ms(float(first.mean()))} and {_ms(float(second.mean()))} ms: "
-            "a median tells of neither, so look for a clock or a thread that switches"
-        )
+        heaps = f"the calls fall in two heaps, {_ms(float(first.mean()))} and {_ms(float(second.mean()))} ms"
+        mend = "a median tells of neither, so look for a clock or a thread that switches"
+        yield LatencyDoubt(DoubtKind.TWO_MODES, f"{heaps}: {mend}")
 
 
-def _doubt_trend(series: Series) -> Iterator[str]:
+def _doubt_trend(series: Series) -> Iterator[LatencyDoubt]:
     """Mann-Kendall over the medians of the rounds, sized by the Theil-Sen slope."""
     medians = np.array([float(np.median(chunk)) for chunk in series.chunks])
     if len(medians) < _TREND_ROUNDS:
@@ -133,7 +169,8 @@ def _doubt_trend(series: Series) -> Iterator[str]:
     slope = float(np.median((medians[j] - medians[i]) / (at[j] - at[i])))
     drift = slope * float(at[-1] - at[0]) / max(float(np.median(medians)), _TICK_S)
     if score > _TREND_Z * sigma and abs(drift) > _TREND:
-        yield f"the rounds drift by {drift:+.0%} from first to last: let the machine come to rest and measure longer"
+        mend = "let the machine come to rest and measure longer"
+        yield LatencyDoubt(DoubtKind.DRIFT, f"the rounds drift by {drift:+.0%} from first to last: {mend}")
 
 
 def _ms(seconds: float) -> str:

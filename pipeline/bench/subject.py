@@ -7,6 +7,7 @@ arrays of the host, so that on a GPU a call ends when its answer is there.
 from __future__ import annotations
 
 import gc
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,8 +74,8 @@ class MeasuredSession:
 
     def prepare(self, batch: int) -> dict[str, Any]:
         """Make feeds of `batch` samples and warm up, until calls get no faster or for 2 s.
-        Returns {load_s, first_call_s, warm_up_s, call_s (median of the last window), timer_s (what reading the clock
-        twice costs), resident_bytes, answers (see `_first_answer`)}."""
+        Returns {load_s, first_call_s, warm_up_s, windows (see `_window_medians`), call_s (median of the last window),
+        timer_s (what reading the clock twice costs), resident_bytes, answers (see `_first_answer`)}."""
         feeds = measured_feeds(self._data, batch, self._signature)
         start = self._clock_ns()
         AnswerLimit(self._answer_s).run(self._session, feeds[0])  # through all checks, so that its errors are ours
@@ -88,6 +89,7 @@ class MeasuredSession:
             "load_s": self.load_s,
             "first_call_s": first_call_ns / 1e9,
             "warm_up_s": (first_call_ns + sum(map(sum, windows))) / 1e9,
+            "windows": _window_medians([[first_call_ns], *windows]),
             "call_s": median(windows[-1]) / 1e9,
             "timer_s": _timer_ns(self._clock_ns) / 1e9,
             "resident_bytes": psutil.Process().memory_info().rss,
@@ -214,6 +216,13 @@ def check_same_answer(specs: Sequence[TensorSpec], last: Sequence[Array], expect
                 f"its answers change: {spec.name} of one feed differs from call to call",
                 fix="validate it (transload validate)",
             )
+
+
+def _window_medians(windows: Sequence[Sequence[int]]) -> list[tuple[float, float]]:
+    """Return (seconds from the first call to the end of the window, its median call in seconds) of each window, given
+    in nanoseconds of calls. There are at most 68: windows last 30 ms or more, the warm-up ends after 2 s."""
+    ends = itertools.accumulate(map(sum, windows))
+    return [(end / 1e9, median(window) / 1e9) for end, window in zip(ends, windows, strict=True)]
 
 
 def _is_float(array: Array) -> bool:

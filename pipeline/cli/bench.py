@@ -50,7 +50,7 @@ def command(
         str | None,
         typer.Option("--tune-budget", metavar="TIME", help="Of the search, for each artifact in each runtime: 60s."),
     ] = None,
-    latency_bound: options.LatencyBound = None,
+    latency_bound: options.BatchBound = None,
     untuned: options.Untuned = False,
     device: options.Device = None,
     tfserving_url: options.TfservingUrl = None,

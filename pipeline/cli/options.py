@@ -145,11 +145,32 @@ LoadEngines = Annotated[
     Texts,
     typer.Option("--load-engine", metavar="NAMES", help="What sends it: transload, loadgen (MLPerf's), or both."),
 ]
-LatencyBound = Annotated[
+BatchBound = Annotated[
     str | None,
     typer.Option("--latency-bound", metavar="TIME", help="Find the batch of most throughput whose p99 keeps it: 10ms."),
 ]
 Untuned = Annotated[bool, typer.Option("--untuned", help="Use the defaults, whatever tuning.json says.")]
+LatencyBound = Annotated[
+    str | None,
+    typer.Option(
+        "--latency-bound",
+        metavar="TIME",
+        help="Recommend only copies whose p99 keeps this, as in 10ms: the upper end of its 95 % interval.",
+    ),
+]
+MetricLoss = Annotated[
+    float | None,
+    typer.Option(
+        "--metric-loss",
+        min=0,
+        metavar="POINTS",
+        help="Recommend only copies that lose at most this: percentage points of a share, else the metric's unit.",
+    ),
+]
+PricePerHour = Annotated[
+    float | None,
+    typer.Option("--price-per-hour", min=0, metavar="PRICE", help="Of this machine: the cost of a million samples."),
+]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, metavar="N", help="Threads of a runtime.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, metavar="N", help="Steps side by side.")]
 Store = Annotated[Path | None, typer.Option("--store", metavar="DIR", help="Where finished steps are kept.")]
@@ -215,12 +236,12 @@ _SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def parse_duration(value: str | None) -> float | None:
-    """Seconds of a time as in "60s", "5m", "1h" or "90". Raises BadRequest."""
+    """Seconds of a time as in "60s", "5m", "1h", "10ms", "250us" or "90". Raises BadRequest."""
     if value is None:
         return None
     match = _DURATION.fullmatch(value.strip())
     if not match:
-        raise BadRequest(f"{value!r} is no time", fix="write it as in 60s, 5m or 1h")
+        raise BadRequest(f"{value!r} is no time", fix="write it as in 60s, 5m or 10ms")
     return float(match[1]) * _SECONDS[match[2]]
 
 
@@ -232,6 +253,17 @@ def parse_latency(value: str | None) -> float | None:
     if not match or not float(match[1]):
         raise BadRequest(f"{value!r} is no latency", fix="write it as in 10ms, 250us or 0.5s")
     return float(match[1]) * {"us": 1e-6, "ms": 1e-3, "s": 1.0}[match[2]]
+
+
+def release_options(
+    latency_bound: str | None, metric_loss: float | None, price_per_hour: float | None
+) -> dict[str, float | None]:
+    """Return the section [release] of these options. Raises BadRequest where the bound is no time."""
+    return {
+        "latency_bound_s": parse_latency(latency_bound),
+        "metric_loss_points": metric_loss,
+        "price_per_hour": price_per_hour,
+    }
 
 
 def parse_share(value: str | None) -> float | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,11 +12,12 @@ from typing import Annotated
 import typer
 
 from ...models.errors import BadRequest
-from ...models.signature import Array
 from ..bench.latency_rows import read_series
+from ..bench.rounds import Series
+from ..report.recommendation import ReleaseConstraint, recommend
 from ..result.run_folder import links
-from ..result.schema import RunResult, read_result
-from .options import Json
+from ..result.schema import RunResult, read_result, to_json
+from . import options
 from .render import print_lines
 
 RUNS = Path("runs")
@@ -35,18 +38,40 @@ def command(
     form: Annotated[
         Form, typer.Option("--format", help="terminal prints; html and md write the run's report.html or report.md.")
     ] = Form.TERMINAL,
-    json: Json = False,
+    latency_bound: options.LatencyBound = None,
+    metric_loss: options.MetricLoss = None,
+    price_per_hour: options.PricePerHour = None,
+    json: options.Json = False,
 ) -> None:
     """Write the report of a finished run again.
 
-    From run.json and the raw samples beside it: nothing is measured, and nothing of the numbers changes.
+    From run.json and the raw samples beside it: nothing is measured, and nothing of the numbers changes. Under another
+    constraint the recommendation is another one; run.json keeps that of the run.
     """
+    changes = options.release_options(latency_bound, metric_loss, price_per_hour)
     folder = run or newest(RUNS)
-    result = read_result(folder / "run.json")
-    if json or form is Form.TERMINAL:
+    finished = read_result(folder / "run.json")
+    result = _under_constraint(finished, changes)
+    if json and result is not finished:
+        sys.stdout.write(to_json(result).decode())
+    elif json or form is Form.TERMINAL:
         print_run(folder, result, json=json)
     else:
         print_lines([f"wrote {_write(folder, result, form)}"])
+
+
+def _under_constraint(result: RunResult, changes: Mapping[str, float | None]) -> RunResult:
+    """Return the result with what is recommended under these options in place of those of the run."""
+    options_given = {name: value for name, value in changes.items() if value is not None}
+    if not options_given:
+        return result
+    before = result.recommendation
+    constraint = (
+        ReleaseConstraint(before.latency_bound_s, before.metric_loss_points, before.price_per_hour)
+        if before
+        else ReleaseConstraint()
+    )
+    return replace(result, recommendation=recommend(result, replace(constraint, **options_given)))
 
 
 def newest(runs: Path) -> Path:
@@ -80,14 +105,16 @@ def _write(folder: Path, result: RunResult, form: Form) -> Path:
     logs, repeat = links(folder, result)
     path = folder / f"report.{form}"
     if form is Form.HTML:
-        write_html(result, _samples(folder), path, logs=logs, repeat=repeat)
+        series = _series(folder)
+        samples = {(*entry.pair, entry.batch): entry.samples_s for entry in series}
+        warm_ups = {(*entry.pair, entry.batch): entry.warm_ups for entry in series}
+        write_html(result, samples, path, warm_ups=warm_ups, logs=logs, repeat=repeat)
     else:
         write_markdown(result, path, logs=logs)
     return path
 
 
-def _samples(folder: Path) -> dict[tuple[str, str, int], Array]:
-    """All samples of each row, in order; none where the run did not measure."""
+def _series(folder: Path) -> list[Series]:
+    """Return the samples of each row; none where the run did not measure."""
     path = folder / "latency.npz"
-    series = read_series(path) if path.is_file() else []
-    return {(*entry.pair, entry.batch): entry.samples_s for entry in series}
+    return read_series(path) if path.is_file() else []

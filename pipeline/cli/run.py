@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from . import options
+
+_StartWeights = Annotated[
+    Path | None, typer.Option("--weights", metavar="FILE", help="Start from these weights; do not train.")
+]
 
 
 def command(
@@ -16,9 +20,7 @@ def command(
         typer.Argument(metavar="WHAT", help="PIPELINE.toml, RECIPE.py or zoo:NAME; without it, zoo:digits-cnn."),
     ] = None,
     *,
-    weights: Annotated[
-        Path | None, typer.Option("--weights", metavar="FILE", help="Start from these weights; do not train.")
-    ] = None,
+    weights: _StartWeights = None,
     to: options.To = None,
     metric: options.Metric = None,
     allowed_loss: options.AllowedLoss = None,
@@ -26,6 +28,9 @@ def command(
     batch: options.Batch = None,
     device: options.Device = None,
     threads: options.Threads = None,
+    latency_bound: options.LatencyBound = None,
+    metric_loss: options.MetricLoss = None,
+    price_per_hour: options.PricePerHour = None,
     no_bench: Annotated[bool, typer.Option("--no-bench", help="Leave latency out.")] = False,
     tfserving_url: options.TfservingUrl = None,
     tfserving_model: options.TfservingModel = None,
@@ -48,15 +53,14 @@ def command(
 
     pipeline, recipe = (Path(request), None) if request and request.endswith(".toml") else (None, request)
     runtimes, batches = options.split(runtime) or None, options.parse_batches(batch) or None
-    changes = {
+    changes: dict[str, Any] = {
         "model": {"recipe": recipe, "weights": str(weights.absolute()) if weights else None},
         "convert": {"targets": options.split(to) or None},
         "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss},
         "bench": {"runtimes": runtimes, "batches": batches, "threads": threads, "enabled": False if no_bench else None},
-        "device": device,
-        "tfserving_url": tfserving_url,
-        "tfserving_model": tfserving_model,
+        "release": options.release_options(latency_bound, metric_loss, price_per_hour),
     }
+    changes |= {"device": device, "tfserving_url": tfserving_url, "tfserving_model": tfserving_model}
     outcome = run(read_request(pipeline, changes), LocalSettings.with_defaults(store, out, jobs), Progress(quiet=quiet))
     print_run(outcome.folder, outcome.result, json=json)
     raise typer.Exit(outcome.result.exit_code)

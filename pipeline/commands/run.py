@@ -25,12 +25,13 @@ from ..intake.run_inputs import RunInputs, resolve_inputs
 from ..plan.router import TargetResult
 from ..plan.run_plan import Plan, plan_run
 from ..progress import Progress
+from ..report.recommendation import ReleaseConstraint, recommend
 from ..request import RunRequest
 from ..result.check_rows import join_check_rows
 from ..result.environment import describe_environment
 from ..result.gate import GateRules, gate, verdict_of
 from ..result.run_folder import artifact_row, link_artifacts, links
-from ..result.schema import SCHEMA, LeftOutRow, RunResult, to_json
+from ..result.schema import SCHEMA, LeftOutRow, RunResult, TimelineRow, to_json
 from ..stages.bench import Bench, BenchSubject, Measurements, subjects_of
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
 from ..stages.load import LoadResults, measure_load, require_engines
@@ -38,6 +39,7 @@ from ..stages.locate import locate_failures
 from ..stages.servers import Servers
 from ..stages.tuned_bench import SettingsReference, SettingsVerifier, measure_tuned
 from ..stages.validate import ValidationRows, validate_all
+from ..timeline import stage_of
 from .workspace import close_workers, new_run_context
 
 
@@ -126,8 +128,11 @@ def _run(context: Context, plan: Plan, started_at: datetime, started: float) -> 
             loads = measure_load(context, inputs.data, servers, inputs.model, measured.subjects)
     result = _result(context, targets, validated, measured, started_at=started_at, started=started)
     smallest = tuple(piece.row for piece in pieces)
-    result = replace(result, smallest=smallest, located=located, left_out=left_out, load=loads.rows)
     loads.write(context.folder)
+    timeline = _timeline_rows(context, started)
+    result = replace(result, smallest=smallest, located=located, left_out=left_out, timeline=timeline, load=loads.rows)
+    constraint = ReleaseConstraint(**context.request.release.model_dump())
+    result = replace(result, recommendation=recommend(result, constraint))
     with context.progress.stage("report"):
         write_run(context.folder, result, measured)
     return FinishedRun(result, context.folder)
@@ -147,6 +152,25 @@ def _left_out(targets: Sequence[TargetResult]) -> tuple[LeftOutRow, ...]:
     reduced = ((result, result.precision) for result in targets if result.precision)
     reasons = {result.name: precision.why_not_reduced(result.target) for result, precision in reduced}
     return tuple(LeftOutRow(name, reason) for name, reason in reasons.items() if reason)
+
+
+def _timeline_rows(context: Context, started: float) -> tuple[TimelineRow, ...]:
+    """Return the stages and the steps that were done so far, by their start. `started` is of the monotonic clock."""
+    spans = sorted(
+        (*context.progress.timeline.spans, *context.executor.timeline.spans),
+        key=lambda span: (span.started_s, -span.seconds),
+    )
+    return tuple(
+        TimelineRow(
+            span.name,
+            stage_of(span, spans),
+            round(max(0.0, span.started_s - started), 3),
+            round(span.seconds, 3),
+            span.is_stage,
+            span.doubts,
+        )
+        for span in spans
+    )
 
 
 def _result(
@@ -194,5 +218,6 @@ def write_run(folder: Path, result: RunResult, measured: Measurements) -> None:
     if measured.series:
         write_samples(folder / "latency.npz", measured.series)
     logs, repeat = links(folder, result)
-    write_html(result, measured.samples, folder / "report.html", logs=logs, repeat=repeat)
+    page = folder / "report.html"
+    write_html(result, measured.samples, page, warm_ups=measured.warm_ups, logs=logs, repeat=repeat)
     write_markdown(result, folder / "report.md", logs=logs)

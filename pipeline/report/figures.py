@@ -6,47 +6,56 @@ everywhere, in the light and in the dark. Needs no plotly.
 
 from __future__ import annotations
 
-import html
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
 from ...models.signature import Array
-from ...serving.runtimes.runtime_table import RUNTIMES
 from ..drift.metrics.metric_kinds import SHARE
 from ..result.gate import answered
 from ..result.schema import DriftRow, ErrorRow, LatencyRow, MetricRow, RunResult, Verdict
 from . import units, view
+from .load_figures import ServedLoad, load_plots
+from .plot_parts import (
+    Plot,
+    Trace,
+    decade_ticks,
+    limit_line,
+    marks_trace,
+    rounded,
+    row_label,
+    rows_layout,
+    runtime_symbol,
+    safe_label,
+    symbol_key,
+)
+from .release_figures import cost_plot, size_plot
+from .time_figures import WarmUps, timeline_plot, warm_up_plot
 
 Samples: TypeAlias = Mapping[tuple[str, str, int], Array]  # (artifact, runtime, batch) -> seconds, one-dimensional
-Trace: TypeAlias = dict[str, Any]
 
-_ROW_PX = 34
 _BINS = 60
 _HALF = 0.42  # a row's half height, where rows are 1 apart
-SYMBOLS = ("circle", "square", "diamond", "cross", "triangle-up", "x", "triangle-down", "hexagon", "pentagon", "star")
 
 
-@dataclass(frozen=True)
-class Plot:
-    """One plot with its words. `note` says how to read it."""
-
-    key: str  # the id of its element; "size" is as wide as the page
-    title: str
-    note: str
-    data: tuple[Trace, ...]
-    layout: dict[str, Any]
-
-
-def plots(result: RunResult, samples: Samples) -> tuple[Plot, ...]:
-    """Every plot that there is something to show in, in reading order."""
+def plots(
+    result: RunResult, samples: Samples, warm_ups: WarmUps | None = None, loads: Sequence[ServedLoad] = ()
+) -> tuple[Plot, ...]:
+    """Return every plot that there is something to show in, in reading order."""
     formats = {line.name: line.format for line in view.lines(result)}
-    spread = _error_plot(result, formats)
-    summaries = (_drift_plot(result, formats), spread, _metric_plot(result, formats), _size_plot(result, formats))
-    return tuple(plot for plot in (*_latency_plots(result, samples, formats), *summaries) if plot is not None)
+    drawn = (
+        *_latency_plots(result, samples, formats),
+        *load_plots(result, loads, formats),
+        size_plot(result),
+        cost_plot(result, loads),
+        warm_up_plot(result, warm_ups or {}, formats),
+        _drift_plot(result, formats),
+        _error_plot(result, formats),
+        _metric_plot(result, formats),
+        timeline_plot(result),
+    )
+    return tuple(plot for plot in drawn if plot is not None)
 
 
 def _latency_plots(result: RunResult, samples: Samples, formats: Mapping[str, str]) -> Iterator[Plot | None]:
@@ -70,11 +79,11 @@ def _latency_plot(
     traces: list[Trace] = []
     for at, (row, samples_s) in enumerate(timed):
         traces.extend(_violin(at, row, samples_s * 1e3, formats.get(row.artifact, "")))
-    labels = [_label(row) for row, _ in timed]
-    layout = _layout(len(timed), labels, "milliseconds per call, logarithmic", log=True)
+    labels = [row_label(row) for row, _ in timed]
+    layout = rows_layout(len(timed), labels, "milliseconds per call, logarithmic", log=True)
     low = min(float(np.quantile(samples_s, 0.002)) for _, samples_s in timed) * 1e3
     high = max(float(np.quantile(samples_s, 0.998)) for _, samples_s in timed) * 1e3
-    layout["xaxis"] |= {"range": [float(np.log10(low)) - 0.05, float(np.log10(high)) + 0.05], **_ticks(low, high)}
+    layout["xaxis"] |= {"range": [float(np.log10(low)) - 0.05, float(np.log10(high)) + 0.05], **decade_ticks(low, high)}
     return Plot(
         key,
         f"Latency at batch {batch}: {view.condition(rows[0])}",
@@ -98,7 +107,7 @@ def _violin(at: int, row: LatencyRow, taken_ms: Array, form: str) -> list[Trace]
     x, y = _outline(taken_ms)
     hover = "<br>".join(
         (
-            f"<b>{_label(row)}</b>",
+            f"<b>{row_label(row)}</b>",
             f"p50 {p50:.4g} ms, p90 {p90:.4g} ms, p99 {p99:.4g} ms",
             f"{taken_ms.size} samples in {row.rounds} rounds",
             f"ratio {units.ratio(row.ratio_to_reference)} {units.ratio_interval(row)}",
@@ -116,7 +125,7 @@ def _violin(at: int, row: LatencyRow, taken_ms: Array, form: str) -> list[Trace]
         "marker": {"symbol": ["circle", "line-ns", "line-ns"], "size": [10, 12, 18], "line": {"width": [1.5, 2, 2]}},
     }  # fmt: skip
     traces: list[Trace] = [shape, middle, marks]
-    return [{**trace, "x": _rounded(trace["x"]), "y": _rounded(trace["y"])} for trace in traces]
+    return [{**trace, "x": rounded(trace["x"]), "y": rounded(trace["y"])} for trace in traces]
 
 
 def _outline(samples: Array) -> tuple[Array, Array]:
@@ -139,20 +148,20 @@ def _drift_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
     loudest = max((row.sqnr_db for row in rows if row.sqnr_db is not None), default=100.0)
     right_edge = max(loudest * 1.06, 100.0)
     traces = [
-        _markers(
+        marks_trace(
             (row.sqnr_db if row.sqnr_db is not None else right_edge for row in group),
             (names.index(row.artifact) for row in group),
             [_drift_hover(row) for row in group],
             formats.get(group[0].artifact, ""),
-            [_runtime_symbol(row.runtime, result) for row in group],
+            [runtime_symbol(row.runtime, result) for row in group],
         )
         for group in ([row for row in rows if row.artifact == name] for name in reversed(names))
     ]
     limits = {(row.artifact, row.tolerance.sqnr_db) for row in rows if row.tolerance.sqnr_db is not None}
-    layout = _layout(len(names), [_safe(name) for name in names], "SQNR in dB, more is better")
-    layout["shapes"] = [_limit_line(limit, names.index(name)) for name, limit in sorted(limits)]
+    layout = rows_layout(len(names), [safe_label(name) for name in names], "SQNR in dB, more is better")
+    layout["shapes"] = [limit_line(limit, names.index(name)) for name, limit in sorted(limits)]
     layout["xaxis"]["rangemode"] = "tozero"
-    symbols = _symbol_key(result, (row.runtime for row in rows))
+    symbols = symbol_key(result, (row.runtime for row in rows))
     note = f"One mark for each batch size; the upright line is the limit. {symbols}"
     if any(row.sqnr_db is None for row in rows):
         note += " Marks at the right edge: identical to the last bit."
@@ -165,9 +174,9 @@ def _error_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
     if not rows:
         return None
     several = len({row.output for row in rows}) > 1
-    names = [_safe(f"{units.where(row)}{f', {row.output}' if several else ''}") for row in rows]
+    names = [safe_label(f"{units.where(row)}{f', {row.output}' if several else ''}") for row in rows]
     traces = [_error_bars(at, row, formats.get(row.artifact, "")) for at, row in enumerate(rows)]
-    layout = _layout(len(rows), names, "|candidate \u2212 reference| of an element, logarithmic", log=True)
+    layout = rows_layout(len(rows), names, "|candidate \u2212 reference| of an element, logarithmic", log=True)
     layout["xaxis"] |= {"exponentformat": "power", "dtick": 2}
     sizes = {f"{units.plain(row.output)} {units.digits(row.rms)}" for row in rows}
     note = "Histograms over all elements of the test set, by powers of two; elements that are equal are not drawn."
@@ -188,14 +197,14 @@ def _error_bars(at: int, row: ErrorRow, form: str) -> Trace:
     least, largest = row.bins[0][0] - 1, row.bins[-1][0]
     hover = "<br>".join(
         (
-            f"<b>{_safe(units.where(row))}</b>, {_safe(row.output)}",
+            f"<b>{safe_label(units.where(row))}</b>, {safe_label(row.output)}",
             f"{row.elements:,} elements, {row.equal:,} of them equal, {row.non_finite:,} NaN or infinite on one side",
             f"differences from {2.0**least:.2g} to {2.0**largest:.2g}; rms of the reference {row.rms:.3g}",
         )
     )
     return {
         "type": "scatter", "mode": "lines", "fill": "toself", "line": {"width": 1}, "showlegend": False,
-        "x": _rounded(x), "y": _rounded(y), "text": hover, "hoverinfo": "text", "hoveron": "fills",
+        "x": rounded(x), "y": rounded(y), "text": hover, "hoverinfo": "text", "hoveron": "fills",
         "meta": {"format": form},
     }  # fmt: skip
 
@@ -212,9 +221,9 @@ def _metric_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
     traces = [_metric_mark(at, *pair, scale, formats.get(pair[0].artifact, "")) for at, pair in enumerate(measured)]
     name = measured[0][1].name
     title = f"{name}, candidate \u2212 reference" + (", percentage points" if share else f", {unit}" if unit else "")
-    layout = _layout(len(rows), [_safe(f"{row.artifact} \u00b7 {row.runtime}") for row in rows], title)
+    layout = rows_layout(len(rows), [safe_label(f"{row.artifact} \u00b7 {row.runtime}") for row in rows], title)
     layout["shapes"] = [
-        _limit_line(row.tolerance.metric_loss * (-scale if metric.higher_is_better else scale), at)
+        limit_line(row.tolerance.metric_loss * (-scale if metric.higher_is_better else scale), at)
         for at, (row, metric) in enumerate(measured)
         if row.tolerance.metric_loss is not None
     ]
@@ -226,8 +235,8 @@ def _metric_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
 
 def _metric_mark(at: int, row: DriftRow, metric: MetricRow, scale: float, form: str) -> Trace:
     low, high = metric.ci95
-    hover = f"<b>{_safe(units.where(row))}</b><br>{units.score(metric)}, {units.change(metric)}"
-    trace = _markers([metric.delta * scale], [at], [f"{hover} {units.change_interval(metric)}"], form, ["circle"])
+    hover = f"<b>{safe_label(units.where(row))}</b><br>{units.score(metric)}, {units.change(metric)}"
+    trace = marks_trace([metric.delta * scale], [at], [f"{hover} {units.change_interval(metric)}"], form, ["circle"])
     trace["error_x"] = {
         "type": "data",
         "symmetric": False,
@@ -239,149 +248,7 @@ def _metric_mark(at: int, row: DriftRow, metric: MetricRow, scale: float, form: 
     return trace
 
 
-def _size_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
-    """Bytes against p50 at the smallest batch size, under the main condition."""
-    batch = next(iter(view.batches(result)), 0)
-    traces: list[Trace] = []
-    spots: dict[tuple[str, str], tuple[float, float]] = {}  # (artifact, runtime) -> milliseconds, KB
-    for line in view.lines(result):
-        for speed in line.speeds:
-            row, size = speed.by_batch.get(batch), line.row.bytes if line.row else None
-            if row is None or not answered(row) or not size:
-                continue
-            x, y = spots[line.name, speed.runtime] = (row.p50_s or 1e-9) * 1e3, size / 1e3
-            hover = f"<b>{_label(row)}</b><br>{units.size(size)}, p50 {units.duration(row.p50_s)}"
-            trace = _markers([x], [y], [hover], formats[line.name], [_runtime_symbol(speed.runtime, result)])
-            trace["marker"]["size"] = 14
-            traces.append(trace)
-    if not traces:
-        return None
-    layout = _layout(11, None, f"p50 in milliseconds at batch {batch}, logarithmic", log=True)
-    speeds, sizes = zip(*spots.values(), strict=True)
-    layout["xaxis"] |= _ticks(min(speeds), max(speeds))
-    layout["yaxis"] |= {"type": "log", "title": {"text": "size in KB, logarithmic", "font": {"size": 12}}}
-    layout["yaxis"] |= _ticks(min(sizes), max(sizes))
-    layout["annotations"] = _names_beside(spots)
-    note = f"Lower left is small and fast. {_symbol_key(result, (runtime for _, runtime in spots))}"
-    return Plot("size", "Size against speed", note, tuple(traces), layout)
-
-
-# Where a name may stand beside its mark: anchors, and the shift in pixels from the mark to the name's middle line.
-_PLACES = (
-    ("right", -12, 0),
-    ("left", 12, 0),
-    ("center", 0, 18),
-    ("center", 0, -18),
-    ("left", 12, 16),
-    ("left", 12, -16),
-)
-_PLOT_PX = (1000.0, 340.0)  # about what a laptop shows
-_LETTER_PX, _LINE_PX = 7.5, 15.0
-_Box: TypeAlias = tuple[float, float, float, float]  # left, right, bottom, top in pixels
-
-
-def _names_beside(spots: Mapping[tuple[str, str], tuple[float, float]]) -> list[dict[str, Any]]:
-    """Each artifact's name once, beside its fastest mark, where it covers no other name or mark."""
-    at = {pair: (math.log10(x), math.log10(y)) for pair, (x, y) in spots.items()}
-    fastest: dict[str, tuple[float, float]] = {}
-    for (name, _), spot in sorted(at.items(), key=lambda item: item[1]):
-        fastest.setdefault(name, spot)
-    x_px, y_px = (_scale([spot[axis] for spot in at.values()], _PLOT_PX[axis]) for axis in (0, 1))
-    occupied: list[_Box] = [(x * x_px - 7, x * x_px + 7, y * y_px - 7, y * y_px + 7) for x, y in at.values()]
-    labels = []
-    for name, (x, y) in fastest.items():
-        boxes = [(place, _box(x * x_px, y * y_px, len(name), place)) for place in _PLACES]
-        place, box = next(
-            (candidate for candidate in boxes if not any(_overlap(candidate[1], other) for other in occupied)), boxes[0]
-        )
-        occupied.append(box)
-        side = dict(zip(("xanchor", "xshift", "yshift"), place, strict=True))
-        labels.append({"x": x, "y": y, "yanchor": "middle", **side, "text": _safe(name), "showarrow": False})
-    return labels
-
-
-def _scale(values: Sequence[float], pixels: float) -> float:
-    return pixels / max(max(values) - min(values), 0.1)
-
-
-def _box(x: float, y: float, letters: int, place: tuple[str, int, int]) -> _Box:
-    anchor, x_shift, y_shift = place
-    width = letters * _LETTER_PX
-    left = x + x_shift - {"right": width, "left": 0.0, "center": width / 2}[anchor]
-    return left, left + width, y + y_shift - _LINE_PX / 2, y + y_shift + _LINE_PX / 2
-
-
-def _overlap(box: _Box, other: _Box) -> bool:
-    return box[0] < other[1] and other[0] < box[1] and box[2] < other[3] and other[2] < box[3]
-
-
-def _symbol_key(result: RunResult, runtimes: Iterable[str]) -> str:
-    words = (f"{name} {_runtime_symbol(name, result).replace('-', ' ')}" for name in dict.fromkeys(runtimes))
-    return f"Marks: {', '.join(words)}."
-
-
-def _runtime_symbol(runtime: str, result: RunResult) -> str:
-    """One symbol for each runtime, the same in every plot of every run."""
-    used = [row.runtime for row in result.latency] + [row.runtime for row in result.drift]
-    names = list(dict.fromkeys([*RUNTIMES, *used]))
-    return SYMBOLS[names.index(runtime) % len(SYMBOLS)]
-
-
-def _markers(x: Iterable[float], y: Iterable[float], hover: list[str], form: str, symbols: list[str]) -> Trace:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": _rounded(x),
-        "y": _rounded(y),
-        "text": hover,
-        "hovertemplate": "%{text}<extra></extra>",
-        "showlegend": False,
-        "meta": {"format": form},
-        "marker": {"symbol": symbols, "size": 12, "line": {"width": 1.5}},
-    }
-
-
 def _drift_hover(row: DriftRow) -> str:
     verdict = "" if row.verdict is Verdict.PASS else f", {row.verdict}"
     loud = f"{units.sqnr(row)}, max difference {row.max_abs:.3g}{verdict}"
-    return f"<b>{_safe(units.where(row))}</b>, batch {row.batch}<br>{loud}"
-
-
-def _limit_line(x: float, at: int) -> dict[str, Any]:
-    return {"type": "line", "x0": x, "x1": x, "y0": at - 0.4, "y1": at + 0.4, "line": {"width": 2}}
-
-
-def _layout(rows: int, labels: list[str] | None, x_title: str, *, log: bool = False) -> dict[str, Any]:
-    """Rows one above the other, 1 apart; the page adds the colours."""
-    y: dict[str, Any] = {"zeroline": False, "automargin": True}
-    x = {"title": {"text": x_title, "font": {"size": 12}}, **y, **({"type": "log"} if log else {})}
-    if labels is not None:
-        y |= {"tickvals": list(range(rows)), "ticktext": labels, "range": [-0.7, rows - 0.3], "showgrid": False}
-    return {
-        "height": 90 + _ROW_PX * rows,
-        "margin": {"l": 10, "r": 20, "t": 10, "b": 50},
-        "xaxis": x,
-        "yaxis": y,
-        "hovermode": "closest",
-    }
-
-
-def _ticks(low: float, high: float) -> dict[str, Any]:
-    """1, 2 and 5 of each decade from below `low` to above `high`: plotly's own leave out the decade."""
-    decades = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
-    values = [digit * 10.0**decade for decade in decades for digit in (1, 2, 5)]
-    return {"tickvals": values, "ticktext": [f"{value:.6g}" for value in values]}
-
-
-def _rounded(values: Iterable[float]) -> list[float]:
-    """Six digits are more than a screen shows."""
-    return [float(f"{float(value):.6g}") for value in values]
-
-
-def _label(row: LatencyRow) -> str:
-    return _safe(f"{row.artifact} \u00b7 {row.runtime}")
-
-
-def _safe(text: str) -> str:
-    """Escape a label: Plotly reads labels as a little HTML, and a model's name must stay text."""
-    return html.escape(units.plain(text))
+    return f"<b>{safe_label(units.where(row))}</b>, batch {row.batch}<br>{loud}"

@@ -24,6 +24,8 @@ from ...models.whole_files import write_whole
 from ..result.gate import WORST_FIRST, answered, is_reference
 from ..result.schema import RunResult
 from . import exercise_view, figures, probe_view, units, view
+from .recommendation import cost_per_million
+from .time_figures import WarmUps
 
 _HERE = files(__package__)
 
@@ -33,21 +35,29 @@ def write_html(
     samples: figures.Samples,
     path: Path,
     *,
+    warm_ups: WarmUps | None = None,
     logs: view.Links | None = None,
     repeat: view.Links | None = None,
 ) -> None:
     """Write report.html at `path`, whole or not at all.
     `samples` are the raw latencies, (artifact, runtime, batch) -> seconds, one-dimensional; rows without samples are
-    left out of the plots and stay in the tables. `logs` names the log of "ARTIFACT in RUNTIME" or of "ARTIFACT",
-    `repeat` the script of each step; both as paths relative to the folder of `path`."""
-    write_whole(path, render_html(result, samples, logs=logs, repeat=repeat))
+    left out of the plots and stay in the tables. `warm_ups` has each process's warm-up, by the same keys. `logs` names
+    the log of "ARTIFACT in RUNTIME" or of "ARTIFACT", `repeat` the script of each step; both as paths relative to the
+    folder of `path`."""
+    write_whole(path, render_html(result, samples, warm_ups=warm_ups, logs=logs, repeat=repeat))
 
 
 def render_html(
-    result: RunResult, samples: figures.Samples, *, logs: view.Links | None = None, repeat: view.Links | None = None
+    result: RunResult,
+    samples: figures.Samples,
+    *,
+    warm_ups: WarmUps | None = None,
+    logs: view.Links | None = None,
+    repeat: view.Links | None = None,
 ) -> str:
     """Return the page as text. See `write_html`."""
-    plots = figures.plots(result, samples)
+    plots = figures.plots(result, samples, warm_ups, result.load)
+    recommended = result.recommendation
     data = {plot.key: {"data": plot.data, "layout": plot.layout} for plot in plots}
     drawing = (_HERE / "report.js").read_text(encoding="utf-8")
     return _template().render(
@@ -59,6 +69,9 @@ def render_html(
         metric_name=view.metric_name(result),
         reference_score=view.reference_score(result),
         headline=view.headline(result),
+        choices=recommended.choices if recommended else (),
+        constraint=view.constraint(result),
+        price=recommended.price_per_hour if recommended else None,
         servers=view.servers(result),
         flex=view.flex(result),
         lost=view.lost(result),
@@ -85,6 +98,7 @@ def _template() -> Template:
     loader = FunctionLoader(lambda name: (_HERE / name).read_text(encoding="utf-8"))
     env = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     env.globals |= {"units": units, "probes": probe_view, "answered": answered, "is_reference": is_reference}
+    env.globals |= {"tried_routes": view.tried_routes, "cost_per_million": cost_per_million}
     return env.get_template("report.html.j2")
 
 

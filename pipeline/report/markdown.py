@@ -28,6 +28,7 @@ def render_markdown(result: RunResult, *, logs: view.Links | None = None) -> str
         *(f"<sub>{escaped(note)}</sub>" for note in notes if note),
         f"<sub>{escaped(probes)}</sub>" if (probes := probe_view.describe(result)) else "",
         *(f"<sub>{escaped(exercise.sentence)}</sub>" for exercise in exercise_view.exercises(result.exercised)),
+        _recommendation(result),
         _findings(result, logs or {}),
         _doubts(result),
         f"<sub>run {escaped(result.id)}, {units.instant(result.started_at)}, {units.stretch(result.seconds)}, "
@@ -97,6 +98,15 @@ def _note(result: RunResult) -> str:
     left = len(view.elsewhere(result))
     apart = f" {left} latencies under other conditions are not comparable and stand in report.html." if left else ""
     return f"{note} {escaped(view.servers(result))}".rstrip() + f"{apart}</sub>"
+
+
+def _recommendation(result: RunResult) -> str:
+    sentences = view.recommendations(result)
+    if not sentences:
+        return ""
+    constraint = view.constraint(result)
+    head = f"### To release{f', with {escaped(constraint)}' if constraint else ''}"
+    return "\n".join([head, "", *(f"- {escaped(sentence)}" for sentence in sentences)])
 
 
 def _findings(result: RunResult, logs: view.Links) -> str:

@@ -36,6 +36,7 @@ def print_result(
         console.print(Text(probes, style="dim"))
     for exercise in exercise_view.exercises(result.exercised):
         console.print(Text(exercise.sentence, style="dim"))
+    _print_recommendation(result, console)
     for finding in view.findings(result, logs or {}):
         _print_finding(finding, console)
     _print_doubts(result, console)
@@ -144,6 +145,18 @@ def _notes(result: RunResult) -> list[str]:
     return [*notes, *needs]
 
 
+def _print_recommendation(result: RunResult, console: Console) -> None:
+    sentences = view.recommendations(result)
+    if not sentences:
+        return
+    constraint = view.constraint(result)
+    console.print(
+        Text("\nto release", style="bold").append(f"  with {constraint}" if constraint else "", style="not bold dim")
+    )
+    for sentence in sentences:
+        console.print(_indented(Text(sentence)))
+
+
 def _print_finding(finding: view.Finding, console: Console) -> None:
     word = Text(f"\n{finding.verdict}", style=_STYLES[finding.verdict])
     console.print(word.append(f"  {finding.subject}", style="bold default"))
@@ -166,10 +179,10 @@ def _print_doubts(result: RunResult, console: Console) -> None:
     timed = sum(answered(row) for row in result.latency)
     console.print(Text(f"\ndoubts on {len(rows)} of {timed} latencies", style="yellow"))
     for doubt in doubts[:_MOST_DOUBTS]:
-        more = f" (and {len(doubt.rows) - 1} like it)" if len(doubt.rows) > 1 else ""
-        console.print(_indented(Text(f"{units.where(doubt.rows[0])}: {doubt.text}{more}")))
-    if len(doubts) > _MOST_DOUBTS:
-        console.print(_indented(Text(f"{len(doubts) - _MOST_DOUBTS} more kinds in the report")))
+        console.print(_indented(Text(f"{doubt.who}: {doubt.text}")))
+    rest = len(doubts) - _MOST_DOUBTS
+    if rest > 0:
+        console.print(_indented(Text(f"{rest} lighter {'kind' if rest == 1 else 'kinds'} in the report")))
 
 
 def _indented(text: Text) -> Padding:

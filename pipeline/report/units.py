@@ -8,7 +8,18 @@ import unicodedata
 from ..drift.metrics.metric_kinds import SHARE
 from ..drift.metrics.metric_text import format_change, format_interval, format_loss, format_value
 from ..result.gate import answered
-from ..result.schema import ArtifactRow, DriftRow, ErrorRow, ExercisedRow, GateRow, LatencyRow, MetricRow, Verdict
+from ..result.schema import (
+    ArtifactRow,
+    ChoiceRow,
+    DriftRow,
+    ErrorRow,
+    ExercisedRow,
+    GateRow,
+    LatencyRow,
+    MetricRow,
+    RunnerUpRow,
+    Verdict,
+)
 
 NONE = "\u2013"
 _MINUS = "\u2212"
@@ -155,8 +166,10 @@ def quantity(rule: str, value: float | str | None, unit: str | None = None) -> s
 _FORMATS = {"p99_s": duration, "size_bytes": size, "sqnr_db": decibel, "latency_ratio": ratio, "size_ratio": ratio}
 
 
-def where(row: GateRow | LatencyRow | DriftRow | ExercisedRow | ErrorRow) -> str:
+def where(row: GateRow | LatencyRow | DriftRow | ExercisedRow | ErrorRow | ChoiceRow | RunnerUpRow) -> str:
     """Name the subject of a row: "onnx in onnxruntime", or "onnx"."""
+    if row.artifact is None:
+        return "none"
     return plain(f"{row.artifact} in {row.runtime}" if row.runtime else row.artifact)
 
 

@@ -9,11 +9,15 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TypeAlias
 
+from ..bench.doubt_kinds import DoubtKind
+from ..drift.metrics.metric_kinds import SHARE
 from ..result.gate import answered, is_reference, no_route_left, worst_verdict
 from ..result.schema import (
     ArtifactRow,
+    ChoiceRow,
     DriftRow,
     GateRow,
     LatencyRow,
@@ -22,6 +26,7 @@ from ..result.schema import (
     RunResult,
     SmallestRow,
     Status,
+    TriedRow,
     Verdict,
 )
 from . import units
@@ -84,6 +89,23 @@ class Doubt:
 
     text: str  # as the first of them says it
     rows: tuple[LatencyRow, ...]
+    kind: DoubtKind | None = None  # None: of a file from before kinds
+    alike: bool = True  # whether all rows say the same, numbers and all
+
+    @property
+    def who(self) -> str:
+        """The row that the text is of, or how many: "2 latencies, as onnx in onnxruntime at batch 1"."""
+        first = f"{units.where(self.rows[0])} at batch {self.rows[0].batch}"
+        count = len(self.rows)
+        return first if count == 1 else f"{count} latencies" if self.alike else f"{count} latencies, as {first}"
+
+
+@dataclass(frozen=True)
+class TriedRoutes:
+    """The routes to an artifact that were looked at, and those that were not needed, in one sentence."""
+
+    rows: tuple[TriedRow, ...]
+    rest: str  # empty: there is no other
 
 
 def condition(row: LatencyRow) -> Condition:
@@ -198,14 +220,64 @@ def _said_better(row: GateRow, result: RunResult) -> bool:
 
 
 def doubts(result: RunResult) -> tuple[Doubt, ...]:
-    """Return the doubts of all timed rows, the most frequent first; those that differ only in their numbers are one.
-    The doubts of a row that was not timed are the reason why, and stand among the findings."""
-    kinds: dict[str, list[tuple[str, LatencyRow]]] = {}
+    """Return the doubts of all timed rows, the weightiest first, then the most frequent; those that differ only in
+    their numbers are one. The doubts of a row that was not timed are the reason why, and stand among the findings."""
+    groups: dict[tuple[DoubtKind | None, str], list[tuple[str, LatencyRow]]] = {}
     for row in result.latency:
-        for text in row.doubts if answered(row) else ():
-            kinds.setdefault(re.sub(r"\d[\d.,]*", "#", text), []).append((units.plain(text), row))
-    unsorted = [Doubt(told[0][0], tuple(row for _, row in told)) for told in kinds.values()]
-    return tuple(sorted(unsorted, key=lambda doubt: -len(doubt.rows)))
+        for text, kind in zip_longest(row.doubts, row.doubt_kinds[: len(row.doubts)]) if answered(row) else ():
+            groups.setdefault((kind, re.sub(r"\d[\d.,]*", "#", text)), []).append((units.plain(text), row))
+    unsorted = [
+        Doubt(told[0][0], tuple(row for _, row in told), kind, len({text for text, _ in told}) == 1)
+        for (kind, _), told in groups.items()
+    ]
+    last = len(DoubtKind)
+    return tuple(sorted(unsorted, key=lambda doubt: (doubt.kind.rank if doubt.kind else last, -len(doubt.rows))))
+
+
+def tried_routes(artifact: ArtifactRow) -> TriedRoutes:
+    """Return the routes that were tried, and one sentence on those that were not needed."""
+    tried = tuple(row for row in artifact.tried if row.status is not RouteStatus.NOT_TRIED)
+    count = len(artifact.tried) - len(tried)
+    reasons = list(dict.fromkeys(row.reason for row in artifact.tried if row.status is RouteStatus.NOT_TRIED))
+    were = "further route was" if count == 1 else "further routes were"
+    return TriedRoutes(tried, units.plain(f"{count} {were} not needed: {'; '.join(reasons)}") if count else "")
+
+
+def recommendations(result: RunResult) -> tuple[str, ...]:
+    """Return a sentence for each way of being asked: what to release there, and why."""
+    choices = result.recommendation.choices if result.recommendation else ()
+    places = [(choice.where, choice.device, choice.threads) for choice in choices]
+    several = len({(device, threads) for _, device, threads in places}) > 1
+    return tuple(
+        units.plain(
+            f"{choice.where}{f' on {Condition(choice.device, choice.threads)}' if several else ''}: {choice.reason}"
+            f"{''.join(f'; {remark}' for remark in choice.remarks)}{_cost(choice)}"
+        )
+        for choice in choices
+    )
+
+
+def _cost(choice: ChoiceRow) -> str:
+    return "" if choice.cost_per_million is None else f"; {units.digits(choice.cost_per_million)} per million samples"
+
+
+def constraint(result: RunResult) -> str:
+    """Return the constraint of the recommendation in words; empty where there is none."""
+    wanted = result.recommendation
+    if wanted is None:
+        return ""
+    parts = []
+    if wanted.latency_bound_s is not None:
+        parts.append(
+            f"a p99 of at most {units.duration(wanted.latency_bound_s)}, by the upper end of its 95 % interval"
+        )
+    if wanted.metric_loss_points is not None:
+        unit = next((units.unit_of(row.metric) for row in result.drift if row.metric), "")
+        shown = "pp" if unit == SHARE else unit
+        parts.append(f"a loss of at most {wanted.metric_loss_points:g} {shown}".rstrip())
+    if wanted.price_per_hour is not None:
+        parts.append(f"{wanted.price_per_hour:g} an hour for the machine")
+    return ", ".join(parts)
 
 
 def metric_name(result: RunResult) -> str:

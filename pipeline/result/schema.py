@@ -2,7 +2,7 @@
 
 Schema history.  1: first version. `flex` and `weights` of an artifact and `log` of a row came later; absent, they are
 empty and null. `probes`, `exercised`, `errors`, `worst_samples`, `smallest`, `located`, `left_out` and `doubts` came
-later, too.
+later, too, and so did `doubt_kinds`, `timeline` and `recommendation`.
 
 A number is null where there is none to give: a runtime that did not answer (the sentence is then in the gate's
 row, and in `doubts` for latency), or a signal-to-noise ratio of answers that are the same to the last bit.
@@ -24,6 +24,7 @@ from pydantic import ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationErro
 
 from ...models.errors import BadRequest
 from ..bench.comparison import Comparison
+from ..bench.doubt_kinds import DoubtKind
 from ..load.load_cases import LoadEngine, LoadScenario
 
 SCHEMA: Final = 1
@@ -312,7 +313,7 @@ class LatencyRow:
     ratio_to_reference: NotNegative | None  # seconds per call over the reference's; below 1 is faster
     ratio_ci95: Interval | None
     peak_rss_bytes: Count | None
-    doubts: tuple[str, ...]
+    doubts: tuple[str, ...]  # the weightiest first
     log: str | None = None  # of the process that was measured, relative to the folder
     processes: Count = 0  # in which it was measured, one after the other
     reference: str | None = None  # what the ratio is held against: "ARTIFACT in RUNTIME"
@@ -327,6 +328,7 @@ class LatencyRow:
     p90_ci95: Interval | None = None
     p99_ci95: Interval | None = None
     p999_ci95: Interval | None = None
+    doubt_kinds: tuple[DoubtKind, ...] = ()  # of `doubts`, one each; empty: of a file from before kinds
     settings: dict[str, bool | int | str] = field(default_factory=dict)  # of the runtime; empty: the defaults
     ratio_to_default: NotNegative | None = None  # as it was where the settings were tuned; below 1 is faster
     ratio_to_default_ci95: Interval | None = None
@@ -418,6 +420,57 @@ class GateRow:
 
 
 @dataclass(frozen=True)
+class TimelineRow:
+    """A stage of the run, or a step that was done in it: found in the store, it took no time and has no row."""
+
+    name: Name
+    stage: str  # that was under way when it began; "" between stages. A stage has its own name
+    start_s: NotNegative  # since the run began
+    seconds: NotNegative
+    is_stage: bool = False
+    doubts: tuple[str, ...] = ()  # why it failed, or what the machine did meanwhile
+
+
+@dataclass(frozen=True)
+class RunnerUpRow:
+    """A copy that was not chosen."""
+
+    artifact: Name
+    runtime: Name
+    batch: Batch | None  # None: at no batch size
+    reason: str
+
+
+@dataclass(frozen=True)
+class ChoiceRow:
+    """What to release for one way of being asked: in process, or behind one protocol."""
+
+    where: Name  # "in process", or "served by oip-grpc"
+    device: Name
+    threads: Count
+    artifact: str | None  # None, like what follows: there is none to release
+    runtime: str | None
+    batch: Batch | None
+    reason: str  # one sentence: why it is this one, or why there is none
+    settled: bool  # whether the samples tell it apart as the fastest, and its ratio to the reference is decided
+    remarks: tuple[str, ...] = ()  # what is not settled, and what speaks against its numbers
+    p50_s: NotNegative | None = None
+    p99_most_s: NotNegative | None = None  # the upper end of the p99's 95 % interval
+    cost_per_million: NotNegative | None = None  # of samples, in the currency of the price
+    runners_up: tuple[RunnerUpRow, ...] = ()
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """Which copies to release under a user's constraint (docs/gate.md)."""
+
+    latency_bound_s: NotNegative | None  # for the upper end of p99's 95 % interval
+    metric_loss_points: NotNegative | None  # percentage points of a share; of another metric in its own unit
+    price_per_hour: NotNegative | None  # of the machine, in any currency
+    choices: tuple[ChoiceRow, ...]
+
+
+@dataclass(frozen=True)
 class Environment:
     """The machine and what was installed on it; enough to say whether two runs may be compared."""
 
@@ -460,6 +513,8 @@ class RunResult:
     tuning: tuple[TuningRow, ...] = ()
     bounds: tuple[BoundRow, ...] = ()
     doubts: tuple[str, ...] = ()  # that every verdict is under, as "not sandboxed: ..."
+    timeline: tuple[TimelineRow, ...] = ()  # by start
+    recommendation: Recommendation | None = None
 
 
 @cache

@@ -4,6 +4,7 @@ All of it is repeated in new processes until every comparison is settled, or the
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -21,9 +22,10 @@ from ...serving.runtimes.tuning_space import THREADS, RuntimeSettings
 from ..bench.comparison import LOOKS, VERDICT_CONFIDENCE, Comparison, compare
 from ..bench.latency_rows import About, Conditions, latency_rows, reference_of
 from ..bench.machine_load import LoadMeter
-from ..bench.rounds import Pair, RoundsPlan, Series, empty_series, run_rounds
-from ..bench.statistics import Load
+from ..bench.rounds import Pair, RoundsPlan, Series, WarmUp, empty_series, run_rounds
+from ..bench.statistics import Load, doubt_machine
 from ..bench.subject import SubjectOptions
+from ..bench.throttling import ThrottleMeter, Throttling, quota_cores, worst_throttling
 from ..bench.tuned_settings import DEFAULTS, TunedSettings
 from ..context import Context, cores
 from ..intake.loaded_model import ModelDescription, ServedModel
@@ -98,6 +100,11 @@ class Measurements:
     def samples(self) -> dict[tuple[str, str, int], Array]:
         """Seconds of every call by (artifact, runtime, batch)."""
         return {(*series.pair, series.batch): series.samples_s for series in self.series if series.processes}
+
+    @property
+    def warm_ups(self) -> dict[tuple[str, str, int], list[WarmUp]]:
+        """Windows of each process's warm-up by (artifact, runtime, batch)."""
+        return {(*series.pair, series.batch): series.warm_ups for series in self.series if series.processes}
 
 
 def subjects_of(context: Context, inputs: RunInputs, results: Sequence[TargetResult]) -> list[BenchSubject]:
@@ -180,17 +187,23 @@ class Bench:
         """Add one set of processes to the series of these subjects, and measure for as long as it took to start them:
         where rounds scatter more than processes do, that is the best use of time, and never a bad one."""
         start = time.monotonic()
+        timeline = self.context.progress.timeline
         try:
-            with self._open_all(subjects) as (workers, lost):
+            with timeline.span(f"processes {number + 1}") as span, self._open_all(subjects) as (workers, lost):
                 for pair, why in lost.items():
                     measuring.lose(pair, why)
                 opening_s = time.monotonic() - start
                 plan = replace(measuring.plan, measuring_s=max(0.0, min(opening_s, left_s - opening_s)))
                 meter = LoadMeter.start([*(worker.pid for worker in workers.values()), *self.servers.pids], cores())
+                throttle = ThrottleMeter.start()
+
+                def show_round(batch: int, done: int) -> None:
+                    throttle.sample()
+                    self.context.progress.step(f"batch {batch}, round {done}")
+
                 asks = {pair: worker.ask for pair, worker in workers.items()}
-                run_rounds(asks, measuring.series, plan, number, rng=rng, progress=self._show_round)
-                if load := meter.read():
-                    measuring.loads.append(load)
+                run_rounds(asks, measuring.series, plan, number, rng=rng, progress=show_round)
+                span.doubts = measuring.add_machine(meter.read(), throttle.read())
                 for subject in subjects:
                     measuring.add_peak(subject.pair, self._peak_rss_bytes(subject, workers.get(subject.pair)))
         finally:
@@ -262,9 +275,6 @@ class Bench:
         log = log_of(_worker_name(pair))
         return log if (self.context.folder / log).is_file() else None
 
-    def _show_round(self, batch: int, number: int) -> None:
-        self.context.progress.step(f"batch {batch}, round {number}")
-
 
 @dataclass
 class CollectedSeries:
@@ -277,6 +287,7 @@ class CollectedSeries:
     loads: list[Load] = field(default_factory=list)
     sets: int = 0  # of processes
     seconds: float = 0.0
+    throttlings: list[Throttling] = field(default_factory=list)
 
     def lose(self, pair: Pair, why: str) -> None:
         """Take a subject out at all batch sizes."""
@@ -307,6 +318,13 @@ class CollectedSeries:
         measured = unsettled | {references[pair] for pair in unsettled}
         return [subject for subject in alive if subject.pair in measured]
 
+    def add_machine(self, load: Load | None, throttling: Throttling) -> tuple[str, ...]:
+        """Add how the machine was during a set of processes; return what that says against the set."""
+        if load:
+            self.loads.append(load)
+        self.throttlings.append(throttling)
+        return tuple(doubt.text for doubt in doubt_machine(load, throttling))
+
     def unsettled(self, references: Mapping[Pair, Pair]) -> set[Pair]:
         """Return the subjects of which a comparison is inconclusive."""
         pairs = set()
@@ -321,7 +339,13 @@ class CollectedSeries:
     def rows(self, about: Mapping[Pair, About]) -> list[LatencyRow]:
         """Return the rows, subject by subject, batch by batch."""
         load = max(self.loads, key=lambda load: load.other_cores, default=None)
-        conditions = Conditions(load, self.rule.same_within, self.seconds / max(self.sets, 1))
+        conditions = Conditions(
+            load=load,
+            throttling=worst_throttling(self.throttlings),
+            cores=min(cores(), quota_cores() or math.inf),
+            same_within=self.rule.same_within,
+            seconds_per_process=self.seconds / max(self.sets, 1),
+        )
         return latency_rows(self.series.values(), about, conditions)
 
 

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from ...models.code_digest import entry_digest
 from ...models.errors import ERRORS, DiskFull, Refused, StepFailed, TransloadError
 from ...models.store import Store, Stored, digest_of_json, disk_errors, disk_full, state_of
+from ..timeline import Timeline
 from .fork_server import ForkServer
 from .isolation import Limits, Spawn, Worker, repeat_command, start_fork_server
 from .toolchain import toolchain
@@ -109,6 +110,7 @@ class LocalExecutor:
 
     def __init__(self, store: Store, run_folder: Path, slots: WorkerSlots | None = None) -> None:
         self.store = store
+        self.timeline = Timeline()  # of the actions that were really done
         self._slots = slots or WorkerSlots(sys.maxsize)  # without slots nothing limits the workers
         self._logs = run_folder / "logs"
         self._repeat = run_folder / "repeat"
@@ -160,7 +162,7 @@ class LocalExecutor:
                 self._show_log(self.store.log(key), action.name)
                 fix = refusal["fix"] or f"read {self.log(action.name)}, or repeat it alone: {self._repeat_call(action)}"
                 raise ERRORS[refusal["kind"]](refusal["what"], fix=fix)
-            with self._slots.occupied():
+            with self._slots.occupied(), self.timeline.span(action.name):
                 return self._do(key, action)
 
     def open_worker(

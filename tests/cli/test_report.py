@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ from transload.models.array_file import write_arrays
 from transload.pipeline.cli import main
 from transload.pipeline.report.html_page import render_html
 from transload.pipeline.report.markdown import render_markdown
-from transload.pipeline.result.schema import to_json
+from transload.pipeline.result.schema import Recommendation, to_json
 
 from ..unit.pipeline.report import samples
 
@@ -60,7 +62,33 @@ def test_html_is_written_with_the_raw_samples_of_all_rounds(run: Path) -> None:
     assert (run / "report.html").read_text() == render_html(RESULT, raw)
 
 
+def test_another_constraint_gives_another_recommendation_and_run_json_stays(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (run / "run.json").read_bytes()
+    assert main(["report", str(run), "--json", "--latency-bound", "2ms", "--metric-loss", "0.5"]) == 0
+    asked = json.loads(capsys.readouterr().out)["recommendation"]
+    assert (asked["latency_bound_s"], asked["metric_loss_points"], asked["price_per_hour"]) == (0.002, 0.5, None)
+    assert main(["report", str(run), "--price-per-hour", "3.6"]) == 0
+    assert " per million samples" in " ".join(capsys.readouterr().out.split())
+    assert main(["report", str(run), "--format", "md", "--price-per-hour", "3.6"]) == 0
+    assert "### To release, with 3.6 an hour for the machine" in (run / "report.md").read_text()
+    assert (run / "run.json").read_bytes() == before
+
+
+def test_options_replace_those_of_the_run_one_by_one(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = replace(RESULT, recommendation=Recommendation(0.001, 0.25, 2.0, ()))
+    (run / "run.json").write_bytes(to_json(before))
+    assert main(["report", str(run), "--json", "--metric-loss", "0.5"]) == 0
+    asked = json.loads(capsys.readouterr().out)["recommendation"]
+    assert (asked["latency_bound_s"], asked["metric_loss_points"], asked["price_per_hour"]) == (0.001, 0.5, 2.0)
+
+
 WRONG = [
+    (
+        ["report", "--latency-bound", "soon"],
+        "error: 'soon' is no time\n  fix: write it as in 60s, 5m or 10ms\n",
+    ),
     (
         ["report"],
         "error: no finished run lies under runs/\n  fix: name the folder of a run, or do one: transload run\n",
@@ -72,7 +100,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("words", "text"), WRONG, ids=["none", "absent"])
+@pytest.mark.parametrize(("words", "text"), WRONG, ids=["no time", "none", "absent"])
 def test_a_run_that_is_not_there(
     words: list[str], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

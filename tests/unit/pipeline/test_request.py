@@ -28,6 +28,10 @@ WRONG = {
     f"\n  fix: use one of {FORMATS}, with a precision behind a colon if need be",
     "[validate]\nruntimes = ['ort']\n": "line 2: validate.runtimes: unknown runtime 'ort'"
     f"\n  fix: use one of {RUNTIMES}",
+    "[release]\nlatency_bound = 1\n": "line 2: unknown key 'release.latency_bound'"
+    "\n  fix: did you mean 'latency_bound_s'?",
+    "[release]\nlatency_bound_s = 0\n": "line 2: release.latency_bound_s: Input should be greater than 0"
+    f"\n  fix: {LISTED}",
     "tfserving_url = 'foo'\n": "line 1: tfserving_url: --tfserving-url 'foo' is not of the form "
     "HOST:GRPC_PORT[,REST_PORT]\n  fix: write it as in 127.0.0.1:8500,8501",
     "device = 'gpu'\n": "line 1: device: unknown device 'gpu'\n  fix: use auto, cpu, cuda or cuda:N",

@@ -30,7 +30,10 @@ def series(pair: tuple[str, str], mean_s: float, batch: int = 8, processes: int 
 
 def samples(mean_s: float) -> ProcessSamples:
     rounds = {at: RNG.normal(mean_s, mean_s / 100, size=40) for at in range(6)}
-    return ProcessSamples(load_s=2.0, first_call_s=mean_s, steady_bytes=3, calls=40, rounds=rounds)
+    windows = [(3 * mean_s, 3 * mean_s), (8 * mean_s, mean_s)]
+    return ProcessSamples(
+        load_s=2.0, first_call_s=mean_s, steady_bytes=3, calls=40, rounds=rounds, warm_windows=windows
+    )
 
 
 ABOUT = {TORCH: About("cpu", reference=TORCH), ONNX: About("cpu", peak_rss_bytes=7, size_bytes=9, reference=TORCH)}
@@ -119,6 +122,15 @@ def test_a_row_says_where_it_did_not_run(asked: str, ran: str, fine: bool) -> No
     assert row.doubts == (() if fine else (words,))
 
 
+def test_more_threads_than_cores_are_doubted_and_the_weightiest_doubt_is_first() -> None:
+    crowded = {ONNX: About("cuda", threads=4, note="served elsewhere")}
+    (row,) = latency_rows([series(ONNX, 1e-3)], crowded, Conditions(cores=1.5))
+    assert row.doubt_kinds == ("device", "oversubscribed", "network")
+    assert row.doubts[1] == "4 threads take turns on 1.5 cores: use --threads 1, or a larger machine"
+    (row,) = latency_rows([series(ONNX, 1e-3)], {ONNX: About("cpu", threads=2)}, Conditions(cores=2.0))
+    assert row.doubts == ()
+
+
 def test_every_sample_is_kept_with_its_round_and_process(tmp_path: Path) -> None:
     kept = [series(TORCH, 1e-3, 1), replace(series(ONNX, 1e-3, 8), lost="died"), Series(ONNX, 1, lost="died")]
     del kept[0].processes[1].rounds[3]
@@ -131,6 +143,9 @@ def test_every_sample_is_kept_with_its_round_and_process(tmp_path: Path) -> None
         assert {number: [*process.rounds] for number, process in same.processes.items()} == {
             number: [*process.rounds] for number, process in one.processes.items()
         }
+        assert [process.warm_windows for process in same.processes.values()] == [
+            process.warm_windows for process in one.processes.values()
+        ]
     arrays = read_arrays(tmp_path / "latency.npz")
     rounds, processes = (arrays[f"pt2|torch|1|{name}"] for name in ("round", "process"))
     assert sorted({(int(p), int(r)) for p, r in zip(processes, rounds, strict=True)}) == [

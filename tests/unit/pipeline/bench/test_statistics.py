@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from transload.models.signature import Array
+from transload.pipeline.bench.doubt_kinds import DoubtKind, LatencyDoubt
 from transload.pipeline.bench.rounds import ProcessSamples, Series
-from transload.pipeline.bench.statistics import Load, doubts, summary
+from transload.pipeline.bench.statistics import Load, find_doubts, summary
+from transload.pipeline.bench.throttling import Throttling
 
 TIMES = st.floats(1e-6, 10.0)
 
@@ -20,6 +22,10 @@ def series(table: Array, processes: int = 3, **facts: float) -> Series:
     parts = np.array_split(np.asarray(table), processes)
     made = {number: ProcessSamples(rounds=dict(enumerate(part)), **facts) for number, part in enumerate(parts)}  # type: ignore[arg-type]
     return Series(("a", "torch"), 1, processes=made)
+
+
+def texts(doubts: tuple[LatencyDoubt, ...]) -> tuple[str, ...]:
+    return tuple(doubt.text for doubt in doubts)
 
 
 CALM = np.random.default_rng(5).normal(1e-3, 1e-5, size=(30, 40))
@@ -40,7 +46,7 @@ def test_the_order_of_samples_does_not_matter(samples: Array, order: list[int]) 
 
 
 def test_a_calm_series_has_no_doubts() -> None:
-    assert doubts(series(CALM), (0.99, 1.01), load=Load(0.5, 2)) == ()
+    assert find_doubts(series(CALM), (0.99, 1.01), load=Load(0.5, 2), throttling=Throttling(20.0, 0.1)) == ()
 
 
 def two_heaps() -> Array:
@@ -96,12 +102,32 @@ DOUBTS: list[tuple[Series, dict[str, object], str]] = [
         {"load": Load(1.6, 4)},
         "other programs used 1.6 of 4 cores: measure on a quiet machine",
     ),
+    (
+        series(CALM),
+        {"throttling": Throttling(20.0, held_s=0.8, quota_cores=1.5)},
+        "the container's limit of 1.5 cores held the processes back for 0.8 s of 20 s: raise it, or use fewer threads",
+    ),
+    (
+        series(CALM),
+        {"throttling": Throttling(20.0, heat_events=12)},
+        "the processors lowered their clocks for heat 12 times: cool them better",
+    ),
+    (
+        series(CALM),
+        {"throttling": Throttling(20.0, clock_fall=0.18)},
+        "the clock fell by 18% during the rounds: fix the processor's frequency",
+    ),
+    (
+        series(CALM),
+        {"throttling": Throttling(20.0, gpu_held_s=5.0)},
+        "heat or power held the GPU's clock down in 25% of the time: fix its clock, or cool more",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("measured", "facts", "words"), DOUBTS)
 def test_each_doubt_has_its_number_and_its_remedy(measured: Series, facts: dict[str, object], words: str) -> None:
-    assert doubts(measured, **facts) == (words,)  # type: ignore[arg-type]
+    assert texts(find_doubts(measured, **facts)) == (words,)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["normal", "uniform", "exponential", "lognormal"])
@@ -113,20 +139,27 @@ def test_one_heap_is_not_called_two(kind: str) -> None:
         "exponential": 1 + rng.exponential(1, 3000),
         "lognormal": np.exp(rng.normal(0, 0.5, 3000)),
     }[kind]
-    assert not [doubt for doubt in doubts(series(samples.reshape(30, 100))) if "heaps" in doubt]
+    assert not [doubt for doubt in find_doubts(series(samples.reshape(30, 100))) if doubt.kind is DoubtKind.TWO_MODES]
 
 
 def test_rounds_that_jump_about_have_no_trend() -> None:
     jumps = np.array([1.0, 1.4, 1.1, 1.3, 1.0, 1.4, 1.2, 1.3])  # rises by more than 5 %, and could by chance
-    found = doubts(series(jumps[:, None] * np.full((8, 100), 1e-3)))
-    assert not [doubt for doubt in found if "drift" in doubt]
+    found = find_doubts(series(jumps[:, None] * np.full((8, 100), 1e-3)))
+    assert not [doubt for doubt in found if doubt.kind is DoubtKind.DRIFT]
 
 
 def test_nothing_measured_is_doubted_elsewhere() -> None:
-    assert doubts(series(np.ones((0, 1)))) == ()
+    assert find_doubts(series(np.ones((0, 1)))) == ()
 
 
 def test_a_clock_that_reads_0_does_no_harm() -> None:
     still = series(np.zeros((30, 40)))
     assert summary(still.samples_s, 1).p50_s == 0
-    assert isinstance(doubts(still), tuple)
+    assert isinstance(find_doubts(still), tuple)
+
+
+def test_the_weightiest_doubt_comes_first() -> None:
+    found = find_doubts(series(CALM[:, :2], first_call_s=0.4), (0.9, 1.2), load=Load(1.6, 4))
+    assert [doubt.kind for doubt in found] == [
+        DoubtKind.OTHER_LOAD, DoubtKind.WIDE_RATIO, DoubtKind.FEW_CALLS, DoubtKind.FIRST_CALL,
+    ]  # fmt: skip

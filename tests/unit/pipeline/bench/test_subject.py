@@ -62,6 +62,9 @@ def test_prepare_tells_the_first_call_from_the_others() -> None:
     assert facts["call_s"] == pytest.approx(0.001, rel=1e-4)
     assert facts["timer_s"] == pytest.approx(1e-8)
     assert facts["warm_up_s"] == pytest.approx(0.1 + 4 * 0.03, rel=1e-4)
+    ends, calls = zip(*facts["windows"], strict=True)
+    assert ends == pytest.approx([0.1, 0.13, 0.16, 0.19, 0.22], rel=1e-4)
+    assert calls == pytest.approx([0.1, 0.001, 0.001, 0.001, 0.001], rel=1e-4)
 
 
 def test_a_chunk_times_each_call_and_nothing_else_with_the_collector_off() -> None:

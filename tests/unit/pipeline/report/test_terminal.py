@@ -9,6 +9,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from transload.pipeline.bench.doubt_kinds import DoubtKind
 from transload.pipeline.report.terminal import print_result
 from transload.pipeline.result.schema import RunResult
 
@@ -32,7 +33,7 @@ def test_every_fact_that_decides_is_there(width: int) -> None:
         "tflite:int8-dynamic", "45.6 KB", "11.9 dB", "94.44 % \u22123.89 pp", "[\u22126.11, \u22121.94]",
         "742 µs 3.47\u00d7", "1.08 ms 2.99\u00d7", "no answer", "214 µs ref", "identical", "degraded", "unverified",
         "runs/1/report.html", "log: logs/bench-rest.log", samples.SENTENCE,
-        "doubts on 2 of 22 latencies", "(and 1 like it)",
+        "doubts on 2 of 22 latencies", "2 latencies: a p99 from",
     ):  # fmt: skip
         assert fact in text, fact
 
@@ -113,6 +114,25 @@ def test_the_probe_that_is_furthest_below_its_limit_is_named() -> None:
         "3 of 4 probes pass; furthest below its limit: 11.9 dB, limit 101 dB (tflite:int8 in tflite, whole test set, "
     )
     assert told in samples.render(samples.result(), 200)
+
+
+def test_at_most_three_doubts_stand_beside_the_table_the_weightiest() -> None:
+    kinds = (DoubtKind.THROTTLED, DoubtKind.OTHER_LOAD, DoubtKind.SPREAD, DoubtKind.FEW_CALLS)
+    rows = [
+        replace(
+            samples.latency("onnx", "onnxruntime", 1e-3, batch=batch, doubts=("w", "x", "y", "z")), doubt_kinds=kinds
+        )
+        for batch in (1, 8)
+    ]
+    text = render(replace(samples.result(), latency=tuple(rows)), 120)
+    start = text.index("doubts on 2 of 2 latencies")
+    assert text[start:].splitlines()[:5] == [
+        "doubts on 2 of 2 latencies",
+        "  2 latencies: w",
+        "  2 latencies: x",
+        "  2 latencies: y",
+        "  1 lighter kind in the report",
+    ]
 
 
 def test_what_was_asked_and_what_was_not_is_said_once_for_all_copies_alike() -> None:

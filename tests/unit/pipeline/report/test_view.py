@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from transload.pipeline.bench.doubt_kinds import DoubtKind
 from transload.pipeline.report import html_page, markdown, view
-from transload.pipeline.result.schema import RunResult, Status, Verdict, WeightsRow
+from transload.pipeline.report.recommendation import ReleaseConstraint, recommend
+from transload.pipeline.result.schema import RouteStatus, RunResult, Status, TriedRow, Verdict, WeightsRow
 
 from . import samples
 
@@ -92,6 +94,69 @@ def test_doubts_that_differ_only_in_numbers_are_told_once() -> None:
     ]
     found = view.doubts(replace(run, latency=(*noisy, samples.latency("x", "y", None, doubts=("died",)))))
     assert [(doubt.text, len(doubt.rows)) for doubt in found] == [("a p99 from 1 samples is a guess", 3), ("hot", 3)]
+    assert [doubt.who for doubt in found] == ["3 latencies, as onnx in onnxruntime at batch 1", "3 latencies"]
+
+
+def test_the_weightiest_doubts_come_first_however_many_rows_have_the_others() -> None:
+    run = samples.result()
+    guess, hot = "a p99 from 60 calls is a guess", "the clock fell by 20%"
+    rows = [
+        replace(samples.latency("onnx", "a", 1e-3, batch=batch, doubts=(guess,)), doubt_kinds=(DoubtKind.FEW_CALLS,))
+        for batch in (1, 2, 3)
+    ]
+    slow = replace(
+        samples.latency("onnx", "b", 1e-3, doubts=(hot, guess)), doubt_kinds=(DoubtKind.THROTTLED, DoubtKind.FEW_CALLS)
+    )
+    old = samples.latency("onnx", "c", 1e-3, doubts=("of an older file",))
+    found = view.doubts(replace(run, latency=(*rows, old, slow)))
+    assert [(doubt.kind, doubt.text, len(doubt.rows)) for doubt in found] == [
+        (DoubtKind.THROTTLED, hot, 1), (DoubtKind.FEW_CALLS, guess, 4), (None, "of an older file", 1),
+    ]  # fmt: skip
+
+
+def test_routes_that_were_not_needed_are_one_line() -> None:
+    verified = TriedRow(("a",), RouteStatus.VERIFIED, "agrees")
+    spared = TriedRow(("b",), RouteStatus.NOT_TRIED, "a is cheaper and verified")
+    row = replace(samples.artifact("onnx"), tried=(verified, spared, spared))
+    found = view.tried_routes(row)
+    assert (found.rows, found.rest) == (
+        (verified,), "2 further routes were not needed: a is cheaper and verified",
+    )  # fmt: skip
+    assert view.tried_routes(replace(row, tried=(spared,))).rest.startswith("1 further route was not needed")
+    assert view.tried_routes(replace(row, tried=(verified,))).rest == ""
+    page = html_page.render_html(replace(samples.result(), artifacts=(row,)), {})
+    assert page.count("a is cheaper and verified") == 1
+    assert "2 further routes were not needed: a is cheaper and verified" in page
+
+
+def recommended(run: RunResult) -> RunResult:
+    return replace(run, recommendation=recommend(run, ReleaseConstraint(None, 0.5, 3.6)))
+
+
+def test_what_to_release_is_told_with_its_reason_in_every_report() -> None:
+    run = recommended(samples.passing())
+    first, second = view.recommendations(run)[:2]
+    assert first.startswith("in process: ")
+    assert second.startswith("served by tfserving-grpc: saved-model in tfserving-grpc at batch 1: ")
+    assert first.endswith(" per million samples")
+    asked = "a loss of at most 0.5 pp, 3.6 an hour for the machine"
+    assert view.constraint(run) == asked
+    flat = " ".join(samples.render(run, 600).split())
+    for shown in (flat, markdown.render_markdown(run)):
+        assert first in shown
+        assert second in shown
+        assert asked in shown
+    page = html_page.render_html(run, {})
+    assert f"Asked for: {asked}." in page
+    assert "<strong>saved-model in tfserving-grpc</strong> at batch 1: " in page
+    assert view.recommendations(samples.result()) == ()
+
+
+def test_where_nothing_may_be_released_the_reports_say_so() -> None:
+    run = samples.passing()
+    none = replace(run, recommendation=recommend(run, ReleaseConstraint(latency_bound_s=1e-9)))
+    assert view.constraint(none) == "a p99 of at most 0.001 \u00b5s, by the upper end of its 95 % interval"
+    assert "<strong>none</strong>, because no copy of 7 may be released" in html_page.render_html(none, {})
 
 
 def test_the_headline_names_what_failed() -> None:
