@@ -287,18 +287,53 @@ def bench(
     )  # fmt: skip
 
 
-def compare(before: _Path, after: _Path, *, out: _Path | None = None, **limits: float) -> CompareResult:
+def compare(
+    before: _Path,
+    after: _Path,
+    *,
+    out: _Path | None = None,
+    remeasure: bool = False,
+    runtimes: Sequence[str] | None = None,
+    batches: Sequence[int] | None = None,
+    threads: int | None = None,
+    processes: int | None = None,
+    budget_s: float | None = None,
+    device: str | None = None,
+    data: _Path | None = None,
+    runs: _Path = "runs",
+    store: _Path | None = None,
+    jobs: int | None = None,
+    quiet: bool = True,
+    **limits: float,
+) -> CompareResult:
     """Compare the run in the folder `after` with the earlier one in `before`.
 
     `limits`: `drift_db`, `metric_loss`, `latency`, `size` and `memory`, as the options of `transload compare`. `out`: a
-    folder for compare.json and compare.md.
+    folder for compare.json, compare.md and compare.html.
+
+    `remeasure`: the artifacts of both are measured now, each against its former one in the same rounds, in sets of new
+    processes, at least `processes` of them, until each is settled; `budget_s` ends it in any case. Runtimes, batch
+    sizes and threads are those of the later run, unless they are named; so is the data, where the store still has it.
+    Without `out` a folder under `runs` keeps the results.
 
     The result has the figures with their verdicts, what is new and gone, and the verdict of all.
     """
     known = CompareLimits.__dataclass_fields__
     if unknown := limits.keys() - known:
         raise BadRequest(f"there is no limit {', '.join(sorted(unknown))}", fix=f"use {', '.join(known)}")
-    return compare_command.compare(Path(before), Path(after), limits=CompareLimits(**limits), out=_path(out))
+    bench = {
+        "runtimes": runtimes, "batches": batches, "threads": threads, "processes": processes, "budget_s": budget_s,
+    }  # fmt: skip
+    if not remeasure:
+        measuring = {**bench, "device": device, "data": data}
+        if named := [name for name, value in measuring.items() if value is not None]:
+            raise BadRequest(f"{named[0]} says how to measure, and nothing is measured", fix="add remeasure=True")
+        return compare_command.compare(Path(before), Path(after), limits=CompareLimits(**limits), out=_path(out))
+    request = read_request(None, {"bench": bench, "device": device})
+    return compare_command.compare_measured(
+        Path(before), Path(after), request, _local(store, jobs, runs), Progress(quiet=quiet),
+        limits=CompareLimits(**limits), out=_path(out), data=_text(data),
+    )  # fmt: skip
 
 
 def bundle(

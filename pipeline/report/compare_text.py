@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from textwrap import wrap
 
-from ..compare.change_records import Change, FigureChange, FigureKind, RunComparison
+from ..compare.change_records import SECONDS, Change, FigureChange, FigureKind, RunComparison
+from ..compare.run_comparison import decide
 from ..drift.metrics.metric_text import format_change, format_interval
 from . import units
 from .markdown import escaped
@@ -17,11 +19,57 @@ SEPARATE_NOTE = (
 )
 
 
+SIDE_BY_SIDE_NOTE = (
+    "Latencies and memory were measured side by side in this run, in the same rounds: whichever machines the two runs "
+    "were done on, these are comparable."
+)
+_CHIPS = {Change.BETTER: "pass", Change.SAME: "reference", Change.WORSE: "fail", Change.NOT_COMPARED: "not"}
+
+
+@dataclass(frozen=True)
+class ChangeLine:
+    """A figure of two runs as cells of text."""
+
+    artifact: str
+    figure: str
+    where: str
+    before: str
+    after: str
+    verdict: str
+    change: str
+    reason: str
+    style: str  # of the verdict, as report.css names it
+
+
+def change_lines(rows: Sequence[FigureChange]) -> list[ChangeLine]:
+    """Return the cells of each row."""
+    return [
+        ChangeLine(
+            units.plain(row.artifact), *_cells(row), units.plain(row.reason), _CHIPS.get(row.verdict, str(row.verdict))
+        )
+        for row in rows
+    ]
+
+
+def changed_and_same(comparison: RunComparison) -> tuple[list[FigureChange], list[FigureChange]]:
+    """Return the figures that are not the same, the worst first, and those that are."""
+    rows = sorted(comparison.figures, key=lambda row: _ORDER.index(row.verdict))
+    same = [row for row in rows if row.verdict is Change.SAME]
+    return [row for row in rows if row.verdict is not Change.SAME], same
+
+
+def describe(comparison: RunComparison) -> list[str]:
+    """Return sentences on how latencies were compared, and on what is new, gone or left out."""
+    notes = (method_note(comparison), *comparison.notes, *present_lines(comparison))
+    return [units.plain(note) for note in notes if note]
+
+
 def method_note(comparison: RunComparison) -> str:
     """Say how latencies were compared; empty where there are none."""
-    if not any(row.figure is FigureKind.LATENCY for row in comparison.figures):
-        return ""
-    return SEPARATE_NOTE
+    measured = {row.unit == SECONDS for row in comparison.figures if row.figure is FigureKind.LATENCY}
+    if measured == {True, False}:
+        return f"{SIDE_BY_SIDE_NOTE} Of the artifacts that were not, {SEPARATE_NOTE[0].lower()}{SEPARATE_NOTE[1:]}"
+    return {True: SIDE_BY_SIDE_NOTE, False: SEPARATE_NOTE}[measured.pop()] if measured else ""
 
 
 def where_cell(row: FigureChange) -> str:
@@ -37,7 +85,9 @@ def value_cell(row: FigureChange, value: float | str | None) -> str:
         return units.signed(format_change(value, units.plain(row.unit or "")))
     if row.figure is FigureKind.DRIFT:
         return units.decibel(value)
-    return units.ratio(value) if row.figure is FigureKind.LATENCY else units.size(value)
+    if row.figure is FigureKind.LATENCY:
+        return units.duration(value) if row.unit == SECONDS else units.ratio(value)
+    return units.size(value)
 
 
 def change_cell(row: FigureChange) -> str:
@@ -65,8 +115,8 @@ def terminal_lines(comparison: RunComparison, width: int = 80) -> list[str]:
     for name in dict.fromkeys(row.artifact for row in rows):
         lines.append(units.plain(name))
         lines += [f"  {_joined(cells[id(row)], widths)}" for row in rows if row.artifact == name]
-    notes = [note for note in (method_note(comparison), *present_lines(comparison), *reasons(comparison)) if note]
-    verdict = str(comparison.decided[0]).upper()
+    notes = [*describe(comparison), *reasons(comparison)]
+    verdict = str(decide(comparison)[0]).upper()
     wrapped = [line for note in notes for line in wrap(note, max(width, 40), subsequent_indent="  ")]
     return [*lines, "", *wrapped, "", f"{verdict}  {units.plain(comparison.headline)}"]
 
@@ -102,14 +152,12 @@ def reasons(comparison: RunComparison) -> list[str]:
 
 def render_compare_markdown(comparison: RunComparison) -> str:
     """Return compare.md: the verdict, what changed, and the rest folded away."""
-    changed = [row for row in comparison.figures if row.verdict is not Change.SAME]
-    same = [row for row in comparison.figures if row.verdict is Change.SAME]
+    changed, same = changed_and_same(comparison)
     parts = [
-        f"## transload compare: {comparison.decided[0]}",
+        f"## transload compare: {decide(comparison)[0]}",
         f"{escaped(comparison.headline)}.",
-        *(escaped(line) for line in present_lines(comparison)),
         _markdown_table(changed) if changed else "",
-        f"<sub>{escaped(note)}</sub>" if (note := method_note(comparison)) else "",
+        *(f"<sub>{escaped(note)}</sub>" for note in describe(comparison)),
         "\n".join(f"- {escaped(line)}" for line in reasons(comparison)),
         f"<details><summary>{len(same)} figures are the same</summary>\n\n{_markdown_table(same)}\n\n</details>"
         if same

@@ -149,7 +149,7 @@ def _drift_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
         for group in ([row for row in rows if row.artifact == name] for name in reversed(names))
     ]
     limits = {(row.artifact, row.tolerance.sqnr_db) for row in rows if row.tolerance.sqnr_db is not None}
-    layout = _layout(len(names), [_safe(name) for name in names], "SQNR in dB, more is better")
+    layout = _layout(len(names), [safe_label(name) for name in names], "SQNR in dB, more is better")
     layout["shapes"] = [_limit_line(limit, names.index(name)) for name, limit in sorted(limits)]
     layout["xaxis"]["rangemode"] = "tozero"
     symbols = _symbol_key(result, (row.runtime for row in rows))
@@ -165,7 +165,7 @@ def _error_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
     if not rows:
         return None
     several = len({row.output for row in rows}) > 1
-    names = [_safe(f"{units.where(row)}{f', {row.output}' if several else ''}") for row in rows]
+    names = [safe_label(f"{units.where(row)}{f', {row.output}' if several else ''}") for row in rows]
     traces = [_error_bars(at, row, formats.get(row.artifact, "")) for at, row in enumerate(rows)]
     layout = _layout(len(rows), names, "|candidate \u2212 reference| of an element, logarithmic", log=True)
     layout["xaxis"] |= {"exponentformat": "power", "dtick": 2}
@@ -188,7 +188,7 @@ def _error_bars(at: int, row: ErrorRow, form: str) -> Trace:
     least, largest = row.bins[0][0] - 1, row.bins[-1][0]
     hover = "<br>".join(
         (
-            f"<b>{_safe(units.where(row))}</b>, {_safe(row.output)}",
+            f"<b>{safe_label(units.where(row))}</b>, {safe_label(row.output)}",
             f"{row.elements:,} elements, {row.equal:,} of them equal, {row.non_finite:,} NaN or infinite on one side",
             f"differences from {2.0**least:.2g} to {2.0**largest:.2g}; rms of the reference {row.rms:.3g}",
         )
@@ -212,7 +212,7 @@ def _metric_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
     traces = [_metric_mark(at, *pair, scale, formats.get(pair[0].artifact, "")) for at, pair in enumerate(measured)]
     name = measured[0][1].name
     title = f"{name}, candidate \u2212 reference" + (", percentage points" if share else f", {unit}" if unit else "")
-    layout = _layout(len(rows), [_safe(f"{row.artifact} \u00b7 {row.runtime}") for row in rows], title)
+    layout = _layout(len(rows), [safe_label(f"{row.artifact} \u00b7 {row.runtime}") for row in rows], title)
     layout["shapes"] = [
         _limit_line(row.tolerance.metric_loss * (-scale if metric.higher_is_better else scale), at)
         for at, (row, metric) in enumerate(measured)
@@ -226,7 +226,7 @@ def _metric_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
 
 def _metric_mark(at: int, row: DriftRow, metric: MetricRow, scale: float, form: str) -> Trace:
     low, high = metric.ci95
-    hover = f"<b>{_safe(units.where(row))}</b><br>{units.score(metric)}, {units.change(metric)}"
+    hover = f"<b>{safe_label(units.where(row))}</b><br>{units.score(metric)}, {units.change(metric)}"
     trace = _markers([metric.delta * scale], [at], [f"{hover} {units.change_interval(metric)}"], form, ["circle"])
     trace["error_x"] = {
         "type": "data",
@@ -296,7 +296,7 @@ def _names_beside(spots: Mapping[tuple[str, str], tuple[float, float]]) -> list[
         )
         occupied.append(box)
         side = dict(zip(("xanchor", "xshift", "yshift"), place, strict=True))
-        labels.append({"x": x, "y": y, "yanchor": "middle", **side, "text": _safe(name), "showarrow": False})
+        labels.append({"x": x, "y": y, "yanchor": "middle", **side, "text": safe_label(name), "showarrow": False})
     return labels
 
 
@@ -344,7 +344,7 @@ def _markers(x: Iterable[float], y: Iterable[float], hover: list[str], form: str
 def _drift_hover(row: DriftRow) -> str:
     verdict = "" if row.verdict is Verdict.PASS else f", {row.verdict}"
     loud = f"{units.sqnr(row)}, max difference {row.max_abs:.3g}{verdict}"
-    return f"<b>{_safe(units.where(row))}</b>, batch {row.batch}<br>{loud}"
+    return f"<b>{safe_label(units.where(row))}</b>, batch {row.batch}<br>{loud}"
 
 
 def _limit_line(x: float, at: int) -> dict[str, Any]:
@@ -379,9 +379,9 @@ def _rounded(values: Iterable[float]) -> list[float]:
 
 
 def _label(row: LatencyRow) -> str:
-    return _safe(f"{row.artifact} \u00b7 {row.runtime}")
+    return safe_label(f"{row.artifact} \u00b7 {row.runtime}")
 
 
-def _safe(text: str) -> str:
+def safe_label(text: str) -> str:
     """Escape a label: Plotly reads labels as a little HTML, and a model's name must stay text."""
     return html.escape(units.plain(text))

@@ -4,8 +4,9 @@ All of it is repeated in new processes until every comparison is settled, or the
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -15,7 +16,7 @@ from ...models.probes.sizes import batches_within
 from ...models.signature import Array, Signature, TensorSpec, batch_axis, bounds_of
 from ...models.store import Stored, size_of
 from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
-from ..bench.comparison import LOOKS, Comparison, compare
+from ..bench.comparison import LOOKS, Ratio, compare
 from ..bench.latency_rows import About, Conditions, latency_rows, reference_of
 from ..bench.machine_load import LoadMeter
 from ..bench.rounds import Pair, RoundsPlan, Series, empty_series, run_rounds
@@ -97,6 +98,16 @@ def batches_note(requested: Sequence[int], batches: Sequence[int], specs: Sequen
 
 
 @dataclass(frozen=True)
+class BenchGoal:
+    """What subjects are held against, and when measuring ends."""
+
+    references: Mapping[Pair, Pair] | None = None  # by subject; None: `reference_of_kind`
+    is_settled: Callable[[Ratio], bool] = lambda ratio: ratio.is_decided
+    budget_s: float | None = None  # None: the request's
+    most_s: float = math.inf  # no set of processes that would end later begins, however few there were
+
+
+@dataclass(frozen=True)
 class Bench:
     """Measures latencies on the test set of `data`.
     `model` is that of the data. Its signature says how calls are put together, at which batches; its root is the folder
@@ -107,20 +118,20 @@ class Bench:
     servers: Servers
     model: ModelDescription
 
-    def measure(self, subjects: Sequence[BenchSubject]) -> Measurements:
+    def measure(self, subjects: Sequence[BenchSubject], goal: BenchGoal = BenchGoal()) -> Measurements:
         """Measure all subjects in turns, in one set of processes after the other. The ratio of a subject is to the
-        first one that is asked in the same way (see `reference_of_kind`)."""
+        one that the goal names, else to the first that is asked in the same way (see `reference_of_kind`)."""
         request, specs = self.context.request.bench, self.model.signature.inputs
         plan = RoundsPlan(batches=batches_within(specs, request.batches), rounds=request.rounds)
-        references = {subject.pair: reference_of_kind(subject, subjects) for subject in subjects}
+        references = goal.references or {subject.pair: reference_of_kind(subject, subjects) for subject in subjects}
         measuring = _Measuring(plan, empty_series(references, plan))
         rng = Random(request.seed)  # noqa: S311  (an order, not a secret)
         start, number, wanted, seconds = time.monotonic(), 0, list(subjects), 0.0
         while wanted:
-            self._measure_once(measuring, wanted, number, rng, request.budget_s - seconds)
+            self._measure_once(measuring, wanted, number, rng, self._seconds_left(goal, number, seconds))
             number += 1
             seconds = time.monotonic() - start
-            wanted = self._still_wanted(measuring, wanted, references, number, seconds)
+            wanted = self._still_wanted(measuring, wanted, references, number, seconds, goal=goal)
         by_pair = {subject.pair: subject for subject in subjects}
         rows = measuring.rows(
             time.monotonic() - start,
@@ -131,6 +142,14 @@ class Bench:
         logged = tuple(replace(row, log=self._log((row.artifact, row.runtime))) for row in rows)
         series = tuple(measuring.series.values())
         return Measurements(logged, series, batches_note(request.batches, plan.batches, specs))
+
+    def _seconds_left(self, goal: BenchGoal, number: int, seconds: float) -> float:
+        """Return the seconds that the next set of processes may take; of a hard end, its share of what is left."""
+        shares = max(1, self.context.request.bench.processes - number) if goal.most_s < math.inf else 1
+        return (min(self._budget_s(goal), goal.most_s) - seconds) / shares
+
+    def _budget_s(self, goal: BenchGoal) -> float:
+        return self.context.request.bench.budget_s if goal.budget_s is None else goal.budget_s
 
     def _measure_once(
         self, measuring: _Measuring, subjects: Sequence[BenchSubject], number: int, rng: Random, left_s: float
@@ -161,18 +180,23 @@ class Bench:
         references: Mapping[Pair, Pair],
         number: int,
         seconds: float,
+        *,
+        goal: BenchGoal,
     ) -> list[BenchSubject]:
         """Return those of the last set of processes that are to be measured in one more: after a look those that are
         not settled, and their references."""
         request = self.context.request.bench
         alive = [subject for subject in subjects if not measuring.is_lost(subject.pair)]
+        expected_s = seconds * (number + 1) / number
+        if expected_s > goal.most_s:
+            return []
         if number < request.processes:
             return alive
-        if seconds * (number + 1) / number > request.budget_s:
+        if expected_s > self._budget_s(goal):
             return []
         if number not in LOOKS:
             return alive
-        unsettled = measuring.unsettled(references, request.same_within)
+        unsettled = measuring.unsettled(references, request.same_within, goal.is_settled)
         measured = unsettled | {references[pair] for pair in unsettled}
         return [subject for subject in alive if subject.pair in measured]
 
@@ -287,14 +311,16 @@ class _Measuring:
         if peak_bytes is not None:
             self.peaks[pair] = max(peak_bytes, self.peaks.get(pair, 0))
 
-    def unsettled(self, references: Mapping[Pair, Pair], same_within: float) -> set[Pair]:
-        """Return the subjects of which a comparison is inconclusive."""
+    def unsettled(
+        self, references: Mapping[Pair, Pair], same_within: float, is_settled: Callable[[Ratio], bool]
+    ) -> set[Pair]:
+        """Return the subjects of which a comparison is not settled."""
         pairs = set()
         for entry in self.series.values():
             reference = reference_of(entry, self.series, references)
             if entry.lost is None and reference is not None and reference is not entry:
                 ratio = compare(entry, reference, same_within=same_within)
-                if ratio is not None and ratio.comparison is Comparison.INCONCLUSIVE:
+                if ratio is not None and not is_settled(ratio):
                     pairs.add(entry.pair)
         return pairs
 
