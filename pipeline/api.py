@@ -47,6 +47,7 @@ def run(
     allowed_loss: float | None = None,
     device: str | None = None,
     bench: bool = True,
+    baseline: _Path | None = None,
     runs: _Path = "runs",
     store: _Path | None = None,
     jobs: int | None = None,
@@ -55,6 +56,8 @@ def run(
     """Train, convert, validate, measure and judge a model, as `transload run` does. Leaves `runs`/<id>/.
 
     `pipeline` is a pipeline file; the keywords have precedence over it. Without either the digits recipe is run.
+    `baseline`: the folder of an earlier run; its artifacts are measured beside the new ones, and the gate refuses what
+    is worse.
     """
     from .commands.run import run as run_command
 
@@ -63,6 +66,7 @@ def run(
         "convert": {"targets": to},
         "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss},
         "bench": {"runtimes": runtimes, "enabled": None if bench else False},
+        "baseline": {"run": _absolute(baseline)},
         "device": device,
     }
     request = read_request(Path(pipeline) if pipeline else None, sections)

@@ -27,6 +27,12 @@ def command(
     device: options.Device = None,
     threads: options.Threads = None,
     no_bench: Annotated[bool, typer.Option("--no-bench", help="Leave latency out.")] = False,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            "--baseline", metavar="RUN", help="An earlier run: its artifacts are measured beside the new ones."
+        ),
+    ] = None,
     tfserving_url: options.TfservingUrl = None,
     tfserving_model: options.TfservingModel = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs go.")] = Path("runs"),
@@ -53,6 +59,7 @@ def command(
         "convert": {"targets": options.split(to) or None},
         "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss},
         "bench": {"runtimes": runtimes, "batches": batches, "threads": threads, "enabled": False if no_bench else None},
+        "baseline": {"run": str(baseline.absolute()) if baseline else None},
         "device": device,
         "tfserving_url": tfserving_url,
         "tfserving_model": tfserving_model,

@@ -10,7 +10,7 @@ from ..compare.change_records import SECONDS, Change, FigureChange, FigureKind, 
 from ..compare.run_comparison import decide
 from ..drift.metrics.metric_text import format_change, format_interval
 from . import units
-from .markdown import escaped
+from .markdown_text import escaped
 
 _ORDER = (Change.WORSE, Change.INCONCLUSIVE, Change.NOT_COMPARED, Change.BETTER, Change.SAME)
 SEPARATE_NOTE = (
@@ -150,20 +150,47 @@ def reasons(comparison: RunComparison) -> list[str]:
     ]
 
 
+def baseline_lines(comparison: RunComparison, width: int = 80) -> list[str]:
+    """Return the lines on a run's baseline for a terminal of `width` columns: what is not the same, and why."""
+    changed, same = changed_and_same(comparison)
+    cells = [(units.plain(row.artifact), *_cells(row)) for row in changed]
+    heads = ("artifact", "figure", "where", "before", "after", "verdict", "change")
+    widths = [max(len(line[at]) for line in (heads, *cells)) for at in range(len(heads))]
+    lines = (
+        [f"  {_joined(line, widths)}" for line in (heads, *cells)] if cells else [f"  {len(same)} figures are the same"]
+    )
+    notes = [*(units.plain(note) for note in comparison.notes), *reasons(comparison)]
+    wrapped = [
+        line for note in notes for line in wrap(note, max(width, 40), initial_indent="  ", subsequent_indent="    ")
+    ]
+    return [f"against the baseline {units.plain(comparison.before)}:", *lines, *wrapped]
+
+
 def render_compare_markdown(comparison: RunComparison) -> str:
     """Return compare.md: the verdict, what changed, and the rest folded away."""
+    head = f"## transload compare: {decide(comparison)[0]}"
+    return "\n\n".join([head, f"{escaped(comparison.headline)}.", *_markdown_parts(comparison)]) + "\n"
+
+
+def render_baseline_markdown(comparison: RunComparison | None) -> str:
+    """Return the section of report.md on the baseline; empty where there is none."""
+    if comparison is None:
+        return ""
+    head = f"### Against the baseline {escaped(comparison.before)}"
+    return "\n\n".join([head, *_markdown_parts(comparison)])
+
+
+def _markdown_parts(comparison: RunComparison) -> list[str]:
+    """Return the table of what changed, how latencies were compared, the reasons, and the rest folded away."""
     changed, same = changed_and_same(comparison)
+    folded = f"<details><summary>{len(same)} figures are the same</summary>\n\n{_markdown_table(same)}\n\n</details>"
     parts = [
-        f"## transload compare: {decide(comparison)[0]}",
-        f"{escaped(comparison.headline)}.",
         _markdown_table(changed) if changed else "",
         *(f"<sub>{escaped(note)}</sub>" for note in describe(comparison)),
         "\n".join(f"- {escaped(line)}" for line in reasons(comparison)),
-        f"<details><summary>{len(same)} figures are the same</summary>\n\n{_markdown_table(same)}\n\n</details>"
-        if same
-        else "",
+        folded if same else "",
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return [part for part in parts if part]
 
 
 def _markdown_table(rows: Sequence[FigureChange]) -> str:
@@ -171,3 +198,23 @@ def _markdown_table(rows: Sequence[FigureChange]) -> str:
     body = [[f"**{escaped(row.artifact)}**", *(escaped(cell) for cell in _cells(row))] for row in rows]
     sides = ["---", "---", "---", "--:", "--:", "---", "--:"]
     return "\n".join(f"| {' | '.join(line)} |" for line in (heads, sides, *body))
+
+
+@dataclass(frozen=True)
+class BaselineView:
+    """What report.html shows of a baseline."""
+
+    headline: str
+    notes: list[str]
+    changed: list[ChangeLine]
+    same: list[ChangeLine]
+
+
+def view_baseline(comparison: RunComparison | None) -> BaselineView | None:
+    """Return what the page shows; None where there is no baseline."""
+    if comparison is None:
+        return None
+    changed, same = changed_and_same(comparison)
+    return BaselineView(
+        units.plain(comparison.headline), describe(comparison), change_lines(changed), change_lines(same)
+    )

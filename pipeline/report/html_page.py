@@ -18,6 +18,7 @@ from ...models.whole_files import write_whole
 from ..result.gate import WORST_FIRST, answered, is_reference
 from ..result.schema import RunResult
 from . import exercise_view, figures, probe_view, units, view
+from .compare_text import view_baseline
 from .offline_page import inert_json, packed_plotly, plotly_script, policy
 
 _HERE = files(__package__)
@@ -63,6 +64,7 @@ def render_html(
         gate=sorted(result.gate, key=lambda row: WORST_FIRST.index(row.verdict)),
         doubts=view.doubts(result),
         probe_tables=probe_view.probe_tables(result),
+        baseline=view_baseline(result.baseline),
         exercises=exercise_view.exercises(result.exercised),
         plots=plots,
         plot_data=Markup(inert_json(data)),  # noqa: S704  (nothing in it can end the element)

@@ -1,8 +1,8 @@
 """The result of a run: run.json, schema 1. Seconds and bytes; a person's units exist only in rendering.
 
 Schema history.  1: first version. `flex` and `weights` of an artifact and `log` of a row came later; absent, they are
-empty and null. `probes`, `exercised`, `errors`, `worst_samples`, `smallest`, `located`, `left_out` and `doubts` came
-later, too.
+empty and null. `probes`, `exercised`, `errors`, `worst_samples`, `smallest`, `located`, `left_out`, `doubts` and
+`baseline` came later, too.
 
 A number is null where there is none to give: a runtime that did not answer (the sentence is then in the gate's
 row, and in `doubts` for latency), or a signal-to-noise ratio of answers that are the same to the last bit.
@@ -24,6 +24,7 @@ from pydantic import ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationErro
 
 from ...models.errors import BadRequest
 from ..bench.comparison import Comparison
+from ..compare.change_records import RunComparison
 
 SCHEMA: Final = 1
 
@@ -381,6 +382,7 @@ class RunResult:
     located: tuple[LocatedRow, ...] = ()
     left_out: tuple[LeftOutRow, ...] = ()
     doubts: tuple[str, ...] = ()  # that every verdict is under, as "not sandboxed: ..."
+    baseline: RunComparison | None = None  # how it compares with the run that --baseline names
 
 
 @cache
