@@ -18,12 +18,14 @@ from .commands import bench as bench_command
 from .commands import bundle as bundle_command
 from .commands import compare as compare_command
 from .commands import convert as convert_command
+from .commands import history as history_command
 from .commands import locate as locate_command
 from .commands import validate as validate_command
 from .commands.bench import BenchResult
 from .commands.bundle import BundleResult
 from .commands.compare import CompareResult
 from .commands.convert import ConvertManyResult, ConvertResult, convert_models
+from .commands.history import HistoryResult
 from .commands.locate import LocateResult
 from .commands.validate import ValidateResult
 from .compare.compare_limits import CompareLimits
@@ -338,6 +340,18 @@ def compare(
         Path(before), Path(after), request, _local(store, jobs, runs), Progress(quiet=quiet),
         limits=CompareLimits(**limits), out=_path(out), data=_text(data),
     )  # fmt: skip
+
+
+def history(*runs: _Path, batch: int = 1, out: _Path | None = None) -> HistoryResult:
+    """Read several runs in the order of time: folders of runs, or folders that hold runs.
+
+    `batch`: the batch size of latencies. `out`: where to write a page that draws them.
+
+    The result has the runs, their machines, and a point for each artifact in each runtime in each run.
+    """
+    if not runs:
+        raise BadRequest("no run is named", fix="name folders under runs/, or runs/ itself")
+    return history_command.history([Path(run) for run in runs], batch=batch, out=_path(out))
 
 
 def bundle(

@@ -101,15 +101,15 @@ def _compare_status(old: ArtifactRow, new: ArtifactRow) -> FigureChange:
 def _compare_drift(name: str, before: RunResult, after: RunResult, limits: CompareLimits) -> Iterator[FigureChange]:
     """Yield a row for each runtime: its least SQNR at the batch sizes that both runs asked."""
     for runtime, pairs in _by_runtime(_common_drift(name, before, after)).items():
-        old, new = (min((pair[side] for pair in pairs), key=_decibel) for side in (0, 1))
-        row = partial(FigureChange, name, runtime, None, FigureKind.DRIFT, _shown_db(old), _shown_db(new))
+        old, new = (min((pair[side] for pair in pairs), key=least_agreement) for side in (0, 1))
+        row = partial(FigureChange, name, runtime, None, FigureKind.DRIFT, shown_agreement(old), shown_agreement(new))
         was, now = (max(pair[0].samples for pair in pairs), max(pair[1].samples for pair in pairs))
         step = min(_DRIFTS.index(pair[1].verdict) for pair in pairs) - min(_DRIFTS.index(p[0].verdict) for p in pairs)
-        gain = min(_decibel(new), _ROUNDING_DB) - min(_decibel(old), _ROUNDING_DB)
+        gain = min(least_agreement(new), _ROUNDING_DB) - min(least_agreement(old), _ROUNDING_DB)
         change = gain if math.isfinite(gain) else None
         if step:
             yield row(change, None, limits.drift_db, by_sign(-step), "its verdict against its tolerance has changed")
-        elif _decibel(old) == _decibel(new):
+        elif least_agreement(old) == least_agreement(new):
             yield row(0.0, None, limits.drift_db, Change.SAME, "both agree with their references equally")
         elif was != now:
             reason = f"the test sets have {was} and {now} samples: compare runs on one test set"
@@ -141,15 +141,17 @@ def _by_runtime(pairs: Sequence[tuple[DriftRow, DriftRow]]) -> dict[str, list[tu
     return groups
 
 
-def _decibel(row: DriftRow) -> float:
-    """Return the SQNR; inf of equal answers, -inf of none, of other shapes, and where NaN or infinities are lost."""
+def least_agreement(row: DriftRow) -> float:
+    """Return the SQNR in dB; inf of equal answers, -inf of none, of other shapes, and where NaN or infinities are
+    lost."""
     if not answered(row) or row.mismatch is not None or row.non_finite:
         return -math.inf
     return math.inf if row.sqnr_db is None else row.sqnr_db
 
 
-def _shown_db(row: DriftRow) -> float | str:
-    value = _decibel(row)
+def shown_agreement(row: DriftRow) -> float | str:
+    """Return the SQNR in dB, or why there is none: "identical", or "no numbers"."""
+    value = least_agreement(row)
     return value if math.isfinite(value) else "identical" if value > 0 else "no numbers"
 
 
