@@ -2,6 +2,8 @@
 
 Frameworks run in worker processes, so these functions load none into the caller's process. They raise TransloadError
 (models/errors.py) with the message and the fix that the command would print.
+
+This module is longer than 400 lines because the public functions are read, and documented, together.
 """
 
 from __future__ import annotations

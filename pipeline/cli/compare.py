@@ -15,41 +15,40 @@ from .render import finish
 
 _LIMITS = CompareLimits()
 
+DriftDb = Annotated[float, typer.Option("--drift-db", min=0, metavar="DB", help="Agreement it may lose.")]
+MetricLoss = Annotated[
+    float, typer.Option("--metric-loss", min=0, metavar="LOSS", help="Metric it may lose, in its own unit.")
+]
+Latency = Annotated[float, typer.Option("--latency", min=0, metavar="SHARE", help="Share by which it may be slower.")]
+Size = Annotated[float, typer.Option("--size", min=0, metavar="SHARE", help="Share by which it may grow.")]
+Memory = Annotated[float, typer.Option("--memory", min=0, metavar="SHARE", help="Share by which its peak may grow.")]
+Remeasure = Annotated[
+    bool, typer.Option("--remeasure", help="Measure the artifacts of both runs now, in the same rounds.")
+]
+Budget = Annotated[str | None, typer.Option("--budget", metavar="TIME", help="The most that measuring takes: 60s, 5m.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="DIR", help="Where compare.json, compare.md and compare.html go.")
+]
+
 
 def command(
     before: Annotated[Path, typer.Argument(metavar="RUN_A", help="The earlier run: a folder under runs/.")],
     after: Annotated[Path, typer.Argument(metavar="RUN_B", help="The later run.")],
     *,
-    drift_db: Annotated[
-        float, typer.Option("--drift-db", min=0, metavar="DB", help="Agreement it may lose.")
-    ] = _LIMITS.drift_db,
-    metric_loss: Annotated[
-        float, typer.Option("--metric-loss", min=0, metavar="LOSS", help="Metric it may lose, in its own unit.")
-    ] = _LIMITS.metric_loss,
-    latency: Annotated[
-        float, typer.Option("--latency", min=0, metavar="SHARE", help="Share by which it may be slower.")
-    ] = _LIMITS.latency,
-    size: Annotated[
-        float, typer.Option("--size", min=0, metavar="SHARE", help="Share by which it may grow.")
-    ] = _LIMITS.size,
-    memory: Annotated[
-        float, typer.Option("--memory", min=0, metavar="SHARE", help="Share by which its peak may grow.")
-    ] = _LIMITS.memory,
-    remeasure: Annotated[
-        bool, typer.Option("--remeasure", help="Measure the artifacts of both runs now, in the same rounds.")
-    ] = False,
+    drift_db: DriftDb = _LIMITS.drift_db,
+    metric_loss: MetricLoss = _LIMITS.metric_loss,
+    latency: Latency = _LIMITS.latency,
+    size: Size = _LIMITS.size,
+    memory: Memory = _LIMITS.memory,
+    remeasure: Remeasure = False,
     runtime: options.RuntimeNames = None,
     batch: options.Batch = None,
     threads: options.Threads = None,
     processes: options.Processes = None,
-    budget: Annotated[
-        str | None, typer.Option("--budget", metavar="TIME", help="The most that measuring takes: 60s, 5m.")
-    ] = None,
+    budget: Budget = None,
     device: options.Device = None,
     data: options.Data = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Where compare.json, compare.md and compare.html go.")
-    ] = None,
+    out: Out = None,
     store: options.Store = None,
     jobs: options.Jobs = None,
     json: options.Json = False,

@@ -9,6 +9,11 @@ import typer
 
 from . import options
 
+Baseline = Annotated[
+    Path | None,
+    typer.Option("--baseline", metavar="RUN", help="An earlier run: its artifacts are measured beside the new ones."),
+]
+
 
 def command(
     request: Annotated[
@@ -27,12 +32,7 @@ def command(
     device: options.Device = None,
     threads: options.Threads = None,
     no_bench: Annotated[bool, typer.Option("--no-bench", help="Leave latency out.")] = False,
-    baseline: Annotated[
-        Path | None,
-        typer.Option(
-            "--baseline", metavar="RUN", help="An earlier run: its artifacts are measured beside the new ones."
-        ),
-    ] = None,
+    baseline: Baseline = None,
     tfserving_url: options.TfservingUrl = None,
     tfserving_model: options.TfservingModel = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs go.")] = Path("runs"),

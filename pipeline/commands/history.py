@@ -28,7 +28,8 @@ class HistoryResult:
     def document(self) -> dict[str, Any]:
         """What --json prints."""
         head: dict[str, Any] = {"schema": SCHEMA, "transload_version": __version__, "batch": self.batch}
-        return head | to_json(self.history)
+        rows: dict[str, Any] = to_json(self.history)
+        return head | rows
 
 
 def history(places: Sequence[Path], *, batch: int = 1, out: Path | None = None) -> HistoryResult:

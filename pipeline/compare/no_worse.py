@@ -24,9 +24,9 @@ def _rows(comparison: RunComparison, result: RunResult) -> Iterator[GateRow]:
             limit, change = _limit_and_change(row, row.limit, result)
             batch = "" if row.batch is None else f" batch={row.batch}"
             verdict = _verdict(row, result)
-            got = row.reason if change is None or row.verdict is Change.NOT_COMPARED else change
+            value = row.reason if change is None or row.verdict is Change.NOT_COMPARED else change
             unit = row.unit if row.figure is FigureKind.METRIC else None
-            yield GateRow(f"{RULE} {row.figure}{batch}", limit, got, verdict, row.artifact, row.runtime, unit)
+            yield GateRow(f"{RULE} {row.figure}{batch}", limit, value, verdict, row.artifact, row.runtime, unit)
 
 
 def _verdict(row: FigureChange, result: RunResult) -> Verdict:

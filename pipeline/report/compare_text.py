@@ -45,7 +45,15 @@ def change_lines(rows: Sequence[FigureChange]) -> list[ChangeLine]:
     """Return the cells of each row."""
     return [
         ChangeLine(
-            units.plain(row.artifact), *_cells(row), units.plain(row.reason), _CHIPS.get(row.verdict, str(row.verdict))
+            artifact=units.plain(row.artifact),
+            figure=str(row.figure),
+            where=where_cell(row),
+            before=value_cell(row, row.before),
+            after=value_cell(row, row.after),
+            verdict=str(row.verdict),
+            change=change_cell(row),
+            reason=units.plain(row.reason),
+            style=_CHIPS.get(row.verdict, str(row.verdict)),
         )
         for row in rows
     ]
