@@ -9,6 +9,9 @@ import typer
 
 from . import options
 
+StartWeights = Annotated[
+    Path | None, typer.Option("--weights", metavar="FILE", help="Start from these weights; do not train.")
+]
 Baseline = Annotated[
     Path | None,
     typer.Option("--baseline", metavar="RUN", help="An earlier run: its artifacts are measured beside the new ones."),
@@ -21,9 +24,7 @@ def command(
         typer.Argument(metavar="WHAT", help="PIPELINE.toml, RECIPE.py or zoo:NAME; without it, zoo:digits-cnn."),
     ] = None,
     *,
-    weights: Annotated[
-        Path | None, typer.Option("--weights", metavar="FILE", help="Start from these weights; do not train.")
-    ] = None,
+    weights: StartWeights = None,
     to: options.To = None,
     metric: options.Metric = None,
     allowed_loss: options.AllowedLoss = None,
