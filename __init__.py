@@ -8,7 +8,18 @@ from typing import Any
 __version__ = "0.1.0"
 
 # The public names, all of pipeline/api.py, looked up when first used: `import transload` loads nothing.
-__all__ = ["__version__", "bench", "bundle", "compare", "convert", "convert_all", "locate", "run", "validate"]
+__all__ = [
+    "__version__",
+    "bench",
+    "bundle",
+    "compare",
+    "convert",
+    "convert_all",
+    "history",
+    "locate",
+    "run",
+    "validate",
+]
 
 
 def __getattr__(name: str) -> Any:

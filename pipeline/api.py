@@ -2,6 +2,8 @@
 
 Frameworks run in worker processes, so these functions load none into the caller's process. They raise TransloadError
 (models/errors.py) with the message and the fix that the command would print.
+
+This module is longer than 400 lines because the public functions are read, and documented, together.
 """
 
 from __future__ import annotations
@@ -18,12 +20,14 @@ from .commands import bench as bench_command
 from .commands import bundle as bundle_command
 from .commands import compare as compare_command
 from .commands import convert as convert_command
+from .commands import history as history_command
 from .commands import locate as locate_command
 from .commands import validate as validate_command
 from .commands.bench import BenchResult
 from .commands.bundle import BundleResult
 from .commands.compare import CompareResult
 from .commands.convert import ConvertManyResult, ConvertResult, convert_models
+from .commands.history import HistoryResult
 from .commands.locate import LocateResult
 from .commands.validate import ValidateResult
 from .compare.compare_limits import CompareLimits
@@ -47,6 +51,7 @@ def run(
     allowed_loss: float | None = None,
     device: str | None = None,
     bench: bool = True,
+    baseline: _Path | None = None,
     runs: _Path = "runs",
     store: _Path | None = None,
     jobs: int | None = None,
@@ -55,6 +60,8 @@ def run(
     """Train, convert, validate, measure and judge a model, as `transload run` does. Leaves `runs`/<id>/.
 
     `pipeline` is a pipeline file; the keywords have precedence over it. Without either the digits recipe is run.
+    `baseline`: the folder of an earlier run; its artifacts are measured beside the new ones, and the gate refuses what
+    is worse.
     """
     from .commands.run import run as run_command
 
@@ -63,6 +70,7 @@ def run(
         "convert": {"targets": to},
         "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss},
         "bench": {"runtimes": runtimes, "enabled": None if bench else False},
+        "baseline": {"run": _absolute(baseline)},
         "device": device,
     }
     request = read_request(Path(pipeline) if pipeline else None, sections)
@@ -304,18 +312,65 @@ def bench(
     )  # fmt: skip
 
 
-def compare(before: _Path, after: _Path, *, out: _Path | None = None, **limits: float) -> CompareResult:
+def compare(
+    before: _Path,
+    after: _Path,
+    *,
+    out: _Path | None = None,
+    remeasure: bool = False,
+    runtimes: Sequence[str] | None = None,
+    batches: Sequence[int] | None = None,
+    threads: int | None = None,
+    processes: int | None = None,
+    budget_s: float | None = None,
+    device: str | None = None,
+    data: _Path | None = None,
+    runs: _Path = "runs",
+    store: _Path | None = None,
+    jobs: int | None = None,
+    quiet: bool = True,
+    **limits: float,
+) -> CompareResult:
     """Compare the run in the folder `after` with the earlier one in `before`.
 
     `limits`: `drift_db`, `metric_loss`, `latency`, `size` and `memory`, as the options of `transload compare`. `out`: a
-    folder for compare.json and compare.md.
+    folder for compare.json, compare.md and compare.html.
+
+    `remeasure`: the artifacts of both are measured now, each against its former one in the same rounds, in sets of new
+    processes, at least `processes` of them, until each is settled; `budget_s` ends it in any case. Runtimes, batch
+    sizes and threads are those of the later run, unless they are named; so is the data, where the store still has it.
+    Without `out` a folder under `runs` keeps the results.
 
     The result has the figures with their verdicts, what is new and gone, and the verdict of all.
     """
     known = CompareLimits.__dataclass_fields__
     if unknown := limits.keys() - known:
         raise BadRequest(f"there is no limit {', '.join(sorted(unknown))}", fix=f"use {', '.join(known)}")
-    return compare_command.compare(Path(before), Path(after), limits=CompareLimits(**limits), out=_path(out))
+    bench = {
+        "runtimes": runtimes, "batches": batches, "threads": threads, "processes": processes, "budget_s": budget_s,
+    }  # fmt: skip
+    if not remeasure:
+        measuring = {**bench, "device": device, "data": data}
+        if named := [name for name, value in measuring.items() if value is not None]:
+            raise BadRequest(f"{named[0]} says how to measure, and nothing is measured", fix="add remeasure=True")
+        return compare_command.compare(Path(before), Path(after), limits=CompareLimits(**limits), out=_path(out))
+    request = read_request(None, {"bench": bench, "device": device})
+    return compare_command.compare_measured(
+        Path(before), Path(after), request, _local(store, jobs, runs), Progress(quiet=quiet),
+        limits=CompareLimits(**limits), out=_path(out), data=_text(data),
+    )  # fmt: skip
+
+
+def history(*runs: _Path, batch: int = 1, out: _Path | None = None) -> HistoryResult:
+    """Read several runs in the order of time: folders of runs, or folders that hold runs.
+
+    `batch`: the batch size of latencies. `out`: where to write a page that draws them.
+
+    The result has the runs, their machines, and a point for each artifact in each runtime in each run.
+    """
+    if not runs:
+        raise BadRequest("no run is named", fix="name folders under runs/, or runs/ itself")
+    return history_command.history([Path(run) for run in runs], batch=batch, out=_path(out))
 
 
 def bundle(

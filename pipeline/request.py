@@ -13,6 +13,7 @@ import psutil
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
@@ -29,6 +30,7 @@ from ..models.sources import CodeRef, code_ref
 from ..serving.runtimes.runtime_table import DEFAULT_RUNTIMES, RUNTIMES
 from ..serving.server.tfserving_launch import parse_url
 from .bench.comparison import LEAST_PROCESSES, SAME_WITHIN
+from .compare.compare_limits import CompareLimits
 from .drift.metrics.metric_kinds import is_function, kind_of_metric
 from .load.load_cases import LOAD_SECONDS, LoadEngine, check_load, parse_load
 
@@ -183,6 +185,32 @@ class BenchSection(_Section):
         return self
 
 
+def _no_worse(value: object) -> object:
+    """Return a switch as it is, and a table of limits as CompareLimits."""
+    if not isinstance(value, Mapping):
+        return value
+    known = CompareLimits.__dataclass_fields__
+    if unknown := [name for name in value if name not in known]:
+        raise ValueError(f"unknown limit {unknown[0]!r}; use one of {', '.join(known)}")
+    if wrong := [
+        name for name, limit in value.items() if isinstance(limit, bool) or not isinstance(limit, int | float)
+    ]:
+        raise ValueError(f"the limit {wrong[0]} is no number; use a finite number from 0 up")
+    try:
+        return CompareLimits(**value)
+    except BadRequest as error:
+        raise ValueError(f"{error.what}; {error.fix}") from error
+
+
+NoWorse = Annotated[bool | CompareLimits | None, BeforeValidator(_no_worse)]
+
+
+class BaselineSection(_Section):
+    """An earlier run that this one is compared with."""
+
+    run: str | None = None  # its folder
+
+
 class GateSection(_Section):
     """The release rules of pipeline/result/gate.py; a rule that is absent is not applied (docs/gate.md)."""
 
@@ -193,6 +221,7 @@ class GateSection(_Section):
     p99_s: float | None = Field(default=None, gt=0)
     size_bytes: float | None = Field(default=None, gt=0)
     size_ratio: float | None = Field(default=None, gt=0)
+    no_worse: NoWorse = None  # than the baseline; None: on where there is one
 
 
 class ReleaseSection(_Section):
@@ -214,6 +243,7 @@ class RunRequest(_Section):
     bench: BenchSection = BenchSection()
     gate: GateSection = GateSection()
     release: ReleaseSection = ReleaseSection()
+    baseline: BaselineSection = BaselineSection()
     device: Annotated[str, AfterValidator(_device)] = "auto"
     data: str | None = None  # samples, as --data names them; None: the recipe's own, else random ones
     # A running TF Serving, HOST:GRPC_PORT[,REST_PORT].

@@ -44,6 +44,12 @@ class Ratio:
     ci95: tuple[float, float] | None
     comparison: Comparison
     settling_processes: int | None = None  # sets of processes that would decide it, where it is inconclusive
+    verdict_interval: tuple[float, float] | None = None  # at VERDICT_CONFIDENCE: it may be looked at LOOKS times
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether more processes would add nothing."""
+        return self.comparison is not Comparison.INCONCLUSIVE
 
 
 def compare(
@@ -81,7 +87,8 @@ def compare_logs(
     elif low > 0 or high < 0:
         comparison = Comparison.SLOWER if low > 0 else Comparison.FASTER
     settling = _settling_processes(logs, most, confidence) if comparison is Comparison.INCONCLUSIVE else None
-    return Ratio(math.exp(center), (math.exp(ci95[0]), math.exp(ci95[1])), comparison, settling)
+    ends = [(math.exp(interval[0]), math.exp(interval[1])) for interval in (ci95, (low, high))]
+    return Ratio(math.exp(center), ends[0], comparison, settling, ends[1])
 
 
 def _log_ratio(candidate: ProcessSamples, reference: ProcessSamples) -> float | None:

@@ -51,6 +51,11 @@ COMMANDS: tuple[Command, ...] = (
     Command("locate", "Find where an artifact departs from the model it was made from.", WORK),
     Command("bench", "Measure the latency of artifacts, all of them in the same rounds.", WORK),
     Command("compare", "Compare a run with an earlier one: status, drift, metric, size, latency and memory.", WORK),
+    Command(
+        "history",
+        "Show releases over time: drift, metric, latency, size and memory of each artifact, run by run.",
+        WORK,
+    ),
     Command("serve", "Serve artifacts over TF Serving's API until it is stopped.", WORK),
     Command("bundle", "Write what a serving system expects of an artifact, with a check of its endpoint.", WORK),
     Command("report", "Write the report of a finished run again.", WORK),

@@ -12,6 +12,10 @@ from . import options
 _StartWeights = Annotated[
     Path | None, typer.Option("--weights", metavar="FILE", help="Start from these weights; do not train.")
 ]
+_Baseline = Annotated[
+    Path | None,
+    typer.Option("--baseline", metavar="RUN", help="An earlier run: its artifacts are measured beside the new ones."),
+]
 
 
 def command(
@@ -32,6 +36,7 @@ def command(
     metric_loss: options.MetricLoss = None,
     price_per_hour: options.PricePerHour = None,
     no_bench: Annotated[bool, typer.Option("--no-bench", help="Leave latency out.")] = False,
+    baseline: _Baseline = None,
     tfserving_url: options.TfservingUrl = None,
     tfserving_model: options.TfservingModel = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs go.")] = Path("runs"),
@@ -59,6 +64,7 @@ def command(
         "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss},
         "bench": {"runtimes": runtimes, "batches": batches, "threads": threads, "enabled": False if no_bench else None},
         "release": options.release_options(latency_bound, metric_loss, price_per_hour),
+        "baseline": {"run": str(baseline.absolute()) if baseline else None},
     }
     changes |= {"device": device, "tfserving_url": tfserving_url, "tfserving_model": tfserving_model}
     outcome = run(read_request(pipeline, changes), LocalSettings.with_defaults(store, out, jobs), Progress(quiet=quiet))

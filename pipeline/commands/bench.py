@@ -24,7 +24,8 @@ from ..progress import Progress
 from ..request import RunRequest
 from ..result.gate import answered
 from ..result.schema import BoundRow, LatencyRow, LoadRow, TuningRow, Verdict
-from ..stages.bench import Bench, BenchSubject
+from ..stages.bench import Bench
+from ..stages.bench_subject import BenchSubject
 from ..stages.load import measure_load, require_engines, untaken
 from ..stages.servers import Servers
 from ..stages.tuned_bench import SettingsReference, SettingsVerifier, measure_tuned

@@ -19,6 +19,8 @@ from ...models.store import disk_errors
 from ...models.whole_files import write_whole
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.server.tfserving_launch import find_tfserving
+from ..bench.rounds import Series
+from ..compare.side_by_side import SideBySide
 from ..context import Context, LocalSettings
 from ..intake.code_model import weights_file
 from ..intake.run_inputs import RunInputs, resolve_inputs
@@ -32,7 +34,8 @@ from ..result.environment import describe_environment
 from ..result.gate import GateRules, gate, verdict_of
 from ..result.run_folder import artifact_row, link_artifacts, links
 from ..result.schema import SCHEMA, LeftOutRow, RunResult, TimelineRow, to_json
-from ..stages.bench import Bench, BenchSubject, Measurements, subjects_of
+from ..stages.bench import Bench, Measurements
+from ..stages.bench_subject import BenchSubject, subjects_of
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
 from ..stages.load import LoadResults, measure_load, require_engines
 from ..stages.locate import locate_failures
@@ -40,6 +43,7 @@ from ..stages.servers import Servers
 from ..stages.tuned_bench import SettingsReference, SettingsVerifier, measure_tuned
 from ..stages.validate import ValidationRows, validate_all
 from ..timeline import stage_of
+from .baseline import Baseline, judge_baseline, measure_beside, open_baseline, read_baseline
 from .workspace import close_workers, new_run_context
 
 
@@ -63,13 +67,14 @@ def run(
     target or runtime is in the result."""
     plan = plan_run(request)
     check_tools(request, plan)
+    baseline = read_baseline(request)
     started_at, started = now(), time.monotonic()
     name = Path(request.model.recipe.removeprefix("zoo:")).stem
     context = new_run_context(request, name, local, progress, started_at)
     try:
         with close_workers(context), disk_errors(context.folder):
             plan.write(context.folder)
-            return _run(context, plan, started_at, started)
+            return _run(context, plan, baseline, started_at=started_at, started=started)
     finally:
         if not any((context.folder / "logs").iterdir()):
             shutil.rmtree(context.folder)  # the run did not begin: there is nothing to read
@@ -103,7 +108,9 @@ def _wanted_runtimes(request: RunRequest) -> tuple[str, ...]:
     return tuple(sorted({*request.validate_.runtimes, *bench}))
 
 
-def _run(context: Context, plan: Plan, started_at: datetime, started: float) -> FinishedRun:
+def _run(
+    context: Context, plan: Plan, baseline: Baseline | None, *, started_at: datetime, started: float
+) -> FinishedRun:
     expect, ahead = partial(expect_frameworks, context, plan), partial(convert_ahead, context, plan)
     inputs = resolve_inputs(context, None, when_loaded=expect, during_reference=ahead)
     targets = convert_all(context, plan, inputs)
@@ -117,8 +124,10 @@ def _run(context: Context, plan: Plan, started_at: datetime, started: float) -> 
             validated = validate_all(context, inputs, targets, servers)
             stage.note = f"{len({(row.artifact, row.runtime) for row in validated.rows})} artifact-runtime pairs"
         located = locate_failures(context, inputs, targets, validated)
+        former = open_baseline(context, baseline, targets)
         context.executor.close()  # what is measured has the memory to itself
         measured, loads = Measurements(), LoadResults()
+        beside: tuple[SideBySide | None, Measurements] = None, Measurements()
         if context.request.bench.enabled:
             with context.progress.stage("bench") as stage:
                 bench = Bench(context, inputs.data, servers, inputs.model)
@@ -126,15 +135,18 @@ def _run(context: Context, plan: Plan, started_at: datetime, started: float) -> 
                 counts = f"{sum(row.samples for row in measured.rows)} samples in {len(measured.rows)} rows"
                 stage.note = f"{counts}; {measured.note}" if measured.note else counts
             loads = measure_load(context, inputs.data, servers, inputs.model, measured.subjects)
+            if baseline:
+                beside = measure_beside(context, inputs, targets, servers, opened=former, limits=baseline.limits)
     result = _result(context, targets, validated, measured, started_at=started_at, started=started)
     smallest = tuple(piece.row for piece in pieces)
     loads.write(context.folder)
     timeline = _timeline_rows(context, started)
     result = replace(result, smallest=smallest, located=located, left_out=left_out, timeline=timeline, load=loads.rows)
+    result = judge_baseline(result, baseline, beside[0])
     constraint = ReleaseConstraint(**context.request.release.model_dump())
     result = replace(result, recommendation=recommend(result, constraint))
     with context.progress.stage("report"):
-        write_run(context.folder, result, measured)
+        write_run(context.folder, result, measured, beside[1].series)
     return FinishedRun(result, context.folder)
 
 
@@ -184,7 +196,9 @@ def _result(
 ) -> RunResult:
     artifacts = tuple(artifact_row(target, validated.rows) for target in targets)
     request = context.request
-    rules = GateRules(**request.gate.model_dump(), device=context.device, runtimes=_wanted_runtimes(request))
+    rules = GateRules(
+        **request.gate.model_dump(exclude={"no_worse"}), device=context.device, runtimes=_wanted_runtimes(request)
+    )
     rows = gate(rules, artifacts, validated.rows, measured.rows, failures=validated.failures, reasons=validated.reasons)
     verdict, status = verdict_of(rows, artifacts)
     evidence = join_check_rows([validated.evidence, *(target.evidence for target in targets if target.stored is None)])
@@ -208,8 +222,9 @@ def _result(
     )
 
 
-def write_run(folder: Path, result: RunResult, measured: Measurements) -> None:
-    """Write run.json first, then the reports, which are made from it and can be made again."""
+def write_run(folder: Path, result: RunResult, measured: Measurements, beside: Sequence[Series] = ()) -> None:
+    """Write run.json first, then the reports, which are made from it and can be made again. `beside`: the artifacts of
+    the baseline and of this run, side by side."""
     from ..bench.latency_rows import write_samples
     from ..report.html_page import write_html
     from ..report.markdown import write_markdown
@@ -217,6 +232,8 @@ def write_run(folder: Path, result: RunResult, measured: Measurements) -> None:
     write_whole(folder / "run.json", to_json(result))
     if measured.series:
         write_samples(folder / "latency.npz", measured.series)
+    if beside:
+        write_samples(folder / "baseline-latency.npz", beside)
     logs, repeat = links(folder, result)
     page = folder / "report.html"
     write_html(result, measured.samples, page, warm_ups=measured.warm_ups, logs=logs, repeat=repeat)

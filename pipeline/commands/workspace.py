@@ -90,10 +90,11 @@ def document_of(decided: tuple[Verdict, Exit], **parts: Sequence[Any]) -> dict[s
     """Return the parts of run.json that a command has, as JSON values."""
     verdict, status = decided
     head = {"schema": SCHEMA, "transload_version": __version__, "verdict": str(verdict), "exit_code": int(status)}
-    return head | {name: [_to_json(row) for row in rows] for name, rows in parts.items()}
+    return head | {name: [to_json(row) for row in rows] for name, rows in parts.items()}
 
 
-def _to_json(row: object) -> Any:
+def to_json(row: object) -> Any:
+    """Return a record as JSON values."""
     kind: Any = type(row)
     return _adapter_of(kind).dump_python(row, mode="json")
 

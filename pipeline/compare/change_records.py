@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
-from ...models.errors import Exit
-from ..result.schema import Verdict
+Interval: TypeAlias = tuple[float, float]  # low, high
 
 
 class Change(StrEnum):
@@ -30,6 +30,16 @@ class FigureKind(StrEnum):
     MEMORY = "memory"
 
 
+class CompareMethod(StrEnum):
+    """How latencies and memory were compared."""
+
+    SEPARATE = "separate runs"  # each one's ratio to its own run's reference
+    SIDE_BY_SIDE = "side by side"  # the artifacts of both runs were measured again, in the same rounds
+
+
+SECONDS = "s"  # the unit of latencies that were measured side by side; others are ratios and have none
+
+
 @dataclass(frozen=True)
 class FigureChange:
     """One figure of an artifact in both runs. `change` is after - before for drift (dB) and metric (its unit), and
@@ -42,17 +52,17 @@ class FigureChange:
     before: float | str | None
     after: float | str | None
     change: float | None
-    ci95: tuple[float, float] | None
+    ci95: Interval | None
     limit: float | None
     verdict: Change
     reason: str  # one sentence
-    unit: str | None = None  # of a metric
+    unit: str | None = None  # of a metric, or SECONDS
 
 
 @dataclass(frozen=True)
 class RunComparison:
     """A run against an earlier one.
-    `differences`: how their machines differ. If there is one, latencies and memory are not compared."""
+    `differences`: how their machines differ. If there is one, latencies and memory are compared side by side only."""
 
     before: str  # id of the run
     after: str
@@ -60,19 +70,12 @@ class RunComparison:
     new: tuple[str, ...]  # names of artifacts; "ARTIFACT in RUNTIME" where only the runtime is new
     gone: tuple[str, ...]
     figures: tuple[FigureChange, ...]
+    method: CompareMethod = CompareMethod.SEPARATE
+    notes: tuple[str, ...] = ()  # what could not be measured side by side and why, and what speaks against it
 
     def count(self, change: Change) -> int:
         """Return how many figures have this verdict."""
         return sum(row.verdict is change for row in self.figures)
-
-    @property
-    def decided(self) -> tuple[Verdict, Exit]:
-        """Verdict and exit status: worse before inconclusive before pass. What is not compared decides nothing."""
-        if self.count(Change.WORSE):
-            return Verdict.FAIL, Exit.FAIL
-        if self.count(Change.INCONCLUSIVE) or self.count(Change.NOT_COMPARED) == len(self.figures):
-            return Verdict.INCONCLUSIVE, Exit.INCONCLUSIVE
-        return Verdict.PASS, Exit.PASS
 
     @property
     def headline(self) -> str:

@@ -31,8 +31,15 @@ def row_differences(old: LatencyRow, new: LatencyRow, before: Environment, after
         ("server", old.server or "none", new.server or "none"),
         ("reference", old.reference or _FIRST_REFERENCE, new.reference or _FIRST_REFERENCE),
     ]
-    packages = _packages_of(new.runtime)
-    pairs += [(name, before.packages.get(name, "none"), after.packages.get(name, "none")) for name in packages]
+    differences = tuple(f"{name}: {was} against {now}" for name, was, now in pairs if was != now)
+    return (*differences, *library_differences(new.runtime, before, after))
+
+
+def library_differences(runtime: str, before: Environment, after: Environment) -> tuple[str, ...]:
+    """Return a phrase for each library of a runtime, or of its reference, that has another version."""
+    pairs = [
+        (name, before.packages.get(name, "none"), after.packages.get(name, "none")) for name in _packages_of(runtime)
+    ]
     return tuple(f"{name}: {was} against {now}" for name, was, now in pairs if was != now)
 
 

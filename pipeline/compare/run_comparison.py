@@ -6,13 +6,16 @@ import math
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import partial
 
+from ...models.errors import Exit
 from ..bench.comparison import LEAST_PROCESSES
 from ..drift.metrics.metric_kinds import SHARE
 from ..result.gate import answered
 from ..result.schema import ArtifactRow, DriftRow, Interval, LatencyRow, MetricRow, RunResult, Status, Verdict
-from .change_records import Change, FigureChange, FigureKind, RunComparison
+from .change_records import SECONDS, Change, CompareMethod, FigureChange, FigureKind, RunComparison
 from .compare_limits import CompareLimits
+from .judge import by_sign, judge_difference, judge_ratio, judge_times
 from .machines import machine_differences, row_differences
+from .side_by_side import PairedLatency, SideBySide
 
 _STATUSES = (Status.FAILED, Status.UNVERIFIED, Status.DEGRADED, Status.VERIFIED)  # the worst first
 _DRIFTS = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
@@ -21,9 +24,11 @@ _ROUNDING_DB = 120.0  # agreement beyond this is the order of float32 additions
 Key = tuple[str, str, int]
 
 
-def compare_runs(before: RunResult, after: RunResult, limits: CompareLimits | None = None) -> RunComparison:
+def compare_runs(
+    before: RunResult, after: RunResult, limits: CompareLimits | None = None, measured: SideBySide | None = None
+) -> RunComparison:
     """Compare a run with an earlier one. Latencies are compared by each one's ratio to its own reference, and only
-    between like machines."""
+    between like machines. Where the artifacts of both were `measured` side by side, latency and memory are of that."""
     limits = limits or CompareLimits()
     differences = machine_differences(before.environment, after.environment)
     old, new = ({row.name: row for row in run.artifacts} for run in (before, after))
@@ -34,14 +39,42 @@ def compare_runs(before: RunResult, after: RunResult, limits: CompareLimits | No
         rows += _compare_drift(name, before, after, limits)
         rows += _compare_metric(name, before, after, limits, is_same_file=is_same_file)
         rows += _compare_size(old[name], new[name], limits)
-        rows += _compare_latency(name, before, after, limits, differences)
-        rows += _compare_memory(name, before, after, limits, differences)
+        if measured and name not in measured.left_out:
+            rows += _measured_latency(measured, name, limits)
+            rows += _measured_memory(measured, name, limits)
+        else:
+            rows += _compare_latency(name, before, after, limits, differences)
+            rows += _compare_memory(name, before, after, limits, differences)
     was, now = _subjects(before), _subjects(after)
     return RunComparison(
         before=before.id, after=after.id, differences=differences,
         new=_missing(now, was), gone=_missing(was, now),
         figures=tuple(rows),
+        method=CompareMethod.SIDE_BY_SIDE if measured and measured.rows else CompareMethod.SEPARATE,
+        notes=_notes(measured, old.keys() & new.keys()) if measured else (),
     )  # fmt: skip
+
+
+def _notes(measured: SideBySide, names: Container[str]) -> tuple[str, ...]:
+    """Return a sentence for each reason for which artifacts were not measured side by side, and the doubts."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in measured.left_out.items():
+        if name in names:
+            by_reason.setdefault(reason, []).append(name)
+    left_out = (
+        f"not measured side by side, so what the runs recorded is compared: {', '.join(names)}: {reason}"
+        for reason, names in by_reason.items()
+    )
+    return (*left_out, *measured.doubts)
+
+
+def decide(comparison: RunComparison) -> tuple[Verdict, Exit]:
+    """Return verdict and exit status: worse before inconclusive before pass. What is not compared decides nothing."""
+    if comparison.count(Change.WORSE):
+        return Verdict.FAIL, Exit.FAIL
+    if comparison.count(Change.INCONCLUSIVE) or comparison.count(Change.NOT_COMPARED) == len(comparison.figures):
+        return Verdict.INCONCLUSIVE, Exit.INCONCLUSIVE
+    return Verdict.PASS, Exit.PASS
 
 
 def _subjects(run: RunResult) -> dict[str, None]:
@@ -60,7 +93,7 @@ def _missing(names: Iterable[str], known: Container[str]) -> tuple[str, ...]:
 def _compare_status(old: ArtifactRow, new: ArtifactRow) -> FigureChange:
     step = _STATUSES.index(new.status) - _STATUSES.index(old.status)
     return FigureChange(
-        old.name, None, None, FigureKind.STATUS, str(old.status), str(new.status), None, None, None, _by_sign(-step),
+        old.name, None, None, FigureKind.STATUS, str(old.status), str(new.status), None, None, None, by_sign(-step),
         f"the artifact was {old.status} and is {new.status}",
     )  # fmt: skip
 
@@ -68,21 +101,21 @@ def _compare_status(old: ArtifactRow, new: ArtifactRow) -> FigureChange:
 def _compare_drift(name: str, before: RunResult, after: RunResult, limits: CompareLimits) -> Iterator[FigureChange]:
     """Yield a row for each runtime: its least SQNR at the batch sizes that both runs asked."""
     for runtime, pairs in _by_runtime(_common_drift(name, before, after)).items():
-        old, new = (min((pair[side] for pair in pairs), key=_decibel) for side in (0, 1))
-        row = partial(FigureChange, name, runtime, None, FigureKind.DRIFT, _shown_db(old), _shown_db(new))
+        old, new = (min((pair[side] for pair in pairs), key=least_agreement) for side in (0, 1))
+        row = partial(FigureChange, name, runtime, None, FigureKind.DRIFT, shown_agreement(old), shown_agreement(new))
         was, now = (max(pair[0].samples for pair in pairs), max(pair[1].samples for pair in pairs))
         step = min(_DRIFTS.index(pair[1].verdict) for pair in pairs) - min(_DRIFTS.index(p[0].verdict) for p in pairs)
-        gain = min(_decibel(new), _ROUNDING_DB) - min(_decibel(old), _ROUNDING_DB)
+        gain = min(least_agreement(new), _ROUNDING_DB) - min(least_agreement(old), _ROUNDING_DB)
         change = gain if math.isfinite(gain) else None
         if step:
-            yield row(change, None, limits.drift_db, _by_sign(-step), "its verdict against its tolerance has changed")
-        elif _decibel(old) == _decibel(new):
+            yield row(change, None, limits.drift_db, by_sign(-step), "its verdict against its tolerance has changed")
+        elif least_agreement(old) == least_agreement(new):
             yield row(0.0, None, limits.drift_db, Change.SAME, "both agree with their references equally")
         elif was != now:
             reason = f"the test sets have {was} and {now} samples: compare runs on one test set"
             yield row(change, None, limits.drift_db, Change.INCONCLUSIVE, reason)
         else:
-            verdict = Change.SAME if abs(gain) <= limits.drift_db else _by_sign(-gain)
+            verdict = Change.SAME if abs(gain) <= limits.drift_db else by_sign(-gain)
             reason = f"the least agreement with the reference changed by {gain:+.1f} dB, limit {limits.drift_db:g} dB"
             yield row(change, None, limits.drift_db, verdict, f"{reason}; beyond 120 dB is rounding")
 
@@ -108,15 +141,17 @@ def _by_runtime(pairs: Sequence[tuple[DriftRow, DriftRow]]) -> dict[str, list[tu
     return groups
 
 
-def _decibel(row: DriftRow) -> float:
-    """Return the SQNR; inf of equal answers, -inf of none, of other shapes, and where NaN or infinities are lost."""
+def least_agreement(row: DriftRow) -> float:
+    """Return the SQNR in dB; inf of equal answers, -inf of none, of other shapes, and where NaN or infinities are
+    lost."""
     if not answered(row) or row.mismatch is not None or row.non_finite:
         return -math.inf
     return math.inf if row.sqnr_db is None else row.sqnr_db
 
 
-def _shown_db(row: DriftRow) -> float | str:
-    value = _decibel(row)
+def shown_agreement(row: DriftRow) -> float | str:
+    """Return the SQNR in dB, or why there is none: "identical", or "no numbers"."""
+    value = least_agreement(row)
     return value if math.isfinite(value) else "identical" if value > 0 else "no numbers"
 
 
@@ -136,7 +171,7 @@ def _compare_metric(
             yield row(None, None, limits.metric_loss, Change.NOT_COMPARED, reason)
             continue
         change, interval = _difference((old.delta, old.ci95), (new.delta, new.ci95))
-        verdict = _judge(change, interval, limits.metric_loss, higher_is_better=new.higher_is_better)
+        verdict = judge_difference(change, interval, limits.metric_loss, higher_is_better=new.higher_is_better)
         reason = f"{new.name}: how much the copy departs from its own model's score, 95 % interval of the difference"
         if is_same_file and old.candidate == new.candidate and old.reference == new.reference:
             verdict, reason = Change.SAME, "the file is the same, and so is its score"
@@ -154,7 +189,7 @@ def _compare_size(old: ArtifactRow, new: ArtifactRow, limits: CompareLimits) -> 
         reason = f"the file has {ratio:.1%} of its former size, limit {limits.size:.0%}"
         yield FigureChange(
             old.name, None, None, FigureKind.SIZE, float(old.bytes), float(new.bytes), ratio, None, limits.size,
-            _judge_ratio(ratio, limits.size), reason,
+            judge_ratio(ratio, limits.size), reason,
         )  # fmt: skip
 
 
@@ -184,7 +219,7 @@ def _compare_latency(
             yield row(now / was, None, limits.latency, Change.INCONCLUSIVE, reason)
         else:
             change, interval = _difference(_logs(was, old.ratio_ci95), _logs(now, new.ratio_ci95))
-            verdict = _judge(change, interval, math.log1p(limits.latency), higher_is_better=False)
+            verdict = judge_difference(change, interval, math.log1p(limits.latency), higher_is_better=False)
             ratio, ci95 = math.exp(change), (math.exp(interval[0]), math.exp(interval[1]))
             reason = "from two runs at different times, by each one's ratio to its own reference"
             yield row(ratio, ci95, limits.latency, verdict, reason)
@@ -202,7 +237,7 @@ def _compare_memory(
             peaks[new.runtime] = max(was, old.peak_rss_bytes), max(now, new.peak_rss_bytes), unlike
     for runtime, (was, now, unlike) in peaks.items():
         ratio = now / was
-        verdict = Change.NOT_COMPARED if unlike else _judge_ratio(ratio, limits.memory)
+        verdict = Change.NOT_COMPARED if unlike else judge_ratio(ratio, limits.memory)
         reason = f"the peak is {ratio:.1%} of the former one, limit {limits.memory:.0%}"
         if unlike:
             reason = f"unlike conditions: {'; '.join(unlike)}"
@@ -210,6 +245,44 @@ def _compare_memory(
             name, runtime, None, FigureKind.MEMORY, float(was), float(now), None if unlike else ratio, None,
             limits.memory, verdict, reason,
         )  # fmt: skip
+
+
+def _measured_latency(measured: SideBySide, name: str, limits: CompareLimits) -> Iterator[FigureChange]:
+    """Yield a row for each runtime and batch size: the ratio of both artifacts' times in the same rounds."""
+    for pair in measured.of(name):
+        row = partial(
+            FigureChange, name, pair.runtime, pair.batch, FigureKind.LATENCY, pair.before_s, pair.after_s, unit=SECONDS
+        )
+        if pair.ratio is None:
+            reason = pair.lost or _why_time(pair, measured)
+            yield row(None, None, limits.latency, Change.INCONCLUSIVE, reason)
+        else:
+            verdict = judge_times(pair.ratio, limits.latency)
+            reason = _why_time(pair, measured, is_open=verdict is Change.INCONCLUSIVE)
+            yield row(pair.ratio.center, pair.ratio.ci95, limits.latency, verdict, reason)
+
+
+def _why_time(pair: PairedLatency, measured: SideBySide, *, is_open: bool = True) -> str:
+    sets = f"{pair.processes} set{'s' if pair.processes != 1 else ''} of processes"
+    if pair.processes >= LEAST_PROCESSES:
+        reason = f"measured side by side in this run, in {sets}"
+        return f"{reason}: the interval reaches over the limit, so a longer budget is needed" if is_open else reason
+    need = f": all pairs need about {measured.needed_s:.0f} s (--budget)" if measured.needed_s else ""
+    return f"the budget ended after {sets}, and an interval takes {LEAST_PROCESSES}{need}"
+
+
+def _measured_memory(measured: SideBySide, name: str, limits: CompareLimits) -> Iterator[FigureChange]:
+    """Yield a row for each runtime: the largest peak of the processes that answered, of both in this run."""
+    for pair in {pair.runtime: pair for pair in measured.of(name)}.values():
+        was, now = pair.before_peak_bytes, pair.after_peak_bytes
+        if was and now:
+            reason = (
+                f"the peak is {now / was:.1%} of the former one, both measured in this run, limit {limits.memory:.0%}"
+            )
+            yield FigureChange(
+                name, pair.runtime, None, FigureKind.MEMORY, float(was), float(now), now / was, None, limits.memory,
+                judge_ratio(now / was, limits.memory), reason,
+            )  # fmt: skip
 
 
 def _logs(ratio: float, interval: Interval) -> tuple[float, Interval]:
@@ -224,26 +297,3 @@ def _difference(old: tuple[float, Interval], new: tuple[float, Interval]) -> tup
     change = now - was
     low, high = math.hypot(now - now_low, was_high - was), math.hypot(now_high - now, was - was_low)
     return change, (change - low, change + high)
-
-
-def _judge(change: float, interval: Interval, limit: float, *, higher_is_better: bool) -> Change:
-    """Judge a difference: the same where its interval lies within the limit, better or worse where the interval
-    excludes 0 and the difference goes beyond the limit."""
-    low, high = interval
-    if -limit <= low and high <= limit:
-        return Change.SAME
-    if abs(change) <= limit or low <= 0 <= high:
-        return Change.INCONCLUSIVE
-    return _by_sign(-change if higher_is_better else change)
-
-
-def _judge_ratio(ratio: float, limit: float) -> Change:
-    """Judge a figure that is exact; as logarithms, so that both directions have one limit."""
-    change = math.log(ratio) if ratio > 0 else -math.inf
-    return Change.SAME if abs(change) <= math.log1p(limit) + 1e-12 else _by_sign(change)
-
-
-def _by_sign(cost: float) -> Change:
-    if cost == 0:
-        return Change.SAME
-    return Change.WORSE if cost > 0 else Change.BETTER

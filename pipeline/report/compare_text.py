@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from textwrap import wrap
 
-from ..compare.change_records import Change, FigureChange, FigureKind, RunComparison
+from ..compare.change_records import SECONDS, Change, FigureChange, FigureKind, RunComparison
+from ..compare.run_comparison import decide
 from ..drift.metrics.metric_text import format_change, format_interval
 from . import units
-from .markdown import escaped
+from .markdown_text import escaped
 
 _ORDER = (Change.WORSE, Change.INCONCLUSIVE, Change.NOT_COMPARED, Change.BETTER, Change.SAME)
 SEPARATE_NOTE = (
@@ -17,11 +19,65 @@ SEPARATE_NOTE = (
 )
 
 
+SIDE_BY_SIDE_NOTE = (
+    "Latencies and memory were measured side by side in this run, in the same rounds: whichever machines the two runs "
+    "were done on, these are comparable."
+)
+_CHIPS = {Change.BETTER: "pass", Change.SAME: "reference", Change.WORSE: "fail", Change.NOT_COMPARED: "not"}
+
+
+@dataclass(frozen=True)
+class ChangeLine:
+    """A figure of two runs as cells of text."""
+
+    artifact: str
+    figure: str
+    where: str
+    before: str
+    after: str
+    verdict: str
+    change: str
+    reason: str
+    style: str  # of the verdict, as report.css names it
+
+
+def change_lines(rows: Sequence[FigureChange]) -> list[ChangeLine]:
+    """Return the cells of each row."""
+    return [
+        ChangeLine(
+            artifact=units.plain(row.artifact),
+            figure=str(row.figure),
+            where=where_cell(row),
+            before=value_cell(row, row.before),
+            after=value_cell(row, row.after),
+            verdict=str(row.verdict),
+            change=change_cell(row),
+            reason=units.plain(row.reason),
+            style=_CHIPS.get(row.verdict, str(row.verdict)),
+        )
+        for row in rows
+    ]
+
+
+def changed_and_same(comparison: RunComparison) -> tuple[list[FigureChange], list[FigureChange]]:
+    """Return the figures that are not the same, the worst first, and those that are."""
+    rows = sorted(comparison.figures, key=lambda row: _ORDER.index(row.verdict))
+    same = [row for row in rows if row.verdict is Change.SAME]
+    return [row for row in rows if row.verdict is not Change.SAME], same
+
+
+def describe(comparison: RunComparison) -> list[str]:
+    """Return sentences on how latencies were compared, and on what is new, gone or left out."""
+    notes = (method_note(comparison), *comparison.notes, *present_lines(comparison))
+    return [units.plain(note) for note in notes if note]
+
+
 def method_note(comparison: RunComparison) -> str:
     """Say how latencies were compared; empty where there are none."""
-    if not any(row.figure is FigureKind.LATENCY for row in comparison.figures):
-        return ""
-    return SEPARATE_NOTE
+    measured = {row.unit == SECONDS for row in comparison.figures if row.figure is FigureKind.LATENCY}
+    if measured == {True, False}:
+        return f"{SIDE_BY_SIDE_NOTE} Of the artifacts that were not, {SEPARATE_NOTE[0].lower()}{SEPARATE_NOTE[1:]}"
+    return {True: SIDE_BY_SIDE_NOTE, False: SEPARATE_NOTE}[measured.pop()] if measured else ""
 
 
 def where_cell(row: FigureChange) -> str:
@@ -37,7 +93,9 @@ def value_cell(row: FigureChange, value: float | str | None) -> str:
         return units.signed(format_change(value, units.plain(row.unit or "")))
     if row.figure is FigureKind.DRIFT:
         return units.decibel(value)
-    return units.ratio(value) if row.figure is FigureKind.LATENCY else units.size(value)
+    if row.figure is FigureKind.LATENCY:
+        return units.duration(value) if row.unit == SECONDS else units.ratio(value)
+    return units.size(value)
 
 
 def change_cell(row: FigureChange) -> str:
@@ -65,8 +123,8 @@ def terminal_lines(comparison: RunComparison, width: int = 80) -> list[str]:
     for name in dict.fromkeys(row.artifact for row in rows):
         lines.append(units.plain(name))
         lines += [f"  {_joined(cells[id(row)], widths)}" for row in rows if row.artifact == name]
-    notes = [note for note in (method_note(comparison), *present_lines(comparison), *reasons(comparison)) if note]
-    verdict = str(comparison.decided[0]).upper()
+    notes = [*describe(comparison), *reasons(comparison)]
+    verdict = str(decide(comparison)[0]).upper()
     wrapped = [line for note in notes for line in wrap(note, max(width, 40), subsequent_indent="  ")]
     return [*lines, "", *wrapped, "", f"{verdict}  {units.plain(comparison.headline)}"]
 
@@ -100,22 +158,47 @@ def reasons(comparison: RunComparison) -> list[str]:
     ]
 
 
+def baseline_lines(comparison: RunComparison, width: int = 80) -> list[str]:
+    """Return the lines on a run's baseline for a terminal of `width` columns: what is not the same, and why."""
+    changed, same = changed_and_same(comparison)
+    cells = [(units.plain(row.artifact), *_cells(row)) for row in changed]
+    heads = ("artifact", "figure", "where", "before", "after", "verdict", "change")
+    widths = [max(len(line[at]) for line in (heads, *cells)) for at in range(len(heads))]
+    lines = (
+        [f"  {_joined(line, widths)}" for line in (heads, *cells)] if cells else [f"  {len(same)} figures are the same"]
+    )
+    notes = [*(units.plain(note) for note in comparison.notes), *reasons(comparison)]
+    wrapped = [
+        line for note in notes for line in wrap(note, max(width, 40), initial_indent="  ", subsequent_indent="    ")
+    ]
+    return [f"against the baseline {units.plain(comparison.before)}:", *lines, *wrapped]
+
+
 def render_compare_markdown(comparison: RunComparison) -> str:
     """Return compare.md: the verdict, what changed, and the rest folded away."""
-    changed = [row for row in comparison.figures if row.verdict is not Change.SAME]
-    same = [row for row in comparison.figures if row.verdict is Change.SAME]
+    head = f"## transload compare: {decide(comparison)[0]}"
+    return "\n\n".join([head, f"{escaped(comparison.headline)}.", *_markdown_parts(comparison)]) + "\n"
+
+
+def render_baseline_markdown(comparison: RunComparison | None) -> str:
+    """Return the section of report.md on the baseline; empty where there is none."""
+    if comparison is None:
+        return ""
+    head = f"### Against the baseline {escaped(comparison.before)}"
+    return "\n\n".join([head, *_markdown_parts(comparison)])
+
+
+def _markdown_parts(comparison: RunComparison) -> list[str]:
+    """Return the table of what changed, how latencies were compared, the reasons, and the rest folded away."""
+    changed, same = changed_and_same(comparison)
+    folded = f"<details><summary>{len(same)} figures are the same</summary>\n\n{_markdown_table(same)}\n\n</details>"
     parts = [
-        f"## transload compare: {comparison.decided[0]}",
-        f"{escaped(comparison.headline)}.",
-        *(escaped(line) for line in present_lines(comparison)),
         _markdown_table(changed) if changed else "",
-        f"<sub>{escaped(note)}</sub>" if (note := method_note(comparison)) else "",
+        *(f"<sub>{escaped(note)}</sub>" for note in describe(comparison)),
         "\n".join(f"- {escaped(line)}" for line in reasons(comparison)),
-        f"<details><summary>{len(same)} figures are the same</summary>\n\n{_markdown_table(same)}\n\n</details>"
-        if same
-        else "",
+        folded if same else "",
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return [part for part in parts if part]
 
 
 def _markdown_table(rows: Sequence[FigureChange]) -> str:
@@ -123,3 +206,23 @@ def _markdown_table(rows: Sequence[FigureChange]) -> str:
     body = [[f"**{escaped(row.artifact)}**", *(escaped(cell) for cell in _cells(row))] for row in rows]
     sides = ["---", "---", "---", "--:", "--:", "---", "--:"]
     return "\n".join(f"| {' | '.join(line)} |" for line in (heads, sides, *body))
+
+
+@dataclass(frozen=True)
+class BaselineView:
+    """What report.html shows of a baseline."""
+
+    headline: str
+    notes: list[str]
+    changed: list[ChangeLine]
+    same: list[ChangeLine]
+
+
+def view_baseline(comparison: RunComparison | None) -> BaselineView | None:
+    """Return what the page shows; None where there is no baseline."""
+    if comparison is None:
+        return None
+    changed, same = changed_and_same(comparison)
+    return BaselineView(
+        units.plain(comparison.headline), describe(comparison), change_lines(changed), change_lines(same)
+    )

@@ -6,15 +6,9 @@ named by their digests, and load nothing else. So what a model is called can nei
 
 from __future__ import annotations
 
-import base64
-import gzip
-import hashlib
-import json
-from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
@@ -24,6 +18,8 @@ from ...models.whole_files import write_whole
 from ..result.gate import WORST_FIRST, answered, is_reference
 from ..result.schema import RunResult
 from . import exercise_view, figures, probe_view, units, view
+from .compare_text import view_baseline
+from .offline_page import inert_json, packed_plotly, plotly_script, policy
 from .recommendation import cost_per_million
 from .time_figures import WarmUps
 
@@ -81,13 +77,14 @@ def render_html(
         gate=sorted(result.gate, key=lambda row: WORST_FIRST.index(row.verdict)),
         doubts=view.doubts(result),
         probe_tables=probe_view.probe_tables(result),
+        baseline=view_baseline(result.baseline),
         exercises=exercise_view.exercises(result.exercised),
         plots=plots,
-        plot_data=Markup(_inert_json(data)),  # noqa: S704  (nothing in it can end the element)
-        plotly=_compressed(_plotly()) if plots else "",
+        plot_data=Markup(inert_json(data)),  # noqa: S704  (nothing in it can end the element)
+        plotly=packed_plotly() if plots else "",
         drawing=Markup(drawing),  # noqa: S704  (our own)
         style=Markup((_HERE / "report.css").read_text(encoding="utf-8")),  # noqa: S704  (our own)
-        policy=_policy((_plotly(), drawing) if plots else ()),
+        policy=policy((plotly_script(), drawing) if plots else ()),
         exit_words=Exit(result.exit_code).name.lower(),
         repeat=repeat or {},
     )
@@ -100,31 +97,3 @@ def _template() -> Template:
     env.globals |= {"units": units, "probes": probe_view, "answered": answered, "is_reference": is_reference}
     env.globals |= {"tried_routes": view.tried_routes, "cost_per_million": cost_per_million}
     return env.get_template("report.html.j2")
-
-
-@cache
-def _plotly() -> str:
-    """Return Plotly's own script, from its Python package."""
-    return (files("plotly") / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
-
-
-@cache
-def _compressed(text: str) -> str:
-    """Return gzip in base64, which the page unpacks: a third of the size."""
-    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
-
-
-def _policy(scripts: tuple[str, ...]) -> str:
-    """Return the page's content policy: run these scripts, style itself, draw its own pictures, fetch nothing."""
-    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
-    allowed = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def _inert_json(data: Mapping[str, Any]) -> str:
-    """JSON that may stand in a script element: without a character that could end it."""
-    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from ...models.whole_files import write_whole
 from ..result.gate import answered, is_reference
 from ..result.schema import DriftRow, LatencyRow, RunResult
 from . import exercise_view, probe_view, units, view
+from .compare_text import render_baseline_markdown
+from .markdown_text import escaped
 
 
 def write_markdown(result: RunResult, path: Path, *, logs: view.Links | None = None) -> None:
@@ -30,17 +31,12 @@ def render_markdown(result: RunResult, *, logs: view.Links | None = None) -> str
         *(f"<sub>{escaped(exercise.sentence)}</sub>" for exercise in exercise_view.exercises(result.exercised)),
         _recommendation(result),
         _findings(result, logs or {}),
+        render_baseline_markdown(result.baseline),
         _doubts(result),
         f"<sub>run {escaped(result.id)}, {units.instant(result.started_at)}, {units.stretch(result.seconds)}, "
         f"transload {escaped(result.transload_version)}</sub>",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def escaped(text: str) -> str:
-    """Text that Markdown, a table cell and HTML leave as it is; it mentions nobody and links nowhere."""
-    flat = units.plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_{}\[\]#|~])", r"\\\1", flat).replace("@", "&#64;").replace("://", "&#58;//")
 
 
 def _table(result: RunResult) -> str:

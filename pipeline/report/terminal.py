@@ -13,6 +13,7 @@ from rich.text import Text
 from ..result.gate import answered, is_reference
 from ..result.schema import DriftRow, LatencyRow, RunResult
 from . import exercise_view, load_view, probe_view, units, view
+from .compare_text import baseline_lines
 
 WIDE = 116  # columns from which each fact has a column of its own
 _STYLES = {
@@ -39,6 +40,10 @@ def print_result(
     _print_recommendation(result, console)
     for finding in view.findings(result, logs or {}):
         _print_finding(finding, console)
+    if result.baseline:
+        console.print()
+        for line in baseline_lines(result.baseline, console.width):
+            console.print(Text(line), soft_wrap=True)
     _print_doubts(result, console)
     for doubt in result.doubts:
         console.print(Text(f"\n{doubt}", style="yellow"))

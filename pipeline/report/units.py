@@ -157,13 +157,16 @@ def quantity(rule: str, value: float | str | None, unit: str | None = None) -> s
     """Format a gate row's `limit` or `got`, in the unit of its rule; of a metric in the metric's."""
     if value is None or isinstance(value, str):
         return NONE if value is None else plain(value)
-    name = rule.partition(" ")[0]
-    if name == "metric_loss":
+    name = rule.partition(" batch=")[0]
+    if name in ("metric_loss", "no_worse metric"):
         return signed(format_loss(value, plain(unit or "")))
     return _FORMATS.get(name, digits)(value)
 
 
-_FORMATS = {"p99_s": duration, "size_bytes": size, "sqnr_db": decibel, "latency_ratio": ratio, "size_ratio": ratio}
+_FORMATS = {
+    "p99_s": duration, "size_bytes": size, "sqnr_db": decibel, "latency_ratio": ratio, "size_ratio": ratio,
+    "no_worse drift": decibel, "no_worse latency": ratio, "no_worse size": ratio, "no_worse memory": ratio,
+}  # fmt: skip
 
 
 def where(row: GateRow | LatencyRow | DriftRow | ExercisedRow | ErrorRow | ChoiceRow | RunnerUpRow) -> str:
@@ -179,7 +182,7 @@ def sentence(row: GateRow) -> str:
         return quantity(row.rule, row.got)
     values = f"{quantity(row.rule, row.got, row.unit)}, limit {quantity(row.rule, row.limit, row.unit)}"
     said = f"{rule_words(row.rule)}: {values}"
-    why = _WHY_OPEN.get(row.rule.partition(" ")[0]) if row.verdict is Verdict.INCONCLUSIVE else None
+    why = _WHY_OPEN.get(row.rule.partition(" batch=")[0]) if row.verdict is Verdict.INCONCLUSIVE else None
     if why and row.samples_needed is not None:
         why = f"the 95 % interval reaches over the limit: about {row.samples_needed:,} samples would decide it"
     return f"{said}; {why}" if why and isinstance(row.got, float) else said
@@ -189,6 +192,8 @@ _WHY_OPEN = {
     "metric_loss": "the 95 % interval reaches over the limit, so more test samples are needed",
     "latency_ratio": "the 95 % interval reaches over the limit, so a longer --budget is needed",
     "p99_s": "this p99 is in doubt, so a longer --budget is needed",
+    "no_worse latency": "the 95 % interval reaches over the limit, so a longer budget_s is needed",
+    "no_worse metric": "the 95 % interval reaches over the limit, so more test samples are needed",
 }
 
 
@@ -202,6 +207,8 @@ _WORDS = {
     "p99_s": "p99",
     "size_bytes": "size",
     "size_ratio": "size ratio to pt2",
+    **{f"no_worse {figure}": f"{figure} against the baseline" for figure in ("drift", "latency", "size", "memory")},
+    "no_worse metric": "metric loss against the baseline",
 }
 
 

@@ -2,7 +2,7 @@
 
 Schema history.  1: first version. `flex` and `weights` of an artifact and `log` of a row came later; absent, they are
 empty and null. `probes`, `exercised`, `errors`, `worst_samples`, `smallest`, `located`, `left_out` and `doubts` came
-later, too, and so did `doubt_kinds`, `timeline` and `recommendation`.
+later, too, and so did `doubt_kinds`, `timeline`, `recommendation` and `baseline`.
 
 A number is null where there is none to give: a runtime that did not answer (the sentence is then in the gate's
 row, and in `doubts` for latency), or a signal-to-noise ratio of answers that are the same to the last bit.
@@ -25,6 +25,7 @@ from pydantic import ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationErro
 from ...models.errors import BadRequest
 from ..bench.comparison import Comparison
 from ..bench.doubt_kinds import DoubtKind
+from ..compare.change_records import RunComparison
 from ..load.load_cases import LoadEngine, LoadScenario
 
 SCHEMA: Final = 1
@@ -515,6 +516,7 @@ class RunResult:
     doubts: tuple[str, ...] = ()  # that every verdict is under, as "not sandboxed: ..."
     timeline: tuple[TimelineRow, ...] = ()  # by start
     recommendation: Recommendation | None = None
+    baseline: RunComparison | None = None  # how it compares with the run that --baseline names
 
 
 @cache

@@ -67,7 +67,7 @@ def _describe(folder: Path) -> VerifiedArtifact:
             raise BadRequest(f"{folder} failed in its run", fix=f"read {run}, and bundle one that is verified")
         if digest_of(run / row["path"]) != row["sha256"]:
             raise BadRequest(f"{folder} has changed since it was verified", fix="make the artifact again")
-        return VerifiedArtifact(folder, status, _least_db(_document(run) or {}, row["name"]), _samples_of(run))
+        return VerifiedArtifact(folder, status, _least_db(_document(run) or {}, row["name"]), samples_of(run))
     return VerifiedArtifact(folder)
 
 
@@ -115,8 +115,8 @@ def _least_db(document: Mapping[str, Any], name: str) -> float | None:
     return max((limit for limit in limits if limit is not None), default=None)
 
 
-def _samples_of(run: Path) -> Path | None:
-    """Return the test set that the steps of a run read, as their repeat scripts name it."""
+def samples_of(run: Path) -> Path | None:
+    """Return the test set that the steps of a run read, as their repeat scripts name it; None where it is gone."""
     try:
         return next((path for path in _test_sets(run) if path.is_file()), None)
     except (OSError, *_BROKEN) as error:

@@ -25,7 +25,7 @@ from ..plan.run_plan import log_of
 from ..result.schema import LoadRow
 from ..workers.engine import SCRATCH
 from ..workers.isolation import Worker
-from .bench import BenchSubject, network_note, open_subject_worker, subject_options, worker_name
+from .bench_subject import BenchSubject, network_note, open_subject_worker, subject_options, worker_name
 from .servers import Servers, ServerUse
 
 SUBJECT = "transload.pipeline.load.load_subject:open_load_subject"

@@ -16,7 +16,8 @@ from ..context import Context
 from ..drift.sessions import runtime_for
 from ..intake.run_inputs import RunInputs
 from ..result.schema import BoundRow, TuningRow, Verdict
-from .bench import Bench, BenchSubject, Measurements
+from .bench import Bench, Measurements
+from .bench_subject import BenchSubject
 from .servers import Servers
 from .tuning import Tuner, in_bound_of
 from .validate import CheckedArtifact, check_settings

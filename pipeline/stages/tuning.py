@@ -28,7 +28,9 @@ from ..bench.statistics import summary
 from ..bench.tuned_settings import DEFAULTS, TunedSettings
 from ..context import cores
 from ..result.schema import BoundRow, TuningRow
-from .bench import Bench, BenchSubject, MeasureRule
+from .bench import Bench
+from .bench_subject import BenchSubject
+from .collected_series import MeasureRule
 
 _SCREEN_ROUNDS = 5
 _SCREEN_SHARE = 0.5  # of the budget, at most: the finalists need the rest

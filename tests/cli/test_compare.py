@@ -48,7 +48,7 @@ def test_a_run_that_grew_is_worse(runs: Path, capsys: pytest.CaptureFixture[str]
     assert printed.splitlines()[-1].startswith("FAIL  20260102-000000-a against 20260101-000000-a: ")
     assert "written to out" in printed
     assert "**onnx**" in (runs / "out" / "compare.md").read_text()
-    assert main(["compare", "a", "b", "--size", "1.5", "--quiet"]) == 2  # compare shows no progress, and has no --quiet
+    assert main(["compare", "a", "b", "--budget", "9s"]) == 2
 
 
 def test_json_is_alone_on_stdout_and_what_python_returns(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,7 @@ WRONG = {
     "[bench]\nroundz = 3\n": "line 2: unknown key 'bench.roundz'\n  fix: did you mean 'rounds'?",
     "\n\n[tarin]\nseed = 1\n": "line 3: unknown key 'tarin'\n  fix: did you mean 'train'?",
     "[gate]\nxyz = 1\n": "line 2: unknown key 'gate.xyz'\n  fix: use one of require_verified, sqnr_db, metric_loss, "
-    "latency_ratio, p99_s, size_bytes, size_ratio",
+    "latency_ratio, p99_s, size_bytes, size_ratio, no_worse",
     "[convert]\ntargets = ['onx']\n": "line 2: convert.targets: unknown target 'onx': no format is called 'onx'"
     f"\n  fix: use one of {FORMATS}, with a precision behind a colon if need be",
     "[validate]\nruntimes = ['ort']\n": "line 2: validate.runtimes: unknown runtime 'ort'"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from transload.models.store import Stored
-from transload.pipeline.stages.bench import BenchSubject, reference_of_kind, source_subjects
+from transload.pipeline.stages.bench_subject import BenchSubject, reference_of_kind, source_subjects
 from transload.serving.runtimes.runtime_table import RUNTIMES
 
 STORED = Stored("", "", Path(), {}, Path(), 0.0, cached=True)

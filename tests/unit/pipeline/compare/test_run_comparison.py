@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from transload.models.errors import BadRequest, Exit
 from transload.pipeline.compare.change_records import Change, FigureChange, FigureKind
 from transload.pipeline.compare.compare_limits import CompareLimits
-from transload.pipeline.compare.run_comparison import compare_runs
+from transload.pipeline.compare.run_comparison import compare_runs, decide
 from transload.pipeline.report.compare_text import render_compare_markdown, terminal_lines
 from transload.pipeline.result.schema import RunResult, Status
 
@@ -133,11 +133,11 @@ def test_a_runtime_that_no_longer_answers_is_worse() -> None:
 
 
 def test_exit_statuses() -> None:
-    assert compare_runs(small(), small()).decided[1] is Exit.PASS
-    assert compare_runs(small(), small(ratio=0.9, spread=2.0)).decided[1] is Exit.INCONCLUSIVE
-    assert compare_runs(small(), small(size=2000, ratio=0.9, spread=2.0)).decided[1] is Exit.FAIL
+    assert decide(compare_runs(small(), small()))[1] is Exit.PASS
+    assert decide(compare_runs(small(), small(ratio=0.9, spread=2.0)))[1] is Exit.INCONCLUSIVE
+    assert decide(compare_runs(small(), small(size=2000, ratio=0.9, spread=2.0)))[1] is Exit.FAIL
     nothing = replace(small(), artifacts=(), drift=(), latency=())
-    assert compare_runs(small(), nothing).decided[1] is Exit.INCONCLUSIVE
+    assert decide(compare_runs(small(), nothing))[1] is Exit.INCONCLUSIVE
 
 
 rows = st.builds(

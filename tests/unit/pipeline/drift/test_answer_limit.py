@@ -68,8 +68,8 @@ def test_a_later_call_has_a_limit_in_proportion_to_its_inputs() -> None:
     now = iter([0.0, 0.0, 1.0, 3.0, *[3.0] * 50])  # the first call takes 2 s for 10 numbers
     limit, model = AnswerLimit(10, clock_s=lambda: next(now)), Model()
     model.calls = 1
-    limit.run(model, FEEDS)  # type: ignore[arg-type]
-    later: Any = limit.run(model, {"x": np.zeros((4, 5), np.float32)})  # type: ignore[arg-type]
+    limit.run(model, FEEDS)
+    later: Any = limit.run(model, {"x": np.zeros((4, 5), np.float32)})
     assert 400 < later <= 410  # 10 + 100 * 0.2 * 20
     assert 4900 < left_s() <= 5000
 
@@ -77,10 +77,10 @@ def test_a_later_call_has_a_limit_in_proportion_to_its_inputs() -> None:
 def test_the_limit_of_a_later_call_ends_with_an_error() -> None:
     limit, model = AnswerLimit(99.5), Model()
     model.calls = 1
-    limit.run(model, FEEDS)  # type: ignore[arg-type]
+    limit.run(model, FEEDS)
     model.calls = 0
     with pytest.raises(ValueError):  # noqa: PT011
-        limit.run(model, FEEDS)  # type: ignore[arg-type]
+        limit.run(model, FEEDS)
     assert 4900 < left_s() <= 5000
 
 
@@ -88,9 +88,9 @@ def test_no_limit_goes_beyond_the_end_of_the_step() -> None:
     signal.alarm(50)
     limit, model = AnswerLimit(99.5), Model()
     model.calls = 1
-    limit.run(model, FEEDS)  # type: ignore[arg-type]
+    limit.run(model, FEEDS)
     assert 40 < left_s() <= 50
-    later: Any = limit.run(model, FEEDS)  # type: ignore[arg-type]
+    later: Any = limit.run(model, FEEDS)
     assert 40 < later <= 51
 
 
@@ -102,9 +102,9 @@ def test_a_later_call_without_an_end_ends_the_process() -> None:
         model = Model()
         model.calls = 1
         limit = AnswerLimit(1)
-        limit.run(model, FEEDS)  # type: ignore[arg-type]
-        model.run = lambda feeds: time.sleep(60)  # type: ignore[method-assign]
-        limit.run(model, FEEDS)  # type: ignore[arg-type]
+        limit.run(model, FEEDS)
+        model.run = lambda feeds: time.sleep(60)
+        limit.run(model, FEEDS)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGALRM
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from transload.pipeline.report.markdown import escaped, render_markdown, write_markdown
+from transload.pipeline.report.markdown import render_markdown, write_markdown
+from transload.pipeline.report.markdown_text import escaped
 
 from . import samples
 

@@ -13,7 +13,9 @@ from transload.models.store import Stored
 from transload.pipeline.bench.comparison import Comparison
 from transload.pipeline.bench.rounds import ProcessSamples, RoundsPlan, Series
 from transload.pipeline.request import BenchSection
-from transload.pipeline.stages.bench import Bench, BenchSubject, CollectedSeries, MeasureRule
+from transload.pipeline.stages.bench import Bench
+from transload.pipeline.stages.bench_subject import BenchSubject
+from transload.pipeline.stages.collected_series import CollectedSeries, MeasureRule
 from transload.pipeline.stages.tuning import Tuner
 from transload.serving.runtimes.runtime_table import RUNTIMES
 
