@@ -54,7 +54,7 @@ def torch_dtype(precision: str) -> Any:
 
 def set_tf32(*, on: bool) -> None:
     """Set TF32 for this process. The older pair of flags, and never both pairs: PyTorch 2.9 and later raise in
-    torch.compile where `fp32_precision` was set beside them (pytorch#166387)."""
+    torch.compile where `fp32_precision` was set beside them."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = on
