@@ -20,7 +20,7 @@ from ..report import samples
 PUBLISHED = Path(__file__).parents[4] / "docs" / "run.schema.json"
 FIELDS = {
     "": "schema id transload_version verdict exit_code started_at seconds environment artifacts drift latency gate "
-    "probes exercised errors worst_samples smallest located left_out doubts",
+    "probes exercised errors worst_samples smallest located left_out doubts baseline",
     "artifacts": "name format precision path sha256 bytes status route tried seconds signature batches_verified flex "
     "weights",
     "drift": "artifact runtime batch samples max_abs rms cosine sqnr_db non_finite tolerance verdict metric log "
