@@ -17,7 +17,7 @@ MAX_RATIO = 100  # of unpacked to packed size: neither torch nor Keras compresse
 # Errors of zipfile, json, pickletools, h5py, flatbuffers and torch for broken files, and of what is made of them.
 _BROKEN = (
     zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError, LookupError,
-    TypeError, AttributeError,
+    TypeError, AttributeError, OverflowError,
 )  # fmt: skip
 _SUFFIXES = {Format.ONNX: ".onnx", Format.TFLITE: ".tflite", Format.KERAS: ".keras", Format.PT2: ".pt2",
              Format.TORCHSCRIPT: ".pt"}  # fmt: skip

@@ -62,10 +62,10 @@ class TfliteFile:
             self._interpreter = Interpreter(model_path=str(path), num_threads=1)  # verifies the file
         except (ValueError, RuntimeError, UnicodeDecodeError) as error:
             raise BadRequest(f"{path} is no whole TFLite file: {first_line(error)}", fix=_MAKE_AGAIN) from error
-        with self._whole():
+        with self._map_broken():
             self._check_tables(trust=trust)
 
-    def _whole(self) -> AbstractContextManager[None]:
+    def _map_broken(self) -> AbstractContextManager[None]:
         """Map errors of reading the tables, which LiteRT verifies one by one and not against each other."""
         return whole_file(self.path, "TFLite file", _MAKE_AGAIN)
 
@@ -86,7 +86,7 @@ class TfliteFile:
 
         Raises BadRequest if none of several signatures is the default, or an input has a dtype that numpy lacks.
         """
-        with self._whole():
+        with self._map_broken():
             self._check_signatures()
             tensors, _ = inputs_and_outputs(self._model)
             if not tensors:

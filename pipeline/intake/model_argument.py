@@ -98,8 +98,8 @@ def _check_findable(path: Path) -> None:
     except (FileNotFoundError, NotADirectoryError, ValueError):
         pass  # it is code, or nothing
     except OSError as error:
-        what = f"{str(path)[:_SHOWN]} cannot be looked for: {error.strerror}"
-        raise BadRequest(what, fix=f"name {ACCEPTED}") from error
+        message = f"{str(path)[:_SHOWN]} cannot be looked for: {error.strerror}"
+        raise BadRequest(message, fix=f"name {ACCEPTED}") from error
 
 
 def _is_module(text: str) -> bool:

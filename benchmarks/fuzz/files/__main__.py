@@ -120,7 +120,9 @@ class Watch:
         number, *_ = HEAD.unpack_from(self.state.read_bytes())
         if number >= 0:
             last = log.read_bytes()[-300:].decode(errors="replace").strip().splitlines()[-1:]
-            self._note(number, problem or f"the process ended with {child.returncode}: {last}")
+            died = not problem and child.returncode < 0 and self._is_native
+            outcome = Outcome.DIED if died else Outcome.FINDING
+            self._note(number, problem or f"the process ended with {child.returncode}: {last}", outcome)
         elif child.returncode or (self.outcomes.count(0) == before and time.time() < end - 1):
             raise RuntimeError(f"{self.task.name}: no case was read\n{log.read_text(errors='replace')[-3000:]}")
 
@@ -144,11 +146,15 @@ class Watch:
                 return f"did not end in {_PATIENCE_S:g} s"
         return ""
 
-    def _note(self, number: int, problem: str) -> None:
+    @property
+    def _is_native(self) -> bool:
+        return self.task.name in READERS and READERS[self.task.name].native
+
+    def _note(self, number: int, problem: str, outcome: Outcome) -> None:
         with self.state.open("r+b") as file:
             file.write(HEAD.pack(-1, 0, *HEAD.unpack_from(self.state.read_bytes())[2:]))
             file.seek(HEAD.size + number)
-            file.write(bytes([Outcome.FINDING]))
+            file.write(bytes([outcome]))
         with self.state.with_suffix(".findings").open("a") as file:
             file.write(json.dumps({"number": number, "error": problem}) + "\n")
 

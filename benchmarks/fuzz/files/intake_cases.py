@@ -85,7 +85,7 @@ INTAKES = (
            ("onnx", _TAKE_IN, "onnxruntime", "onnx.shape_inference"), "*"),
     Intake("intake tflite", "tensorflow", mutated("good.tflite contract.tflite", mutate_tables),
            ("ai_edge_litert.interpreter", _TAKE_IN), "*"),
-    Intake("intake SavedModel", "tensorflow", mutated_folder("saved served", IN_SAVED_MODEL),
+    Intake("intake SavedModel", "tensorflow", mutated_folder("saved saved saved served", IN_SAVED_MODEL),
            ("tensorflow", _TAKE_IN, "google.protobuf.message"), "*"),
     Intake("intake keras", "tensorflow", mutated("good.keras deep.keras", mutate_keras),
            ("keras", "tensorflow", _TAKE_IN), "*", (), 5),

@@ -64,6 +64,7 @@ class Reader:
     read: Read
     share: int = 10  # of the cases, beside the other readers
     refusals: tuple[type[BaseException], ...] = ()
+    native: bool = False  # it calls code of a library in C++, in the product in a worker alone: that may die of a file
 
 
 def mutated(names: str, mutation: Mutation, to: str = "", *beside: str) -> Callable[[Rng, Path, Path], None]:
@@ -160,9 +161,9 @@ FILE_READERS = (
     Reader("npz arrays", "plain", mutated(_ZIPS, mutate_archive), _of_file(read_arrays)),
     Reader("npz arrays, headers", "plain", mutated(_ZIPS, mutate_arrays), _of_file(read_arrays)),
     Reader("npz samples", "plain", mutated(_ZIPS, mutate_archive), take_samples, 6),
-    Reader("csv samples", "plain", mutated("table.csv", mutate_encoded_text), take_samples, 6),
-    Reader("parquet samples", "plain", mutated("table.parquet", mutate_tables), take_samples, 6),
-    Reader("image samples", "plain", _image_seed, take_samples, 6),
+    Reader("csv samples", "plain", mutated("table.csv", mutate_encoded_text), take_samples, 6, native=True),
+    Reader("parquet samples", "plain", mutated("table.parquet", mutate_tables), take_samples, 6, native=True),
+    Reader("image samples", "plain", _image_seed, take_samples, 6, native=True),
     Reader("artifact.json", "plain", mutated("contract.json", mutate_json, "artifact.json"), read_artifact),
     Reader("facts of a worker", "plain", _facts_seed, read_facts, 6),
     Reader("pipeline file", "plain", mutated("pipeline.toml", mutate_encoded_text), _of_file(read_pipeline)),
@@ -190,9 +191,9 @@ FILE_READERS = (
            6),
     Reader("SavedModel", "tensorflow", mutated_folder("saved served", IN_SAVED_MODEL), _of_file(check_saved_model), 12),
     Reader("tflite", "tensorflow", mutated("good.tflite contract.tflite flex.tflite", mutate_tables),
-           _of_file(check_tflite), 12),
+           _of_file(check_tflite), 12, native=True),
     Reader("keras", "tensorflow", mutated("good.keras deep.keras", mutate_keras),
-           _of_file(check_keras), 12),
+           _of_file(check_keras), 12, native=True),
 )  # fmt: skip
 
 READERS = {reader.name: reader for reader in (*FILE_READERS, *(

@@ -117,7 +117,7 @@ task = main["Task"]("--input", 300, "reader")
 folder = Path({str(tmp_path)!r})
 (folder / "seeds").mkdir()
 watch = main["Watch"](task, 1, folder, folder / "seeds")
-watch._note(299, "the process ended with -11")
+watch._note(299, "the process ended with -11", main["Outcome"].FINDING)
 watch.run(90)
 print(json.dumps([sum(counts), min(counts), watch.result()]))
 """
