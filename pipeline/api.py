@@ -258,8 +258,6 @@ def bench(
     budget_s: float | None = None,
     same_within: float | None = None,
     tune: bool = False,
-    tune_budget_s: float | None = None,
-    latency_bound_s: float | None = None,
     untuned: bool = False,
     device: str | None = None,
     tfserving_url: str | None = None,
@@ -268,6 +266,7 @@ def bench(
     store: _Path | None = None,
     jobs: int | None = None,
     quiet: bool = True,
+    **search: float | None,
 ) -> BenchResult:
     """Measure the latency of artifacts and of served models (URLs), all in the same rounds.
 
@@ -276,25 +275,20 @@ def bench(
     first. All is repeated in new processes, at least in `processes` of each, until every ratio is settled or `budget_s`
     is spent; a ratio within `same_within` of 1 is the same.
 
-    `tune` searches the settings of each runtime first, for `tune_budget_s` at most for each artifact in each, keeps the
-    winner in tuning.json beside the artifact, and finds the batch of the largest throughput whose p99 keeps
-    `latency_bound_s`. Without it the settings that are kept there are used; `untuned` uses the defaults.
+    `tune` searches the settings of each runtime first (`search`: `tune_budget_s`, `latency_bound_s`), and keeps the
+    winner in tuning.json beside the artifact. What is kept there is used, unless `untuned`.
 
     The result has the rows, and the folder that keeps the samples.
     """
     if not candidates:
         raise BadRequest("nothing to measure is named", fix="name the folders of artifacts")
-    if not tune and (latency_bound_s is not None or tune_budget_s is not None):
-        option = "--latency-bound" if tune_budget_s is None else "--tune-budget"
-        raise BadRequest(f"{option} belongs to a search of settings", fix="give --tune, too")
     section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
     rule = {
         "runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds, "processes": processes,
-        "budget_s": budget_s, "same_within": same_within, "tune": tune or None, "tune_budget_s": tune_budget_s,
-        "latency_bound_s": latency_bound_s, "untuned": untuned or None,
+        "budget_s": budget_s, "same_within": same_within, "untuned": untuned or None, **_search_rule(search, tune=tune),
     }  # fmt: skip
-    server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model}
-    request = read_request(None, {"model": section, "bench": rule, "device": device, **server})
+    server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model, "device": device}
+    request = read_request(None, {"model": section, "bench": rule, **server})
     return bench_command.bench(
         request, [str(candidate) for candidate in candidates], _local(store, jobs, runs), Progress(quiet=quiet),
         against=ModelRequest(against, _specs(inputs)) if against else None, inputs=_specs(inputs), data=_text(data),
@@ -355,6 +349,20 @@ def _model_section(
     """Return the section `model` of a request."""
     code = {"recipe": model, "weights": _absolute(weights), "weights_key": key, "set": dict(settings or {})}
     return {**code, "seconds": seconds, "trust": trust}
+
+
+_SEARCH = {"tune_budget_s": "--tune-budget", "latency_bound_s": "--latency-bound"}  # limits of a search
+
+
+def _search_rule(search: Mapping[str, float | None], *, tune: bool) -> dict[str, Any]:
+    """Return what the section `bench` says of a search of settings.
+    Raises BadRequest where it has a limit that is not known, or is not wanted."""
+    if unknown := search.keys() - _SEARCH.keys():
+        raise BadRequest(f"a search has no {', '.join(sorted(unknown))}", fix=f"use {', '.join(_SEARCH)}")
+    limits = [_SEARCH[name] for name, value in search.items() if value is not None]
+    if limits and not tune:
+        raise BadRequest(f"{limits[0]} belongs to a search of settings", fix="give --tune, too")
+    return {**search, "tune": tune or None}
 
 
 def _specs(inputs: Sequence[str | TensorSpec]) -> tuple[TensorSpec, ...]:

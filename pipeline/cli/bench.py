@@ -18,16 +18,26 @@ if TYPE_CHECKING:
     from ..result.schema import BoundRow, LatencyRow
 
 
+Candidates = Annotated[
+    list[str],
+    typer.Argument(metavar="CANDIDATE...", help="Artifacts: folders, models in files, or URLs of served models."),
+]
+Against = Annotated[
+    str | None, typer.Option("--against", metavar="MODEL", help="What ratios are held against, as 'convert' takes it.")
+]
+Tune = Annotated[
+    bool, typer.Option("--tune", help="Search each runtime's settings; keep what is faster and still verifies.")
+]
+TuneBudget = Annotated[
+    str | None,
+    typer.Option("--tune-budget", metavar="TIME", help="Of the search, for each artifact in each runtime: 60s."),
+]
+
+
 def command(
-    candidates: Annotated[
-        list[str],
-        typer.Argument(metavar="CANDIDATE...", help="Artifacts: folders, models in files, or URLs of served models."),
-    ],
+    candidates: Candidates,
     *,
-    against: Annotated[
-        str | None,
-        typer.Option("--against", metavar="MODEL", help="What ratios are held against, as 'convert' takes it."),
-    ] = None,
+    against: Against = None,
     data: options.Data = None,
     input_: options.Input = None,
     weights: options.Weights = None,
@@ -42,13 +52,8 @@ def command(
     processes: options.Processes = None,
     budget: options.Budget = None,
     same_within: options.SameWithin = None,
-    tune: Annotated[
-        bool, typer.Option("--tune", help="Search each runtime's settings; keep what is faster and still verifies.")
-    ] = False,
-    tune_budget: Annotated[
-        str | None,
-        typer.Option("--tune-budget", metavar="TIME", help="Of the search, for each artifact in each runtime: 60s."),
-    ] = None,
+    tune: Tune = False,
+    tune_budget: TuneBudget = None,
     latency_bound: options.LatencyBound = None,
     untuned: options.Untuned = False,
     device: options.Device = None,
