@@ -276,17 +276,13 @@ def bench(
     is spent; a ratio within `same_within` of 1 is the same.
 
     `tune` searches the settings of each runtime first (`search`: `tune_budget_s`, `latency_bound_s`), and keeps the
-    winner in tuning.json beside the artifact. What is kept there is used, unless `untuned`.
-
-    The result has the rows, and the folder that keeps the samples.
+    winner in tuning.json beside the artifact, which is used unless `untuned`. The result has the rows and the folder.
     """
     if not candidates:
         raise BadRequest("nothing to measure is named", fix="name the folders of artifacts")
     section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
-    rule = {
-        "runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds, "processes": processes,
-        "budget_s": budget_s, "same_within": same_within, "untuned": untuned or None, **_search_rule(search, tune=tune),
-    }  # fmt: skip
+    rule = {"runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds, "processes": processes}
+    rule |= {"budget_s": budget_s, "same_within": same_within, **_search_rule(search, tune=tune, untuned=untuned)}
     server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model, "device": device}
     request = read_request(None, {"model": section, "bench": rule, **server})
     return bench_command.bench(
@@ -354,7 +350,7 @@ def _model_section(
 _SEARCH = {"tune_budget_s": "--tune-budget", "latency_bound_s": "--latency-bound"}  # limits of a search
 
 
-def _search_rule(search: Mapping[str, float | None], *, tune: bool) -> dict[str, Any]:
+def _search_rule(search: Mapping[str, float | None], *, tune: bool, untuned: bool) -> dict[str, Any]:
     """Return what the section `bench` says of a search of settings.
     Raises BadRequest where it has a limit that is not known, or is not wanted."""
     if unknown := search.keys() - _SEARCH.keys():
@@ -362,7 +358,7 @@ def _search_rule(search: Mapping[str, float | None], *, tune: bool) -> dict[str,
     limits = [_SEARCH[name] for name, value in search.items() if value is not None]
     if limits and not tune:
         raise BadRequest(f"{limits[0]} belongs to a search of settings", fix="give --tune, too")
-    return {**search, "tune": tune or None}
+    return {**search, "tune": tune or None, "untuned": untuned or None}
 
 
 def _specs(inputs: Sequence[str | TensorSpec]) -> tuple[TensorSpec, ...]:

@@ -2,7 +2,7 @@
 
 Schema history.  1: first version. `flex` and `weights` of an artifact and `log` of a row came later; absent, they are
 empty and null. `probes`, `exercised`, `errors`, `worst_samples`, `smallest`, `located`, `left_out` and `doubts` came
-later, too.
+later, too, and after them `tuning` and `bounds`, `settings` of a drift and a latency row, and `ratio_to_default`.
 
 A number is null where there is none to give: a runtime that did not answer (the sentence is then in the gate's
 row, and in `doubts` for latency), or a signal-to-noise ratio of answers that are the same to the last bit.
@@ -415,9 +415,9 @@ class RunResult:
     smallest: tuple[SmallestRow, ...] = ()
     located: tuple[LocatedRow, ...] = ()
     left_out: tuple[LeftOutRow, ...] = ()
+    doubts: tuple[str, ...] = ()  # that every verdict is under, as "not sandboxed: ..."
     tuning: tuple[TuningRow, ...] = ()
     bounds: tuple[BoundRow, ...] = ()
-    doubts: tuple[str, ...] = ()  # that every verdict is under, as "not sandboxed: ..."
 
 
 @cache
