@@ -269,8 +269,6 @@ def bench(
     load_seconds: float | None = None,
     load_engines: Sequence[str] | None = None,
     tune: bool = False,
-    tune_budget_s: float | None = None,
-    latency_bound_s: float | None = None,
     untuned: bool = False,
     device: str | None = None,
     tfserving_url: str | None = None,
@@ -279,6 +277,7 @@ def bench(
     store: _Path | None = None,
     jobs: int | None = None,
     quiet: bool = True,
+    **search: float | None,
 ) -> BenchResult:
     """Measure the latency of artifacts and of served models (URLs), all in the same rounds.
 
@@ -286,26 +285,17 @@ def bench(
     the first that is served in the same way. All is repeated in new processes, at least in `processes` of each, until
     all are settled (`same_within`) or `budget_s` is spent. `load`: also "closed:1,2,4" and others of docs/bench.md.
 
-    `tune` searches the settings of each runtime first, for `tune_budget_s` at most for each artifact in each, keeps the
-    winner in tuning.json beside the artifact, and finds the batch of the largest throughput whose p99 keeps
-    `latency_bound_s`. Without it the settings that are kept there are used; `untuned` uses the defaults.
-
-    The result has the rows, and the folder that keeps the samples.
+    `tune` searches the settings of each runtime first (`search`: `tune_budget_s`, `latency_bound_s`), and keeps the
+    winner in tuning.json beside the artifact, which is used unless `untuned`. The result has the rows and the folder.
     """
     if not candidates:
         raise BadRequest("nothing to measure is named", fix="name the folders of artifacts")
-    if not tune and (latency_bound_s is not None or tune_budget_s is not None):
-        option = "--latency-bound" if tune_budget_s is None else "--tune-budget"
-        raise BadRequest(f"{option} belongs to a search of settings", fix="give --tune, too")
     section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
-    rule = {
-        "runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds, "processes": processes,
-        "budget_s": budget_s, "same_within": same_within, "load": load, "load_seconds": load_seconds,
-        "load_engines": load_engines, "tune": tune or None, "tune_budget_s": tune_budget_s,
-        "latency_bound_s": latency_bound_s, "untuned": untuned or None,
-    }  # fmt: skip
-    server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model}
-    request = read_request(None, {"model": section, "bench": rule, "device": device, **server})
+    rule = {"runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds, "processes": processes}
+    rule |= {"budget_s": budget_s, "same_within": same_within, **_search_rule(search, tune=tune, untuned=untuned)}
+    rule |= {"load": load, "load_seconds": load_seconds, "load_engines": load_engines}
+    server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model, "device": device}
+    request = read_request(None, {"model": section, "bench": rule, **server})
     return bench_command.bench(
         request, [str(candidate) for candidate in candidates], _local(store, jobs, runs), Progress(quiet=quiet),
         against=ModelRequest(against, _specs(inputs)) if against else None, inputs=_specs(inputs), data=_text(data),
@@ -413,6 +403,20 @@ def _model_section(
     """Return the section `model` of a request."""
     code = {"recipe": model, "weights": _absolute(weights), "weights_key": key, "set": dict(settings or {})}
     return {**code, "seconds": seconds, "trust": trust}
+
+
+_SEARCH = {"tune_budget_s": "--tune-budget", "latency_bound_s": "--latency-bound"}  # limits of a search
+
+
+def _search_rule(search: Mapping[str, float | None], *, tune: bool, untuned: bool) -> dict[str, Any]:
+    """Return what the section `bench` says of a search of settings.
+    Raises BadRequest where it has a limit that is not known, or is not wanted."""
+    if unknown := search.keys() - _SEARCH.keys():
+        raise BadRequest(f"a search has no {', '.join(sorted(unknown))}", fix=f"use {', '.join(_SEARCH)}")
+    limits = [_SEARCH[name] for name, value in search.items() if value is not None]
+    if limits and not tune:
+        raise BadRequest(f"{limits[0]} belongs to a search of settings", fix="give --tune, too")
+    return {**search, "tune": tune or None, "untuned": untuned or None}
 
 
 def _specs(inputs: Sequence[str | TensorSpec]) -> tuple[TensorSpec, ...]:

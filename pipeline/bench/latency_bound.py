@@ -37,9 +37,9 @@ class BoundSearch:
             return replace(self, ended=f"it was lost at batch {batch}: {series.lost or 'no samples'}")
         figures = summary(series.samples_s, batch)
         high_s = figures.p99_ci95[1] if figures.p99_ci95 else figures.p99_s
-        one = MeasuredBatch(batch, figures.p99_s, high_s, figures.throughput_per_s)
+        size = MeasuredBatch(batch, figures.p99_s, high_s, figures.throughput_per_s)
         ended = f"at batch {batch} its p99 reaches {high_s * 1e3:.3g} ms" if high_s > self.bound_s else None
-        return replace(self, measured=(*self.measured, one), ended=ended)
+        return replace(self, measured=(*self.measured, size), ended=ended)
 
 
 def next_batch(search: BoundSearch, specs: Sequence[TensorSpec]) -> int | None:
@@ -56,6 +56,6 @@ def next_batch(search: BoundSearch, specs: Sequence[TensorSpec]) -> int | None:
 
 def best_in_bound(search: BoundSearch) -> tuple[MeasuredBatch | None, str]:
     """Return the batch size of the largest throughput among those that keep the bound, and why no larger one."""
-    within = [one for one in search.measured if one.p99_high_s <= search.bound_s]
+    within = [size for size in search.measured if size.p99_high_s <= search.bound_s]
     end = search.ended or "the model takes no larger batch, or the search no larger one"
-    return max(within, key=lambda one: one.throughput_per_s, default=None), end
+    return max(within, key=lambda size: size.throughput_per_s, default=None), end

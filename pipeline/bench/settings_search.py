@@ -60,7 +60,7 @@ def joined_best(
 
 def looked_faster(screened: Sequence[ScreenedSettings], *, same_within: float = SAME_WITHIN) -> list[ScreenedSettings]:
     """Return those that looked faster than the same, the fastest first."""
-    faster = [one for one in screened if one.ratio is not None and one.ratio < 1 / (1 + same_within)]
+    faster = [row for row in screened if row.ratio is not None and row.ratio < 1 / (1 + same_within)]
     return sorted(faster, key=lambda candidate: candidate.ratio or 0)
 
 
@@ -70,14 +70,14 @@ def choose_finalists(
     """Return the settings that are measured to the end, the fastest of the screening first.
     Settings of which a part looked as fast are left to that part: what adds nothing is not kept."""
     faster = looked_faster(screened, same_within=same_within)
-    chosen = [one.settings for one in faster if not any(_is_enough(other, one, same_within) for other in faster)]
+    chosen = [row.settings for row in faster if not any(_is_enough(part, row, same_within) for part in faster)]
     return chosen[:MOST_FINALISTS]
 
 
-def _is_enough(part: ScreenedSettings, whole: ScreenedSettings, same_within: float) -> bool:
+def _is_enough(part: ScreenedSettings, larger: ScreenedSettings, same_within: float) -> bool:
     """Return whether settings are a part of others, and looked as fast."""
-    is_part = part.settings.items() < whole.settings.items()
-    return is_part and (part.ratio or 0) <= (whole.ratio or 0) * (1 + same_within)
+    is_part = part.settings.items() < larger.settings.items()
+    return is_part and (part.ratio or 0) <= (larger.ratio or 0) * (1 + same_within)
 
 
 def confidence_of_each(finalists: int) -> float:

@@ -12,20 +12,32 @@ from . import options
 from .render import finish, page, table
 
 _DOUBTS = 3  # of a row; all of them are in bench.json
-_Candidates = Annotated[
-    list[str],
-    typer.Argument(metavar="CANDIDATE...", help="Artifacts: folders, models in files, or URLs of served models."),
-]
 
 if TYPE_CHECKING:
     from ..commands.bench import BenchResult
     from ..result.schema import BoundRow, LatencyRow
 
 
+Candidates = Annotated[
+    list[str],
+    typer.Argument(metavar="CANDIDATE...", help="Artifacts: folders, models in files, or URLs of served models."),
+]
+Against = Annotated[
+    str | None, typer.Option("--against", metavar="MODEL", help="What ratios are held against, as 'convert' takes it.")
+]
+Tune = Annotated[
+    bool, typer.Option("--tune", help="Search each runtime's settings; keep what is faster and still verifies.")
+]
+TuneBudget = Annotated[
+    str | None,
+    typer.Option("--tune-budget", metavar="TIME", help="Of the search, for each artifact in each runtime: 60s."),
+]
+
+
 def command(
-    candidates: _Candidates,
+    candidates: Candidates,
     *,
-    against: options.RatioReference = None,
+    against: Against = None,
     data: options.Data = None,
     input_: options.Input = None,
     weights: options.Weights = None,
@@ -43,13 +55,8 @@ def command(
     load: options.Load = None,
     load_seconds: options.LoadSeconds = None,
     load_engine: options.LoadEngines = None,
-    tune: Annotated[
-        bool, typer.Option("--tune", help="Search each runtime's settings; keep what is faster and still verifies.")
-    ] = False,
-    tune_budget: Annotated[
-        str | None,
-        typer.Option("--tune-budget", metavar="TIME", help="Of the search, for each artifact in each runtime: 60s."),
-    ] = None,
+    tune: Tune = False,
+    tune_budget: TuneBudget = None,
     latency_bound: options.BatchBound = None,
     untuned: options.Untuned = False,
     device: options.Device = None,

@@ -125,10 +125,6 @@ Budget = Annotated[
 SameWithin = Annotated[
     str | None, typer.Option("--same-within", metavar="SHARE", help="A ratio this close to 1 is the same, as in 2%.")
 ]
-RatioReference = Annotated[
-    str | None,
-    typer.Option("--against", metavar="MODEL", help="What ratios are held against, as 'convert' takes it."),
-]
 Load = Annotated[
     Texts,
     typer.Option(

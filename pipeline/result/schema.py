@@ -2,7 +2,8 @@
 
 Schema history.  1: first version. `flex` and `weights` of an artifact and `log` of a row came later; absent, they are
 empty and null. `probes`, `exercised`, `errors`, `worst_samples`, `smallest`, `located`, `left_out` and `doubts` came
-later, too, and so did `doubt_kinds`, `timeline`, `recommendation` and `baseline`.
+later, too, and after them `tuning`, `bounds`, `load`, `settings` of a row, `ratio_to_default`, `doubt_kinds`,
+`timeline`, `recommendation` and `baseline`.
 
 A number is null where there is none to give: a runtime that did not answer (the sentence is then in the gate's
 row, and in `doubts` for latency), or a signal-to-noise ratio of answers that are the same to the last bit.

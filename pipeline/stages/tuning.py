@@ -71,7 +71,7 @@ class Tuner:
         left_s = max(0.0, self._request.tune_budget_s - (self._clock() - start))
         measured = self._measure_finalists(default, finalists, left_s)
         rows, winner = self._choose(default, measured)
-        rows += [_screened_row(default, self._batches[0], one) for one in screened if one.settings not in finalists]
+        rows += [_screened_row(default, self._batches[0], row) for row in screened if row.settings not in finalists]
         return TunedSubject(replace(subject, tuned=winner), tuple(rows))
 
     def bound(self, tuned: TunedSubject, bound_s: float) -> TunedSubject:

@@ -130,9 +130,9 @@ def keep_entry(model: Path, entry: TuningEntry) -> Path:
     """Write an entry beside a model, in place of a former one for the same runtime, device and machine.
     Raises BadRequest where the folder cannot be written to."""
     path, own = tuning_path(model), _machine(entry.place)
-    others = [known for known in _readable(model) if _machine(known.place) != own]
+    kept = [known for known in _readable(model) if _machine(known.place) != own]
     try:
-        write_whole(path, _text([*others, entry]))
+        write_whole(path, _text([*kept, entry]))
     except OSError as error:
         fix = "copy the artifact to a folder of yours, and tune it there"
         raise BadRequest(f"{path} cannot be written: {os.strerror(error.errno or 0)}", fix=fix) from error

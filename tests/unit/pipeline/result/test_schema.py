@@ -20,14 +20,16 @@ from ..report import samples
 PUBLISHED = Path(__file__).parents[4] / "docs" / "run.schema.json"
 FIELDS = {
     "": "schema id transload_version verdict exit_code started_at seconds environment artifacts drift latency gate "
-    "probes exercised errors worst_samples smallest located left_out load tuning bounds doubts timeline recommendation",
+    "probes exercised errors worst_samples smallest located left_out load tuning bounds doubts timeline recommendation "
+    "baseline",
     "artifacts": "name format precision path sha256 bytes status route tried seconds signature batches_verified flex "
     "weights",
     "drift": "artifact runtime batch samples max_abs rms cosine sqnr_db non_finite tolerance verdict metric log "
-    "mismatch derivation lost",
+    "mismatch derivation lost settings",
     "latency": "artifact runtime server device threads batch rounds samples p50_s p90_s p99_s throughput_per_s "
     "ratio_to_reference ratio_ci95 peak_rss_bytes doubts log processes reference comparison settling_s load_s "
-    "first_call_s steady_rss_bytes size_bytes p999_s p50_ci95 p90_ci95 p99_ci95 p999_ci95 doubt_kinds",
+    "first_call_s steady_rss_bytes size_bytes p999_s p50_ci95 p90_ci95 p99_ci95 p999_ci95 "
+    "settings ratio_to_default ratio_to_default_ci95 doubt_kinds",
     "probes": "artifact runtime batch sizes values samples max_abs sqnr_db non_finite tolerance derivation "
     "verdict reason",
     "exercised": "artifact runtime samples calls axes inputs stress stress_not_asked",

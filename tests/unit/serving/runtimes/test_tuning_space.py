@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import fields
 from importlib import import_module
 
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.serving.runtimes.onnxruntime_session import OnnxSettings
 from transload.serving.runtimes.runtime_table import RUNTIMES
 from transload.serving.runtimes.tuning_space import SPACES, THREADS, RuntimeSettings, settings_text
 
@@ -21,8 +19,6 @@ def test_every_setting_is_a_keyword_of_its_session_with_the_same_default(runtime
     defaults = {
         name: parameter.default for name, parameter in parameters.items() if parameter.default is not parameter.empty
     }
-    if runtime == "onnxruntime":
-        defaults = {field.name: field.default for field in fields(OnnxSettings)}
     assert {setting.name: setting.default for setting in SPACES[runtime] if setting.name != THREADS} == defaults
 
 
