@@ -11,7 +11,7 @@ from ...serving.runtimes.tuning_space import settings_text
 from . import options
 from .render import finish, page, table
 
-_DOUBTS = 3  # of a row; all of them are in bench.json
+_DOUBTS = 3  # the weightiest; all of them are in bench.json
 
 if TYPE_CHECKING:
     from ..commands.bench import BenchResult
@@ -92,27 +92,29 @@ def command(
 
 def _lines(done: BenchResult) -> list[str]:
     """Print a line per artifact, runtime and batch size, the doubts, and where the samples are kept."""
+    from ..report import view
     from ..report.load_view import load_doubts, load_table
     from ..report.units import comparison, duration, ratio, ratio_interval
 
     tuned = any(row.settings for row in done.latency) or bool(done.tuning)
     head = ("artifact", "runtime", "device", "batch", "p50", "p99", "samples/s", "ratio", "verdict")
     rows = [(*head, *(["settings"] if tuned else []))]
-    doubts: dict[str, None] = {}
     for row in done.latency:
         numbers = (duration(row.p50_s), duration(row.p99_s), f"{row.throughput_per_s or 0:.0f}")
         held = f"{ratio(row.ratio_to_reference)} {ratio_interval(row)}".strip()
         cells = (row.artifact, row.runtime, row.device, str(row.batch), *numbers, held, comparison(row))
         rows.append((*cells, *([_settings(row)] if tuned else [])))
-        where = f"{row.artifact} in {row.runtime} at batch {row.batch}"
-        doubts |= dict.fromkeys(f"{where}: {doubt}" for doubt in row.doubts[:_DOUBTS])
     dropped = [
         f"{row.artifact} in {row.runtime}: {settings_text(row.settings)} was dropped: {row.reason}"
         for row in done.tuning
         if row.verified is False
     ]
     found = [*([done.note] if done.note else []), *map(_bound, done.bounds), *dropped]
-    notes = [*found, *doubts, *load_doubts(done.load, _DOUBTS), *done.doubts]
+    doubts = view.doubts(done.latency)
+    heaviest = [f"{doubt.who}: {doubt.text}" for doubt in doubts[:_DOUBTS]]
+    if len(doubts) > _DOUBTS:
+        heaviest.append(f"lighter doubts, {len(doubts) - _DOUBTS} of them, are in {done.folder}/bench.json")
+    notes = [*found, *heaviest, *load_doubts(done.load, _DOUBTS), *done.doubts]
     samples = f"every sample lies in {done.folder}/latency.npz"
     if not done.load:
         return page(rows, notes, samples)

@@ -75,7 +75,7 @@ def render_html(
         left_out=view.left_out(result),
         findings=view.findings(result, logs or {}),
         gate=sorted(result.gate, key=lambda row: WORST_FIRST.index(row.verdict)),
-        doubts=view.doubts(result),
+        doubts=view.doubts(result.latency),
         probe_tables=probe_view.probe_tables(result),
         baseline=view_baseline(result.baseline),
         exercises=exercise_view.exercises(result.exercised),

@@ -120,7 +120,7 @@ def _findings(result: RunResult, logs: view.Links) -> str:
 
 
 def _doubts(result: RunResult) -> str:
-    doubts = view.doubts(result)
+    doubts = view.doubts(result.latency)
     if not doubts:
         return ""
     rows = []

@@ -177,7 +177,7 @@ def _print_finding(finding: view.Finding, console: Console) -> None:
 
 
 def _print_doubts(result: RunResult, console: Console) -> None:
-    doubts = view.doubts(result)
+    doubts = view.doubts(result.latency)
     if not doubts:
         return
     rows = {id(row) for doubt in doubts for row in doubt.rows}

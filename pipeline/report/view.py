@@ -219,11 +219,11 @@ def _said_better(row: GateRow, result: RunResult) -> bool:
     return row.rule == "drift" and by_metric and said
 
 
-def doubts(result: RunResult) -> tuple[Doubt, ...]:
+def doubts(latency: Sequence[LatencyRow]) -> tuple[Doubt, ...]:
     """Return the doubts of all timed rows, the weightiest first, then the most frequent; those that differ only in
     their numbers are one. The doubts of a row that was not timed are the reason why, and stand among the findings."""
     groups: dict[tuple[DoubtKind | None, str], list[tuple[str, LatencyRow]]] = {}
-    for row in result.latency:
+    for row in latency:
         for text, kind in zip_longest(row.doubts, row.doubt_kinds[: len(row.doubts)]) if answered(row) else ():
             groups.setdefault((kind, re.sub(r"\d[\d.,]*", "#", text)), []).append((units.plain(text), row))
     unsorted = [

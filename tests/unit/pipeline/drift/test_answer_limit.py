@@ -99,7 +99,7 @@ def test_a_later_call_without_an_end_ends_the_process() -> None:
     if not pid:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        model = Model()
+        model: Any = Model()
         model.calls = 1
         limit = AnswerLimit(1)
         limit.run(model, FEEDS)
