@@ -14,7 +14,7 @@ from typing import Any
 
 from ..models.errors import BadRequest
 from ..models.formats import Target, parse_target
-from ..models.signature import TensorSpec, parse_input
+from ..models.signature import TensorSpec
 from ..serving.bundles.bundle_records import System
 from .commands import bench as bench_command
 from .commands import bundle as bundle_command
@@ -31,7 +31,6 @@ from .commands.history import HistoryResult
 from .commands.locate import LocateResult
 from .commands.validate import ValidateResult
 from .compare.compare_limits import CompareLimits
-from .context import LocalSettings
 from .intake.model_argument import ModelRequest
 from .progress import Progress
 from .request import RunRequest, read_request
@@ -269,6 +268,8 @@ def bench(
     load_seconds: float | None = None,
     load_engines: Sequence[str] | None = None,
     tune: bool = False,
+    tune_budget_s: float | None = None,
+    latency_bound_s: float | None = None,
     untuned: bool = False,
     device: str | None = None,
     tfserving_url: str | None = None,
@@ -277,7 +278,6 @@ def bench(
     store: _Path | None = None,
     jobs: int | None = None,
     quiet: bool = True,
-    **search: float | None,
 ) -> BenchResult:
     """Measure the latency of artifacts and of served models (URLs), all in the same rounds.
 
@@ -285,21 +285,20 @@ def bench(
     the first that is served in the same way. All is repeated in new processes, at least in `processes` of each, until
     all are settled (`same_within`) or `budget_s` is spent. `load`: also "closed:1,2,4" and others of docs/bench.md.
 
-    `tune` searches the settings of each runtime first (`search`: `tune_budget_s`, `latency_bound_s`), and keeps the
-    winner in tuning.json beside the artifact, which is used unless `untuned`. The result has the rows and the folder.
+    `tune` searches the settings of each runtime first for `tune_budget_s` at most for each artifact in each, keeps the
+    winner in tuning.json beside the artifact, which is used unless `untuned`, and finds the batch of the largest
+    throughput whose p99 keeps `latency_bound_s`. The result has the rows and the folder.
     """
     if not candidates:
         raise BadRequest("nothing to measure is named", fix="name the folders of artifacts")
     section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
-    rule: dict[str, Any] = {
-        "runtimes": runtimes,
-        "batches": batches,
-        "threads": threads,
-        "rounds": rounds,
-        "processes": processes,
-    }
-    rule |= {"budget_s": budget_s, "same_within": same_within, **_search_rule(search, tune=tune, untuned=untuned)}
-    rule |= {"load": load, "load_seconds": load_seconds, "load_engines": load_engines}
+    _check_search(tune=tune, limits={"--tune-budget": tune_budget_s, "--latency-bound": latency_bound_s})
+    rule = {
+        "runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds, "processes": processes,
+        "budget_s": budget_s, "same_within": same_within, "load": load, "load_seconds": load_seconds,
+        "load_engines": load_engines, "tune": tune or None, "tune_budget_s": tune_budget_s,
+        "latency_bound_s": latency_bound_s, "untuned": untuned or None,
+    }  # fmt: skip
     server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model, "device": device}
     request = read_request(None, {"model": section, "bench": rule, **server})
     return bench_command.bench(
@@ -411,35 +410,8 @@ def _model_section(
     return {**code, "seconds": seconds, "trust": trust}
 
 
-_SEARCH = {"tune_budget_s": "--tune-budget", "latency_bound_s": "--latency-bound"}  # limits of a search
-
-
-def _search_rule(search: Mapping[str, float | None], *, tune: bool, untuned: bool) -> dict[str, Any]:
-    """Return what the section `bench` says of a search of settings.
-    Raises BadRequest where it has a limit that is not known, or is not wanted."""
-    if unknown := search.keys() - _SEARCH.keys():
-        raise BadRequest(f"a search has no {', '.join(sorted(unknown))}", fix=f"use {', '.join(_SEARCH)}")
-    limits = [_SEARCH[name] for name, value in search.items() if value is not None]
-    if limits and not tune:
-        raise BadRequest(f"{limits[0]} belongs to a search of settings", fix="give --tune, too")
-    return {**search, "tune": tune or None, "untuned": untuned or None}
-
-
-def _specs(inputs: Sequence[str | TensorSpec]) -> tuple[TensorSpec, ...]:
-    return tuple(spec if isinstance(spec, TensorSpec) else parse_input(spec) for spec in inputs)
-
-
-def _text(data: _Path | None) -> str | None:
-    return None if data is None else str(data)
-
-
-def _path(path: _Path | None) -> Path | None:
-    return None if path is None else Path(path)
-
-
-def _absolute(path: _Path | None) -> str | None:
-    return None if path is None else str(Path(path).absolute())
-
-
-def _local(store: _Path | None, jobs: int | None, runs: _Path | None = None) -> LocalSettings:
-    return LocalSettings.with_defaults(_path(store), _path(runs), jobs)
+def _check_search(*, tune: bool, limits: Mapping[str, float | None]) -> None:
+    """Raise BadRequest where a limit of a search of settings is named, by its option, and no search is wanted."""
+    named = [option for option, value in limits.items() if value is not None]
+    if named and not tune:
+        raise BadRequest(f"{named[0]} belongs to a search of settings", fix="give --tune, too")

@@ -35,7 +35,7 @@ from transload.models.store import Store, Stored, digest_of_json  # noqa: E402
 from transload.pipeline.bench.comparison import compare  # noqa: E402
 from transload.pipeline.bench.machine_load import LoadMeter  # noqa: E402
 from transload.pipeline.bench.rounds import RoundsPlan, Series, empty_series, run_rounds  # noqa: E402
-from transload.pipeline.bench.statistics import Load, doubts, summary  # noqa: E402
+from transload.pipeline.bench.statistics import Load, find_doubts, summary  # noqa: E402
 from transload.pipeline.workers.devices import resolve_device  # noqa: E402
 from transload.pipeline.workers.engine import Action, LocalExecutor  # noqa: E402
 from transload.pipeline.workers.isolation import Limits, Worker  # noqa: E402
@@ -196,7 +196,7 @@ def latency(recipe: str, series: Series, reference: Series, load: Load | None) -
         "ratio": ratio.center if ratio else None,
         "comparison": ratio.comparison if ratio else None,
         "ratio_ci95": interval,
-        "doubts": list(doubts(series, interval, load=load)),
+        "doubts": [doubt.text for doubt in find_doubts(series, interval, load=load)],
     }
 
 

@@ -12,7 +12,7 @@ from gpu_plan import NETS, PRECISIONS, REFERENCE, RUNTIMES, Cell
 
 from transload.pipeline.bench.comparison import Comparison, Ratio, compare, log_ratios
 from transload.pipeline.bench.rounds import ProcessSamples, Series
-from transload.pipeline.bench.statistics import Load, doubts
+from transload.pipeline.bench.statistics import Load, find_doubts
 
 SCHEMA = 1
 Records = Mapping[str, Mapping[str, Any]]
@@ -103,7 +103,7 @@ def cell_row(cell: Cell, parts: Sequence[Mapping[str, Any]], cores: int) -> dict
         "load_s": median(process.load_s for process in series.processes.values()),
         "ratio": ratio.center if ratio else None, "ratio_ci95": ratio.ci95 if ratio else None,
         "comparison": ratio.comparison if ratio else None, "ratio_note": note,
-        "doubts": list(doubts(series, ratio.ci95 if ratio else None, load=load)),
+        "doubts": [doubt.text for doubt in find_doubts(series, ratio.ci95 if ratio else None, load=load)],
     }  # fmt: skip
     return row | _device_numbers(cell, first)
 

@@ -25,7 +25,7 @@ from ...models.job import JsonRecord
 from ...models.probes.feeds import make_feeds
 from ...models.signature import Array, Signature, TensorSpec
 from ...serving.session import BindingSession, Session
-from ..drift.answer_limit import AnswerLimit
+from ..drift.call_time_limit import CallTimeLimit
 from ..drift.sessions import open_session
 
 _FEEDS = 8  # different ones, taken in turn: a model that remembers its last answer gains nothing
@@ -43,7 +43,7 @@ class MeasuredSession:
     """A session and feeds for it. Methods take and return JSON values.
     `signature`: that of the model whose data it is, which says how calls are put together; else the session's own.
     `load_s`: what opening the session took, with the modules that it needs. `answer_s`: the time for a first answer,
-    see AnswerLimit."""
+    see CallTimeLimit."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class MeasuredSession:
         timer_s (what reading the clock twice costs), resident_bytes, answers (see `_first_answer`)}."""
         feeds = measured_feeds(self._data, batch, self._signature)
         start = self._clock_ns()
-        AnswerLimit(self._answer_s).run(self._session, feeds[0])  # through all checks, so that its errors are ours
+        CallTimeLimit(self._answer_s).run(self._session, feeds[0])  # through all checks, so that its errors are ours
         first_call_ns = self._clock_ns() - start
         self._bound[batch] = [self._bind(feed) for feed in feeds]
         windows = self._warm_up(batch)

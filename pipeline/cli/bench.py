@@ -109,12 +109,12 @@ def _lines(done: BenchResult) -> list[str]:
         for row in done.tuning
         if row.verified is False
     ]
-    found = [*([done.note] if done.note else []), *map(_bound, done.bounds), *dropped]
+    facts = [*([done.note] if done.note else []), *map(_bound, done.bounds), *dropped]
     doubts = view.doubts(done.latency)
     heaviest = [f"{doubt.who}: {doubt.text}" for doubt in doubts[:_DOUBTS]]
     if len(doubts) > _DOUBTS:
         heaviest.append(f"lighter doubts, {len(doubts) - _DOUBTS} of them, are in {done.folder}/bench.json")
-    notes = [*found, *heaviest, *load_doubts(done.load, _DOUBTS), *done.doubts]
+    notes = [*facts, *heaviest, *load_doubts(done.load, _DOUBTS), *done.doubts]
     samples = f"every sample lies in {done.folder}/latency.npz"
     if not done.load:
         return page(rows, notes, samples)

@@ -46,8 +46,8 @@ from ...models.probes.stress_values import (
 from ...models.signature import Array
 from ...serving.runtimes.provider_check import check_device
 from ...serving.session import Session, WideningSession
-from .answer_limit import AnswerLimit, limit_calls
 from .answer_shards import write_series
+from .call_time_limit import CallTimeLimit, limit_calls
 from .drift_records import AnswerFacts, AnswerOptions
 from .float64_reference import Float64Reference
 from .noise_floor import Cause, OutputNoise, measure_batch_split, measure_noise, measure_steadiness
@@ -70,7 +70,7 @@ def answer(job: Job) -> Mapping[str, Any]:
     """
     options = AnswerOptions.from_json(job.options)
     runtime = options.runtime or default_runtime(job.inputs["model"])
-    limit = AnswerLimit(job.answer_s)
+    limit = CallTimeLimit(job.answer_s)
     with closing(limit_calls(open_for(job, "model", runtime, options), limit)) as session:
         wrong = check_device(session, options.device)
         if wrong:

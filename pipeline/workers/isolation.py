@@ -243,7 +243,7 @@ class Worker:
 
     @property
     def _was_too_slow(self) -> bool:
-        """Whether the process has ended because its model gave no answer in time (drift/answer_limit.py)."""
+        """Whether the process has ended because its model gave no answer in time (drift/call_time_limit.py)."""
         if self._killed or not self._spawn.limits.answer_s or not self._process.ended():
             return False
         return self._process.code() == -signal.SIGALRM

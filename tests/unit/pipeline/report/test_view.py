@@ -85,7 +85,6 @@ def test_an_unverified_artifact_is_a_finding_without_any_gate_row() -> None:
 
 
 def test_doubts_that_differ_only_in_numbers_are_told_once() -> None:
-    run = samples.result()
     noisy = [
         samples.latency(
             "onnx", "onnxruntime", 1e-3, batch=batch, doubts=(f"a p99 from {batch} samples is a guess", "hot")
@@ -98,7 +97,6 @@ def test_doubts_that_differ_only_in_numbers_are_told_once() -> None:
 
 
 def test_the_weightiest_doubts_come_first_however_many_rows_have_the_others() -> None:
-    run = samples.result()
     guess, hot = "a p99 from 60 calls is a guess", "the clock fell by 20%"
     rows = [
         replace(samples.latency("onnx", "a", 1e-3, batch=batch, doubts=(guess,)), doubt_kinds=(DoubtKind.FEW_CALLS,))

@@ -15,7 +15,7 @@ from ...serving.session import Session, WideningSession
 _LATER_CALL = 100
 
 
-class AnswerLimit:
+class CallTimeLimit:
     """Lets the kernel end this process where a model does not answer in time.
     The first answer, with the opening of the model before it, has `seconds`; each later call has as much again, and 100
     times what the first one took, in proportion to its inputs. None: no limit.
@@ -61,7 +61,7 @@ class AnswerLimit:
 class LimitedSession:
     """A session each of whose calls has a limit of time."""
 
-    def __init__(self, inner: Session, limit: AnswerLimit) -> None:
+    def __init__(self, inner: Session, limit: CallTimeLimit) -> None:
         self._inner, self._limit = inner, limit
         self.signature: Signature = inner.signature
 
@@ -82,7 +82,7 @@ class LimitedSession:
 class LimitedWideningSession(LimitedSession):
     """A session that can answer in float64, each of whose calls has a limit of time."""
 
-    def __init__(self, inner: WideningSession, limit: AnswerLimit) -> None:
+    def __init__(self, inner: WideningSession, limit: CallTimeLimit) -> None:
         super().__init__(inner, limit)
         self._widening = inner
 
@@ -91,7 +91,7 @@ class LimitedWideningSession(LimitedSession):
         self._widening.widen(noise, seed)
 
 
-def limit_calls(session: Session, limit: AnswerLimit) -> Session:
+def limit_calls(session: Session, limit: CallTimeLimit) -> Session:
     """Return the session with a limit of the time of each call."""
     if isinstance(session, WideningSession):
         return LimitedWideningSession(session, limit)

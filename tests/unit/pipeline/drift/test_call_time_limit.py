@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transload.pipeline.drift.answer_limit import AnswerLimit, limit_calls
+from transload.pipeline.drift.call_time_limit import CallTimeLimit, limit_calls
 from transload.serving.session import WideningSession
 
 SIGNATURE: Any = "a signature"
@@ -55,7 +55,7 @@ def left_s() -> float:
 
 def test_the_first_limit_ends_with_an_answer_and_no_error_and_the_former_one_holds_again() -> None:
     model: Any = Model()
-    limit = AnswerLimit(99.5)
+    limit = CallTimeLimit(99.5)
     assert 90 < left_s() <= 100
     with pytest.raises(ValueError):  # noqa: PT011
         limit.run(model, FEEDS)
@@ -66,7 +66,7 @@ def test_the_first_limit_ends_with_an_answer_and_no_error_and_the_former_one_hol
 
 def test_a_later_call_has_a_limit_in_proportion_to_its_inputs() -> None:
     now = iter([0.0, 0.0, 1.0, 3.0, *[3.0] * 50])  # the first call takes 2 s for 10 numbers
-    limit, model = AnswerLimit(10, clock_s=lambda: next(now)), Model()
+    limit, model = CallTimeLimit(10, clock_s=lambda: next(now)), Model()
     model.calls = 1
     limit.run(model, FEEDS)
     later: Any = limit.run(model, {"x": np.zeros((4, 5), np.float32)})
@@ -75,7 +75,7 @@ def test_a_later_call_has_a_limit_in_proportion_to_its_inputs() -> None:
 
 
 def test_the_limit_of_a_later_call_ends_with_an_error() -> None:
-    limit, model = AnswerLimit(99.5), Model()
+    limit, model = CallTimeLimit(99.5), Model()
     model.calls = 1
     limit.run(model, FEEDS)
     model.calls = 0
@@ -86,7 +86,7 @@ def test_the_limit_of_a_later_call_ends_with_an_error() -> None:
 
 def test_no_limit_goes_beyond_the_end_of_the_step() -> None:
     signal.alarm(50)
-    limit, model = AnswerLimit(99.5), Model()
+    limit, model = CallTimeLimit(99.5), Model()
     model.calls = 1
     limit.run(model, FEEDS)
     assert 40 < left_s() <= 50
@@ -101,7 +101,7 @@ def test_a_later_call_without_an_end_ends_the_process() -> None:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         model: Any = Model()
         model.calls = 1
-        limit = AnswerLimit(1)
+        limit = CallTimeLimit(1)
         limit.run(model, FEEDS)
         model.run = lambda feeds: time.sleep(60)
         limit.run(model, FEEDS)
@@ -113,18 +113,18 @@ def test_without_a_limit_nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None
     model: Any = Model()
     model.calls = 1
     monkeypatch.setattr(signal, "alarm", None)
-    AnswerLimit().run(model, FEEDS)
+    CallTimeLimit().run(model, FEEDS)
 
 
 def test_a_limited_session_is_the_session_with_limited_calls() -> None:
     plain: Any = Model()
-    session = limit_calls(plain, AnswerLimit())
+    session = limit_calls(plain, CallTimeLimit())
     assert not isinstance(session, WideningSession)
     assert (session.signature, session.device) == (SIGNATURE, "cpu")
     session.close()
     assert plain.calls == -1
     wide: Any = WideModel()
-    widening = limit_calls(wide, AnswerLimit())
+    widening = limit_calls(wide, CallTimeLimit())
     assert isinstance(widening, WideningSession)
     widening.widen()
     assert wide.wide
