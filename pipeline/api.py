@@ -415,3 +415,23 @@ def _check_search(*, tune: bool, limits: Mapping[str, float | None]) -> None:
     named = [option for option, value in limits.items() if value is not None]
     if named and not tune:
         raise BadRequest(f"{named[0]} belongs to a search of settings", fix="give --tune, too")
+
+
+def _specs(inputs: Sequence[str | TensorSpec]) -> tuple[TensorSpec, ...]:
+    return tuple(spec if isinstance(spec, TensorSpec) else parse_input(spec) for spec in inputs)
+
+
+def _text(data: _Path | None) -> str | None:
+    return None if data is None else str(data)
+
+
+def _path(path: _Path | None) -> Path | None:
+    return None if path is None else Path(path)
+
+
+def _absolute(path: _Path | None) -> str | None:
+    return None if path is None else str(Path(path).absolute())
+
+
+def _local(store: _Path | None, jobs: int | None, runs: _Path | None = None) -> LocalSettings:
+    return LocalSettings.with_defaults(_path(store), _path(runs), jobs)
