@@ -14,7 +14,7 @@ from typing import Any
 
 from ..models.errors import BadRequest
 from ..models.formats import Target, parse_target
-from ..models.signature import TensorSpec
+from ..models.signature import TensorSpec, parse_input
 from ..serving.bundles.bundle_records import System
 from .commands import bench as bench_command
 from .commands import bundle as bundle_command
@@ -31,6 +31,7 @@ from .commands.history import HistoryResult
 from .commands.locate import LocateResult
 from .commands.validate import ValidateResult
 from .compare.compare_limits import CompareLimits
+from .context import LocalSettings
 from .intake.model_argument import ModelRequest
 from .progress import Progress
 from .request import RunRequest, read_request
