@@ -43,6 +43,7 @@ from ..stages.servers import Servers
 from ..stages.tuned_bench import SettingsReference, SettingsVerifier, measure_tuned
 from ..stages.validate import ValidationRows, validate_all
 from ..timeline import stage_of
+from ..workers.interpreters import lacking
 from .baseline import Baseline, judge_baseline, measure_beside, open_baseline, read_baseline
 from .workspace import close_workers, new_run_context
 
@@ -97,7 +98,9 @@ def check_tools(request: RunRequest, plan: Plan) -> None:
             continue
         if RUNTIMES[name].tfserving:
             find_tfserving(request.tfserving_url, os.environ)
-        if need := missing(RUNTIMES[name].requires):
+        runtime = RUNTIMES[name]
+        # What default runs take is left out later where it lacks more than a library, such as another Python.
+        if need := lacking(runtime) if runtime.on_request else missing(runtime.requires):
             fix = "install it (`transload doctor` says how), or leave it out with --runtime"
             raise ToolMissing(f"the runtime {name} {need}", fix=fix)
 

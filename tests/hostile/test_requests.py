@@ -65,7 +65,7 @@ WORDS: dict[tuple[str, ...], str] = {
     "is a recipe, and says what it takes\n  fix: leave --input out",
     (*VALIDATE, "--runtime", "nope"): f"unknown runtime 'nope'\n  fix: use one of {RUNTIMES}",
     (*VALIDATE, "--runtime", "tflite"): "none of the runtimes tflite takes onnx\n"
-    "  fix: use onnxruntime, oip-grpc, oip-http",
+    "  fix: use onnxruntime, openvino, onnxruntime-openvino, onnxruntime-tensorrt, oip-grpc, oip-http",
     (*VALIDATE, "--batch", "0"): "'0' is no batch size\n  fix: use whole numbers from 1, as in --batch 1,8",
     ("validate", "net.py:Net", "--against", "m.onnx"): "net.py:Net is a model and no artifact"
     "\n  fix: convert it first: transload convert net.py:Net --to onnx --out DIR",
