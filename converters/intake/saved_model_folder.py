@@ -109,11 +109,11 @@ def signature_of_saved_model(graph: MetaGraphDef, folder: Path, requested: Seque
 def _declared_signature(
     graph: MetaGraphDef, entry: SignatureDef, folder: Path, requested: Sequence[TensorSpec]
 ) -> Signature:
+    if not entry.inputs or not entry.outputs:
+        raise BadRequest(f"{folder} takes or gives nothing: there is nothing to serve", fix=_COPY_AGAIN)
     requested_by_name = {spec.name: spec for spec in requested}
     order = _input_order(graph, entry)
     names = sorted(entry.inputs, key=lambda name: (order.get(name, len(order)), _natural_key(name)))
-    if not names or not entry.outputs:
-        raise BadRequest(f"{folder} takes or gives nothing: there is nothing to serve", fix=_COPY_AGAIN)
     # Outputs are checked first: --input mends inputs, but only saving again mends outputs.
     outputs = tuple(_spec(folder, name, entry.outputs[name], None) for name in sorted(entry.outputs, key=_natural_key))
     return Signature(

@@ -65,10 +65,18 @@ def _describe(folder: Path) -> VerifiedArtifact:
         status = Status(row["status"])
         if status is Status.FAILED:
             raise BadRequest(f"{folder} failed in its run", fix=f"read {run}, and bundle one that is verified")
-        if digest_of(run / row["path"]) != row["sha256"]:
+        if _digest_or_none(run / row["path"]) != row["sha256"]:
             raise BadRequest(f"{folder} has changed since it was verified", fix="make the artifact again")
         return VerifiedArtifact(folder, status, _least_db(_document(run) or {}, row["name"]), samples_of(run))
     return VerifiedArtifact(folder)
+
+
+def _digest_or_none(path: Path) -> str | None:
+    """Return the digest of a payload; None where it is gone, or has a name that no file system takes."""
+    try:
+        return digest_of(path)
+    except OSError:
+        return None
 
 
 def _row_of(folder: Path, run: Path) -> Mapping[str, Any] | None:

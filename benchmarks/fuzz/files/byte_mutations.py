@@ -18,6 +18,7 @@ Mutation: TypeAlias = Callable[[Rng, bytes], bytes]
 SIZES = (0, 1, 2, 3, 7, 8, 15, 16, 127, 128, 255, 256, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000,
           0xFFFFFFFE, 0xFFFFFFFF, 1 << 32, 1 << 40, (1 << 62), (1 << 63) - 1, 1 << 63, (1 << 64) - 1)  # fmt: skip
 _MOST_BYTES = 1 << 20  # of what a mutation makes: copies of copies would grow
+_MOST_TEXT = 1 << 16  # characters that are taken apart into words, which takes a microsecond each
 _JSON_VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2, 1.5, -0.0, 1e308, float("nan"), float("inf"), 1 << 31, 1 << 63, 1 << 70, 10**400,
     "", "a", "\x00", "\ud800", "a\nb", "\x1b[2J", "..", "../../x", "/etc/passwd", "é" * 300, "x" * 5000, "float32",
@@ -77,6 +78,7 @@ def mutate_numbers(rng: Rng, data: bytes) -> bytes:
 
 def mutate_text(rng: Rng, text: str, words: Sequence[str] = ()) -> str:
     """Change a text: words of its own language, lines twice or gone, odd characters."""
+    text = text[:_MOST_TEXT]
     for _ in range(rng.choice((1, 1, 1, 2, 3, 6))):
         spans = [match.span() for match in re.finditer(r"[\w.]+|[^\w\s]|\s+", text)]
         start, end = rng.choice(spans) if spans else (0, 0)

@@ -62,6 +62,14 @@ def test_an_entry_point_that_is_the_saver_is_refused(change: Callable[[Any], Non
         _check_operators(graph, Path("m"))
 
 
+def test_a_signature_that_gives_nothing_is_refused(tmp_path: Path) -> None:
+    graph = saved_graph()
+    graph.signature_def["serving_default"].inputs["x"].name = b"x:0"
+    del graph.signature_def["serving_default"].outputs["y"]
+    with pytest.raises(BadRequest, match="takes or gives nothing: there is nothing to serve"):
+        signature_of_saved_model(graph, tmp_path)
+
+
 @pytest.mark.parametrize("name", ["x²", "x" + "9" * 5000, "x\ny"])
 def test_a_name_that_no_signature_takes_is_refused(name: str, tmp_path: Path) -> None:
     graph = saved_graph()

@@ -133,6 +133,14 @@ def test_a_row_of_another_form_is_refused(change: dict[str, Any], tmp_path: Path
         find_artifact(run / "onnx", ORDER)
 
 
+@pytest.mark.parametrize("name", ["gone", "n" * 300])
+def test_a_payload_that_cannot_be_found_has_changed(name: str, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "made", "onnx")
+    change_row(run, path=f"onnx/{name}")
+    with pytest.raises(BadRequest, match=r"made/onnx has changed since it was verified"):
+        find_artifact(run / "onnx", ORDER)
+
+
 @pytest.mark.parametrize("script", ["[]", "nothing", "[" * 5000, '{"job": 1}', '{"job": {"inputs": {"data": [1]}}}'])
 def test_a_script_of_another_form_is_refused(script: str, tmp_path: Path) -> None:
     run = write_run(tmp_path / "made", "onnx")
