@@ -281,8 +281,10 @@ def bench(
     if not candidates:
         raise BadRequest("nothing to measure is named", fix="name the folders of artifacts")
     section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
-    rule = {"runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds, "processes": processes}
-    rule |= {"budget_s": budget_s, "same_within": same_within, **_search_rule(search, tune=tune, untuned=untuned)}
+    rule: dict[str, Any] = {
+        "runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds, "processes": processes,
+        "budget_s": budget_s, "same_within": same_within, **_search_rule(search, tune=tune, untuned=untuned),
+    }  # fmt: skip
     server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model, "device": device}
     request = read_request(None, {"model": section, "bench": rule, **server})
     return bench_command.bench(
