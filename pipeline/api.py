@@ -274,7 +274,6 @@ def bench(
     the first that is served in the same way. There is a row for each artifact, runtime and batch size, the reference
     first. All is repeated in new processes, at least in `processes` of each, until every ratio is settled or `budget_s`
     is spent; a ratio within `same_within` of 1 is the same.
-
     `tune` searches the settings of each runtime first (`search`: `tune_budget_s`, `latency_bound_s`), and keeps the
     winner in tuning.json beside the artifact, which is used unless `untuned`. The result has the rows and the folder.
     """
