@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from ..load.load_cases import LoadCase, LoadEngine
@@ -52,12 +53,21 @@ def load_table(rows: Sequence[LoadRow]) -> list[tuple[str, ...]]:
 
 
 def load_doubts(rows: Sequence[LoadRow], most: int) -> list[str]:
-    """Return up to `most` doubts of each row, with the place that they are about."""
-    return [
-        f"{units.plain(row.artifact)} in {units.plain(row.runtime)} under {load_text(row)}: {doubt}"
-        for row in rows
-        for doubt in row.doubts[:most]
+    """Return the `most` first kinds of doubt, with the place that each is about, and how many kinds are left. Those
+    that differ only in their numbers are one. A row's own order is that of weight; then come the most frequent."""
+    groups: dict[str, list[tuple[int, str, str]]] = {}
+    for row in rows:
+        where = f"{units.plain(row.artifact)} in {units.plain(row.runtime)} under {load_text(row)}"
+        for rank, doubt in enumerate(row.doubts):
+            groups.setdefault(re.sub(r"\d[\d.,]*", "#", doubt), []).append((rank, where, units.plain(doubt)))
+    ordered = sorted(groups.values(), key=lambda group: (min(rank for rank, _, _ in group), -len(group)))
+    lines = [
+        f"{where}: {doubt}" if len(group) == 1 else f"{len(group)} loads, as {where}: {doubt}"
+        for group in ordered[:most]
+        for _, where, doubt in [min(group)]
     ]
+    rest = len(ordered) - most
+    return lines + ([f"lighter doubts about loads, {rest} of them, are in the result"] if rest > 0 else [])
 
 
 def _seconds(row: LoadRow, value: float | None, quantile: float) -> str:

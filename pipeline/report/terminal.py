@@ -66,7 +66,7 @@ def _print_load(result: RunResult, console: Console) -> None:
         table.add_row(*map(Text, line))
     console.print()
     console.print(table)
-    for doubt in load_view.load_doubts(result.load, 1):
+    for doubt in load_view.load_doubts(result.load, _MOST_DOUBTS):
         console.print(_indented(Text(doubt, style="yellow")))
 
 

@@ -72,7 +72,22 @@ def test_a_percentile_that_the_requests_do_not_support_is_printed_as_such() -> N
          "0", "yes"),
         ("onnx", "oip-http", "offline", "1", NONE, NONE, NONE, NONE, NONE, NONE, NONE, "no answer", NONE),
     ]  # fmt: skip
-    assert load_doubts(rows, 1)[-1] == "onnx in oip-http under offline: the server is gone"
+    assert "onnx in oip-http under offline: the server is gone" in load_doubts(rows, 99)
+
+
+def test_doubts_about_loads_that_differ_only_in_numbers_are_one_line_and_the_lighter_ones_are_counted() -> None:
+    row = failed_load_row(target("closed:1"), "")
+    rows = [
+        replace(row, doubts=("it sent 3 ms late",)),
+        replace(row, doubts=("it sent 4.5 ms late", "others used 1 core", "few requests")),
+        replace(row, doubts=("the rate is not sustained",)),
+    ]
+    assert load_doubts(rows, 2) == [
+        "2 loads, as onnx in oip-http under closed:1: it sent 3 ms late",
+        "onnx in oip-http under closed:1: the rate is not sustained",
+        "lighter doubts about loads, 2 of them, are in the result",
+    ]
+    assert len(load_doubts(rows, 4)) == 4
 
 
 def test_a_percentile_among_lost_requests_is_printed_as_such() -> None:
