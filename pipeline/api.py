@@ -274,15 +274,16 @@ def bench(
     the first that is served in the same way. There is a row for each artifact, runtime and batch size, the reference
     first. All is repeated in new processes, at least in `processes` of each, until every ratio is settled or `budget_s`
     is spent; a ratio within `same_within` of 1 is the same.
-
     `tune` searches the settings of each runtime first (`search`: `tune_budget_s`, `latency_bound_s`), and keeps the
     winner in tuning.json beside the artifact, which is used unless `untuned`. The result has the rows and the folder.
     """
     if not candidates:
         raise BadRequest("nothing to measure is named", fix="name the folders of artifacts")
     section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
-    rule = {"runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds, "processes": processes}
-    rule |= {"budget_s": budget_s, "same_within": same_within, **_search_rule(search, tune=tune, untuned=untuned)}
+    rule: dict[str, Any] = {
+        "runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds, "processes": processes,
+        "budget_s": budget_s, "same_within": same_within, **_search_rule(search, tune=tune, untuned=untuned),
+    }  # fmt: skip
     server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model, "device": device}
     request = read_request(None, {"model": section, "bench": rule, **server})
     return bench_command.bench(
