@@ -22,7 +22,7 @@ def test_a_search_keeps_its_result_beside_the_artifact(tmp_path: Path) -> None:
         "runs": tmp_path / "runs",
         "store": store,
     }
-    done = bench(made / "onnx", tune=True, tune_budget_s=1.0, latency_bound_s=1.0, **options)  # type: ignore[arg-type]
+    done = bench(made / "onnx", tune=True, tune_budget_s=1.0, latency_bound_s=1.0, **options)
     (entry,) = json.loads((made / "onnx" / TUNING).read_text())["entries"]
     (row,) = done.latency
     assert row.settings == entry.get("settings", {})
@@ -32,5 +32,5 @@ def test_a_search_keeps_its_result_beside_the_artifact(tmp_path: Path) -> None:
 
     entry["settings"] = {"io_binding": True}  # whatever won
     (made / "onnx" / TUNING).write_text(json.dumps({"schema": 1, "entries": [entry]}))
-    again, untuned = (bench(made / "onnx", processes=1, untuned=flag, **options) for flag in (False, True))  # type: ignore[arg-type]
+    again, untuned = (bench(made / "onnx", processes=1, untuned=flag, **options) for flag in (False, True))
     assert [result.latency[0].settings for result in (again, untuned)] == [{"io_binding": True}, {}]
