@@ -27,6 +27,7 @@ class FakeBench:
 
     def __init__(self, factors: Mapping[tuple[str, object], float], request: BenchSection) -> None:
         self.factors = factors
+        self.later: Mapping[tuple[str, object], float] | None = None  # of the finalists, where it differs
         progress = SimpleNamespace(step=lambda _: None)
         self.context = SimpleNamespace(request=SimpleNamespace(bench=request), device="cpu", progress=progress)
         self.rules: list[tuple[MeasureRule, int]] = []
@@ -41,7 +42,8 @@ class FakeBench:
         )
 
     def series(self, subject: BenchSubject, rule: MeasureRule) -> Series:
-        factors = [self.factors.get(item, 1.0) for item in subject.tuned.settings.items()]
+        known = self.factors if rule.processes == 1 or self.later is None else self.later
+        factors = [known.get(item, 1.0) for item in subject.tuned.settings.items()]
         if 0.0 in factors:
             return Series(subject.pair, rule.batches[0], lost="it died")
         seconds = 0.001 * float(np.prod(factors))
@@ -53,9 +55,13 @@ class FakeBench:
 
 
 def tune(
-    factors: Mapping[tuple[str, object], float], runtime: str = "onnxruntime", refused: Sequence[str] = ()
+    factors: Mapping[tuple[str, object], float],
+    runtime: str = "onnxruntime",
+    refused: Sequence[str] = (),
+    later: Mapping[tuple[str, object], float] | None = None,
 ) -> tuple[FakeBench, Any]:
     bench = FakeBench(factors, BenchSection(threads=1))
+    bench.later = later
 
     def check(subject: BenchSubject) -> str | None:
         wrong = [name for name in subject.tuned.settings if name in refused]
@@ -86,6 +92,14 @@ def test_what_is_only_as_fast_leaves_the_defaults() -> None:
     _, tuned = tune({("allow_spinning", False): 0.99})
     assert tuned.subject.tuned.settings == {}
     assert not any(row.kept for row in tuned.rows)
+
+
+def test_what_only_looked_faster_in_the_screening_leaves_the_defaults() -> None:
+    _, tuned = tune({("allow_spinning", False): 0.7}, later={("allow_spinning", False): 1.0})
+    assert tuned.subject.tuned.settings == {}
+    measured = next(row for row in tuned.rows if row.settings == {"allow_spinning": False})
+    assert (measured.verdict, measured.verified) == (Comparison.INCONCLUSIVE, None)
+    assert measured.reason == "the budget ended before it was said to be faster"
 
 
 def test_a_setting_that_does_not_answer_is_named_and_left_out() -> None:
