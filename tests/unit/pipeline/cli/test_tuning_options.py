@@ -25,7 +25,6 @@ def test_what_is_no_latency_is_refused(text: str) -> None:
     [
         ({"latency_bound_s": 0.01}, "--latency-bound belongs to a search of settings", "give --tune, too"),
         ({"tune_budget_s": 9.0}, "--tune-budget belongs to a search of settings", "give --tune, too"),
-        ({"latency": 1.0}, "a search has no latency", "use tune_budget_s, latency_bound_s"),
     ],
 )
 def test_limits_without_a_search_are_refused(limits: dict[str, float], what: str, fix: str) -> None:
