@@ -335,9 +335,12 @@ def _constant_tensor(array: Array, weights: Weights, layout: Layout, rank: int, 
     return weights.hold(array, axes, shape if missing else (), hidden=array.dtype.kind not in "iub" and not as_wide)
 
 
-def add_bias(tensor: TfTensor, bias: Value | None) -> TfTensor:
-    """Add a vector along the last axis, by the operator that runtimes fuse into a product before it."""
-    return tensor if bias is None else tf.nn.bias_add(tensor, bias.tensor())
+def add_bias(tensor: TfTensor, bias: Value | None, *, fuse: bool = True) -> TfTensor:
+    """Add a vector along the last axis, by the operator that runtimes fuse into a product before it, or by one that
+    they do not fuse."""
+    if bias is None:
+        return tensor
+    return tf.nn.bias_add(tensor, bias.tensor()) if fuse else tensor - (-bias.tensor())
 
 
 def is_same_size(a: Size, b: Size) -> bool:

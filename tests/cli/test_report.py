@@ -87,7 +87,7 @@ def test_options_replace_those_of_the_run_one_by_one(run: Path, capsys: pytest.C
 WRONG = [
     (
         ["report", "--latency-bound", "soon"],
-        "error: 'soon' is no time\n  fix: write it as in 60s, 5m or 10ms\n",
+        "error: 'soon' is no latency\n  fix: write it as in 10ms, 250us or 0.5s\n",
     ),
     (
         ["report"],

@@ -19,6 +19,9 @@ class Kernels:
     name = "TensorFlow"
     wider: Mapping[str, str] = {}  # by dtype, the one that is computed in instead (dtype_promotion.py)
     three_axes = True  # convolutions in three spatial axes, transposed ones included
+    # TensorFlow 2.21 fuses a bias into a convolution of groups. On processors without AVX-512, where it does not use
+    # oneDNN, it has no kernel for that: "Fused conv implementation does not support grouped convolutions for now."
+    fuses_grouped_bias = False
     doubles = True  # arithmetic in float64
     flattens_rows = True  # rows of any rank times one matrix: as rows of two axes
     # Unrolled steps of a loop run faster and can be quantised. Each costs TFLite's converter about 30 ms, and a loop

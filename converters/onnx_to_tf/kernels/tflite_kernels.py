@@ -24,6 +24,7 @@ class TFLiteKernels(Kernels):
         "float16": "float32", "bfloat16": "float32",
     }  # fmt: skip
     three_axes = False  # TFLite's are slow, and in float only
+    fuses_grouped_bias = True
     doubles = False
     # TFLite's kernel takes rows of any rank. With reshapes to a computed shape around it, and a loop behind it,
     # XNNPACK (litert 2.3) used the memory of another tensor at the second call: one interpreter in twenty was wrong.

@@ -179,6 +179,11 @@ class Bench:
         return dict(json.loads(json.dumps(built, allow_nan=False)))
 
 
+def without_doubts(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out what is said of the machine that the test runs on: its load is real."""
+    return [{name: value for name, value in cell.items() if name != "doubts"} for cell in cells]
+
+
 def test_calls_with_a_budget_go_on_from_one_another_and_end_with_the_same_cells(tmp_path: Path) -> None:
     one, several = Bench(tmp_path / "one"), Bench(tmp_path / "several")
     assert one.call() == []
@@ -189,7 +194,7 @@ def test_calls_with_a_budget_go_on_from_one_another_and_end_with_the_same_cells(
         assert several.now[0] - before <= 100 + 60  # a step that was begun, at most
         assert calls < 20
     assert calls > 1
-    assert several.document()["cells"] == one.document()["cells"]
+    assert without_doubts(several.document()["cells"]) == without_doubts(one.document()["cells"])
     assert all(worker.closed for worker in several.workers)
 
 

@@ -29,7 +29,8 @@ def conv(op: OperatorContext) -> Value:
     if value.shape[1] is not None and kernel.shape[1] is not None and value.shape[1] != kernel.shape[1] * group:
         op.refuse(f"{value.shape[1]} channels do not fit a weight of {kernel.shape[1]} and {group} groups")
     convolved = convolve(op, value.tensor(Layout.CHANNELS_LAST), kernel, window, group)
-    return computed(add_bias(convolved, op.optional(2)), Layout.CHANNELS_LAST)
+    biased = add_bias(convolved, op.optional(2), fuse=group == 1 or op.kernels.fuses_grouped_bias)
+    return computed(biased, Layout.CHANNELS_LAST)
 
 
 def channel_sizes(op: OperatorContext, kernel: Value) -> tuple[int, int]:
@@ -115,7 +116,8 @@ def conv_transpose(op: OperatorContext) -> Value:
         convolved = _convolve_spread(op, tensor, kernel, window, group)
     else:
         convolved = _convolve_transposed(op, value, tensor, kernel, window)
-    return computed(add_bias(convolved, op.optional(2)), Layout.CHANNELS_LAST)
+    biased = add_bias(convolved, op.optional(2), fuse=group == 1 or op.kernels.fuses_grouped_bias)
+    return computed(biased, Layout.CHANNELS_LAST)
 
 
 def _window(op: OperatorContext, value: Value, kernel: Value) -> Window:
