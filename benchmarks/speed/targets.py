@@ -28,6 +28,8 @@ import numpy as np
 
 from transload.pipeline.bench.comparison import compare_logs
 from transload.pipeline.result.environment import describe_environment
+from transload.pipeline.workers.interpreters import lacking
+from transload.serving.runtimes.runtime_table import RUNTIMES
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results"
@@ -36,6 +38,7 @@ ARTIFACTS = {"onnxruntime": "onnx", "tensorflow": "saved-model"}
 TARGETS = {"onnxruntime": 1.02, "tensorflow": 1.05}
 FP32 = ("onnx", "torchscript", "saved-model", "tflite")
 INT8 = ("onnx:int8", "tflite:int8")
+INPUTS = {"resnet50": "image=float32[batch,3,224,224]", "digits_cnn": "image=float32[batch,1,8,8]"}
 FASTER = {"fp32": 2.0, "int8": 5.0}
 
 
@@ -48,6 +51,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tune-budget", default="300s")
     parser.add_argument("--budget", default="5m")
+    parser.add_argument("--net", choices=list(INPUTS), default="resnet50", help="digits_cnn tries the script quickly")
     parser.add_argument("--targets", default=",".join((*FP32, *INT8)), help="of resnet50")
     parser.add_argument("--work", type=Path, help="kept, and used again")
     parser.add_argument("--out", type=Path)
@@ -92,10 +96,12 @@ def _overhead_row(processes: list[dict[str, float]]) -> dict[str, Any]:
 def measure_resnet50(arguments: argparse.Namespace, work: Path) -> dict[str, Any]:
     """Return how many times faster than eager the best fp32 and the best int8 copy are, all runtimes tuned."""
     targets = arguments.targets.split(",")
-    net = f"{HERE / 'nets_torch.py'}:resnet50"
-    _convert(net, targets, work, "--input", "image=float32[batch,3,224,224]")
+    net, inputs = f"{HERE / 'nets_torch.py'}:{arguments.net}", ("--input", INPUTS[arguments.net])
+    _convert(net, targets, work, *inputs)
     made = [work / "made" / target.replace(":", "-") for target in targets]
-    words = ["--against", net, "--input", "image=float32[batch,3,224,224]", "--batch", "1", "--tune", "--json"]
+    words = ["--against", net, *inputs, "--batch", "1", "--tune", "--json"]
+    in_process = [row.name for row in RUNTIMES.values() if not (row.served or row.flex or lacking(row))]
+    words += ["--runtime", ",".join(in_process)]
     limits = ["--threads", str(arguments.threads), "--tune-budget", arguments.tune_budget, "--budget", arguments.budget]
     folders = ["--store", str(work / "store"), "--out", str(work / "runs")]
     done = _run(*TRANSLOAD, "bench", *map(str, made), *words, *limits, *folders, "--quiet")
@@ -113,7 +119,7 @@ def measure_resnet50(arguments: argparse.Namespace, work: Path) -> dict[str, Any
         figures[precision] = {"times_faster": times, "target": least, "reached": times >= least, "row": best}
         print(f"{precision}: {best['artifact']} in {best['runtime']} ({best['settings']}): {times:.2f} times eager, "
               f"p50 {best['p50_s'] * 1e3:.1f} ms", flush=True)  # fmt: skip
-    return {"resnet50": figures, "latency": document["latency"], "tuning": document["tuning"]}
+    return {"net": arguments.net, "times_faster": figures, "latency": document["latency"], "tuning": document["tuning"]}
 
 
 def _convert(model: str, targets: list[str], work: Path, *words: str) -> None:
