@@ -18,7 +18,7 @@ from transload.pipeline.bench.tuned_settings import TunedSettings, keep_settings
 from transload.pipeline.request import BenchSection
 from transload.pipeline.result.schema import Verdict
 from transload.pipeline.stages import tuned_bench
-from transload.pipeline.stages.bench import BenchSubject
+from transload.pipeline.stages.bench_subject import BenchSubject
 from transload.pipeline.stages.tuned_bench import SettingsReference, SettingsVerifier, with_kept_settings
 from transload.serving.runtimes.runtime_table import RUNTIMES
 
