@@ -13,11 +13,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+
+from command import run_command
 
 from transload.pipeline.result.environment import describe_environment
 
@@ -53,12 +54,12 @@ def make(net: str, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "ours").exists():
         made = ["--to", "saved-model,tflite", "--out", str(folder / "ours"), "--store", str(folder / "store")]
-        _run(*TRANSLOAD, "convert", f"nets_torch.py:{net}", "--input", INPUTS[net], "--quiet", *made)
+        run_command(*TRANSLOAD, "convert", f"nets_torch.py:{net}", "--input", INPUTS[net], "--quiet", *made)
     if not (folder / "keras" / "model.tflite").exists():
-        _run(sys.executable, "make_keras.py", net, str(folder / "keras"))
+        run_command(sys.executable, "make_keras.py", net, str(folder / "keras"))
     litert = os.environ.get("TRANSLOAD_PYTHON_LITERT")
     if litert and not (folder / "litert" / "model.tflite").exists():
-        _run(litert, "make_litert.py", net, str(folder / "litert"))
+        run_command(litert, "make_litert.py", net, str(folder / "litert"))
     return folder
 
 
@@ -75,7 +76,7 @@ def measured(net: str, folder: Path, rounds: int) -> dict[str, Any]:
         found[kind] = {"bytes": {name: _size(path) for name, path in there.items()}}
         for batch in batches:
             words = [f"{name}={path}" for name, path in there.items()]
-            said = _run(sys.executable, "measure.py", kind, str(batch), str(rounds), *words)
+            said = run_command(sys.executable, "measure.py", kind, str(batch), str(rounds), *words)
             found[kind][f"batch {batch}"] = json.loads(said.splitlines()[-1])
             print(f"{net} {kind} batch {batch}: " + ", ".join(
                 f"{name} {each['p50_s'] * 1e3:.2f} ms ({each['ratio']:.2f})"
@@ -86,13 +87,6 @@ def measured(net: str, folder: Path, rounds: int) -> dict[str, Any]:
 def _size(path: Path) -> int:
     files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
     return sum(each.stat().st_size for each in files)
-
-
-def _run(*words: str) -> str:
-    done = subprocess.run(words, cwd=HERE, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-3000:]}")
-    return done.stdout
 
 
 if __name__ == "__main__":

@@ -18,13 +18,13 @@ import json
 import math
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from command import run_command
 
 from transload.pipeline.bench.comparison import compare_logs
 from transload.pipeline.result.environment import describe_environment
@@ -74,7 +74,7 @@ def measure_overhead(arguments: argparse.Namespace, work: Path) -> dict[str, Any
     figures: dict[str, Any] = {}
     for kind, target in ARTIFACTS.items():
         words = ("overhead_measure.py", kind, str(work / "made" / target), str(arguments.rounds))
-        found = [json.loads(_run(sys.executable, *words).splitlines()[-1]) for _ in range(arguments.processes)]
+        found = [json.loads(run_command(sys.executable, *words).splitlines()[-1]) for _ in range(arguments.processes)]
         rows = {name: _overhead_row([process[name] for process in found]) for name in found[0]}
         reached = rows["bound"]["ratio"] <= TARGETS[kind]
         figures[kind] = {"target": TARGETS[kind], "reached": reached, "calls": rows}
@@ -104,7 +104,7 @@ def measure_resnet50(arguments: argparse.Namespace, work: Path) -> dict[str, Any
     words += ["--runtime", ",".join(in_process)]
     limits = ["--threads", str(arguments.threads), "--tune-budget", arguments.tune_budget, "--budget", arguments.budget]
     folders = ["--store", str(work / "store"), "--out", str(work / "runs")]
-    done = _run(*TRANSLOAD, "bench", *map(str, made), *words, *limits, *folders, "--quiet")
+    done = run_command(*TRANSLOAD, "bench", *map(str, made), *words, *limits, *folders, "--quiet")
     document = json.loads(done)
     eager = next(row for row in document["latency"] if row["artifact"] == "source")
     to_default = eager["ratio_to_default"] or 1.0  # the reference of the rows is eager as tuned
@@ -126,14 +126,7 @@ def _convert(model: str, targets: list[str], work: Path, *words: str) -> None:
     missing = [target for target in targets if not (work / "made" / target.replace(":", "-")).exists()]
     if missing:
         out = ["--out", str(work / "made"), "--store", str(work / "store"), "--quiet"]
-        _run(*TRANSLOAD, "convert", model, "--to", ",".join(missing), *words, *out)
-
-
-def _run(*words: str) -> str:
-    done = subprocess.run(words, cwd=HERE, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-3000:]}")
-    return done.stdout
+        run_command(*TRANSLOAD, "convert", model, "--to", ",".join(missing), *words, *out)
 
 
 if __name__ == "__main__":

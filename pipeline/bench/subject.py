@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 import psutil
 
-from ...models.dataset import Dataset, read_dataset
+from ...models.dataset import TEST, Dataset, read_dataset
 from ...models.errors import BadRequest, SessionLost
 from ...models.job import JsonRecord
 from ...models.probes.feeds import make_feeds
 from ...models.signature import Array, Signature, TensorSpec
 from ...serving.session import BindingSession, Session
 from ..drift.call_time_limit import CallTimeLimit
-from ..drift.sessions import open_session
+from ..drift.sessions import ANSWER_S, open_session
 
 _FEEDS = 8  # different ones, taken in turn: a model that remembers its last answer gains nothing
 _WINDOW_NS, _WINDOW_CALLS = 30_000_000, 3  # of the warm-up, at least
@@ -180,7 +180,17 @@ def open_subject(**document: Any) -> MeasuredSession:
     """Open a subject by SubjectOptions as JSON. Raises BadRequest, ToolMissing or SessionLost as the runtime does."""
     options = SubjectOptions.from_json(document)
     start = perf_counter_ns()
-    session = open_session(
+    session = open_subject_session(options)
+    load_s = (perf_counter_ns() - start) / 1e9
+    signature = options.signature or session.signature
+    data = read_samples(options, signature)
+    return MeasuredSession(session, data, signature=signature, load_s=load_s, answer_s=options.answer_s)
+
+
+def open_subject_session(options: SubjectOptions, *, answer_s: float = ANSWER_S) -> Session:
+    """Open the session of a subject. `answer_s` is how long a server may take for one call.
+    Raises as the runtime does."""
+    return open_session(
         options.runtime,
         Path(options.folder),
         device=options.device,
@@ -189,11 +199,13 @@ def open_subject(**document: Any) -> MeasuredSession:
         model=options.model,
         signature=options.served,
         settings=options.settings,
+        answer_s=answer_s,
     )
-    load_s = (perf_counter_ns() - start) / 1e9
-    signature = options.signature or session.signature
-    data = read_dataset(Path(options.feeds) / "test.npz", signature.inputs)
-    return MeasuredSession(session, data, signature=signature, load_s=load_s, answer_s=options.answer_s)
+
+
+def read_samples(options: SubjectOptions, signature: Signature) -> Dataset:
+    """Read the test set that feeds a subject. Raises BadRequest where it does not fit the signature."""
+    return read_dataset(Path(options.feeds) / TEST, signature.inputs)
 
 
 def measured_feeds(data: Dataset, batch: int, signature: Signature) -> list[dict[str, Array]]:

@@ -9,21 +9,20 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...models.array_file import write_arrays
-from ...models.dataset import Dataset, read_dataset
+from ...models.dataset import Dataset
 from ...models.job import JsonRecord
 from ...models.signature import Array, Signature
 from ...serving.noop_session import NoopSession
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.session import BindingSession, Session
-from ..bench.subject import SubjectOptions, check_same_answer, measured_feeds
-from ..drift.sessions import open_session
+from ..bench.subject import SubjectOptions, check_same_answer, measured_feeds, open_subject_session, read_samples
 from .arrivals import constant_arrivals, poisson_arrivals
 from .load_cases import LoadCase, LoadEngine, LoadScenario
 from .load_records import LoadRecords
@@ -142,15 +141,8 @@ class LoadSubject:
             yield [Connection(session, feeds, turn) for turn, session in enumerate(sessions)]
 
     def _open(self, order: LoadOrder) -> Session:
-        options = self._options
-        return open_session(
-            options.runtime,
-            Path(options.folder),
-            services=order.services,
-            model=order.model,
-            signature=options.served,
-            answer_s=max(_LEAST_ANSWER_S, order.seconds),
-        )
+        served = replace(self._options, services=order.services, model=order.model)
+        return open_subject_session(served, answer_s=max(_LEAST_ANSWER_S, order.seconds))
 
 
 def connections_of(case: LoadCase) -> int:
@@ -217,15 +209,8 @@ def open_load_subject(**document: Any) -> LoadSubject:
     options = SubjectOptions.from_json(document)
     session = None
     if not RUNTIMES[options.runtime].served:
-        session = open_session(
-            options.runtime,
-            Path(options.folder),
-            device=options.device,
-            threads=options.threads,
-            settings=options.settings,
-        )
+        session = open_subject_session(options)
     signature = options.signature or (session.signature if session else options.served)
     if signature is None:
         raise ValueError(options)  # of a served model the caller says it
-    data = read_dataset(Path(options.feeds) / "test.npz", signature.inputs)
-    return LoadSubject(options, session, data, signature)
+    return LoadSubject(options, session, read_samples(options, signature), signature)

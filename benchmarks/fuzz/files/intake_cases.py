@@ -30,17 +30,6 @@ from readers import (
     mutated_folder,
 )
 
-_NET = """
-import torch
-
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = torch.nn.Linear(4, 3)
-
-    def forward(self, x):
-        return self.inner(x)
-"""
 _TAKE_IN = "transload.converters.intake.take_in"
 _TORCH = ("torch", _TAKE_IN, "torch.export.pt2_archive._package", "torch._dynamo", "transload.models.loading.build")
 _LOAD_S = 3.0  # for each module, before the first case
@@ -71,7 +60,9 @@ def _hf_folder(rng: random.Random, seeds: Path, folder: Path) -> None:
 
 def _with_net(write: Callable[[random.Random, Path, Path], None]) -> Callable[[random.Random, Path, Path], None]:
     def both(rng: random.Random, seeds: Path, folder: Path) -> None:
-        (folder / "net.py").write_text(_NET)
+        from tests.hostile.corpus.case import NET
+
+        (folder / "net.py").write_text(NET)
         write(rng, seeds, folder)
 
     return both
