@@ -73,7 +73,7 @@ class Step:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """The cells of a timing step."""
+        """Return the cells (net, runtime, precision, batch) that a timing step measures."""
         return tuple(Cell(self.subject, runtime, precision, self.batch) for runtime, precision in self.subjects)
 
 

@@ -71,7 +71,7 @@ def load_doubts(rows: Sequence[LoadRow], most: int) -> list[str]:
 
 
 def _seconds(row: LoadRow, value: float | None, quantile: float) -> str:
-    """Format a percentile; one that the requests do not support is said to be so, and offline there is none."""
+    """Format a percentile. Too few requests give TOO_FEW, lost requests NO_ANSWER, and "offline" has no percentile."""
     if value is not None or not row.requests or row.scenario.quantile is None:
         return units.duration(value)
     return NO_ANSWER if row.refused + row.lost > (1 - quantile) * row.requests else TOO_FEW
