@@ -7,14 +7,11 @@ models. The command needs no store and no run folder: in a container both may be
 from __future__ import annotations
 
 import shutil
-import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
-from types import FrameType
 
 import psutil
 
@@ -32,6 +29,7 @@ from ...serving.server.repository.model_config import ModelConfig, is_model_name
 from ...serving.server.repository.model_repository import Repository
 from ...serving.server.server_records import MAX_BODY_BYTES
 from ...serving.server.serving_error import ServingError
+from ...serving.server.stop_signal import StopSignal, stop_on_signals
 from ..context import doubts_of_walls
 from ..intake.loaded_model import require_libraries
 from ..intake.model_argument import ModelKind, kind_of
@@ -123,7 +121,7 @@ def serve(
     map_large_blocks()
     temporary = Path(gettempdir())
     remove_abandoned(temporary.glob(f"{_PREFIX}*"))
-    with _stop_on_signals() as stop, scratch_folder(temporary, _PREFIX) as scratch:
+    with stop_on_signals() as stop, scratch_folder(temporary, _PREFIX) as scratch:
         limits = Limits(
             seconds=_REQUEST_S, memory_bytes=psutil.virtual_memory().total, threads=options.threads or 1, device=device,
             spin=True, walled=not options.trust,
@@ -257,8 +255,8 @@ def _describe(repository: Repository, config: ModelConfig) -> ServingModel:
     return ServingModel(config.name, path, numbers, served.runtime, served.device, served.settings)
 
 
-def _watch(repository: Repository, stop: threading.Event) -> None:
-    """Load new versions as they come, and replace processes that have grown, until `stop` is set.
+def _watch(repository: Repository, stop: StopSignal) -> None:
+    """Load new versions as they come, and replace processes that have grown, until `stop` has come.
     Raises StepFailed where no model answers any more."""
     while not stop.wait(_POLL_S):
         repository.refresh()
@@ -282,19 +280,3 @@ def _kept_logs(scratch: Path) -> Iterator[None]:
         for log in scratch.glob("*.log"):
             shutil.copyfile(log, Path(kept, log.name))
         raise StepFailed(error.what, fix=f"read the logs in {kept}, and start the server again") from error
-
-
-@contextmanager
-def _stop_on_signals() -> Iterator[threading.Event]:
-    """Yield an event that SIGINT and SIGTERM set, in place of ending this process."""
-    stop = threading.Event()
-
-    def set_stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        stop.set()
-
-    former = {number: signal.signal(number, set_stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)

@@ -8,9 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
-import signal
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -40,13 +38,13 @@ def main() -> None:
     from transload.serving.server import tfserving_grpc
     from transload.serving.server.http_server import HttpServer
     from transload.serving.server.repository.model_repository import hold_session
+    from transload.serving.server.stop_signal import stop_on_signals
 
-    stop = threading.Event()  # before it answers: the signal may come as soon as it does
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    model = hold_session(given.model_name, fixtures.NumpySession(fixtures.TWO))
-    rest = HttpServer(model, "127.0.0.1", given.rest_api_port)
-    server = tfserving_grpc.GrpcServer(model, "127.0.0.1", given.port)
-    stop.wait()
+    with stop_on_signals() as stop:  # before it answers: the signal may come as soon as it does
+        model = hold_session(given.model_name, fixtures.NumpySession(fixtures.TWO))
+        rest = HttpServer(model, "127.0.0.1", given.rest_api_port)
+        server = tfserving_grpc.GrpcServer(model, "127.0.0.1", given.port)
+        stop.wait()
     server.stop(1).wait()
     rest.close()
     print("fake server stopped", flush=True)
