@@ -9,6 +9,8 @@ __version__ = "0.1.0"
 
 # The public names, all of pipeline/api.py, looked up when first used: `import transload` loads nothing.
 __all__ = [
+    "LoadOptions",
+    "TuningOptions",
     "__version__",
     "bench",
     "bundle",

@@ -24,6 +24,7 @@ from .commands import history as history_command
 from .commands import locate as locate_command
 from .commands import validate as validate_command
 from .commands.bench import BenchResult
+from .commands.bench_options import LoadOptions, TuningOptions
 from .commands.bundle import BundleResult
 from .commands.compare import CompareResult
 from .commands.convert import ConvertManyResult, ConvertResult, convert_models
@@ -265,12 +266,8 @@ def bench(
     processes: int | None = None,
     budget_s: float | None = None,
     same_within: float | None = None,
-    load: Sequence[str] | None = None,
-    load_seconds: float | None = None,
-    load_engines: Sequence[str] | None = None,
-    tune: bool = False,
-    tune_budget_s: float | None = None,
-    latency_bound_s: float | None = None,
+    load: LoadOptions | None = None,
+    tune: TuningOptions | None = None,
     untuned: bool = False,
     device: str | None = None,
     tfserving_url: str | None = None,
@@ -284,21 +281,17 @@ def bench(
 
     Ratios are relative to the model `against`, else to the first candidate in its first runtime; of what is served, to
     the first that is served in the same way. All is repeated in new processes, at least in `processes` of each, until
-    all are settled (`same_within`) or `budget_s` is spent. `load`: also "closed:1,2,4" and others of docs/bench.md.
-
-    `tune` searches the settings of each runtime first for `tune_budget_s` at most for each artifact in each, keeps the
-    winner in tuning.json beside the artifact, which is used unless `untuned`, and finds the batch of the largest
-    throughput whose p99 keeps `latency_bound_s`. The result has the rows and the folder.
+    all are settled (`same_within`) or `budget_s` is spent. `load` is measured beside that. `tune` searches the settings
+    of each runtime first; what it found is used by later calls, too, unless `untuned`.
+    The result has the rows and the folder.
     """
     if not candidates:
         raise BadRequest("nothing to measure is named", fix="name the folders of artifacts")
     section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
-    _check_search(tune=tune, limits={"--tune-budget": tune_budget_s, "--latency-bound": latency_bound_s})
     rule = {
         "runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds, "processes": processes,
-        "budget_s": budget_s, "same_within": same_within, "load": load, "load_seconds": load_seconds,
-        "load_engines": load_engines, "tune": tune or None, "tune_budget_s": tune_budget_s,
-        "latency_bound_s": latency_bound_s, "untuned": untuned or None,
+        "budget_s": budget_s, "same_within": same_within, "untuned": untuned or None,
+        **(load.section() if load else {}), **(tune.section() if tune else {}),
     }  # fmt: skip
     server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model, "device": device}
     request = read_request(None, {"model": section, "bench": rule, **server})
@@ -409,13 +402,6 @@ def _model_section(
     """Return the section `model` of a request."""
     code = {"recipe": model, "weights": _absolute(weights), "weights_key": key, "set": dict(settings or {})}
     return {**code, "seconds": seconds, "trust": trust}
-
-
-def _check_search(*, tune: bool, limits: Mapping[str, float | None]) -> None:
-    """Raise BadRequest where a limit of a search of settings is named, by its option, and no search is wanted."""
-    named = [option for option, value in limits.items() if value is not None]
-    if named and not tune:
-        raise BadRequest(f"{named[0]} belongs to a search of settings", fix="give --tune, too")
 
 
 def _specs(inputs: Sequence[str | TensorSpec]) -> tuple[TensorSpec, ...]:

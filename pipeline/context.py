@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ..models.processors import core_count
 from .progress import Progress
 from .request import RunRequest
 from .workers.engine import LocalExecutor
@@ -43,7 +44,7 @@ class Context:
         names. `compiles`: it may start the system's C++ compiler."""
         return Limits(
             memory_bytes=int(self.request.convert.step_memory_gb * 1e9),
-            threads=max(1, cores() // self.jobs),
+            threads=max(1, core_count() // self.jobs),
             device=device,
             loopback=loopback,
             walled=not self.request.model.trust,
@@ -86,7 +87,7 @@ class Context:
 
     def training_limits(self, *, loopback: bool) -> Limits:
         """Return the limits of a training: a week, and all cores."""
-        return replace(self.limits(device=self.device, loopback=loopback), seconds=7 * 86400.0, threads=cores())
+        return replace(self.limits(device=self.device, loopback=loopback), seconds=7 * 86400.0, threads=core_count())
 
 
 def intake_limits(limits: Limits, file_bytes: int) -> Limits:
@@ -107,11 +108,6 @@ def doubts_of_walls(*, trust: bool) -> tuple[str, ...]:
     return (f"not sandboxed: there is no {' and no '.join(missing)} here (transload doctor)",) if missing else ()
 
 
-def cores() -> int:
-    """Return the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0))
-
-
 STORE_VARIABLE = "TRANSLOAD_STORE"
 
 
@@ -121,7 +117,7 @@ class LocalSettings:
 
     store: Path = field(default_factory=lambda: Path(os.environ.get(STORE_VARIABLE) or ".transload"))
     runs: Path = Path("runs")
-    jobs: int = field(default_factory=lambda: min(cores(), 4))
+    jobs: int = field(default_factory=lambda: min(core_count(), 4))
 
     @staticmethod
     def with_defaults(store: Path | None, runs: Path | None = None, jobs: int | None = None) -> LocalSettings:

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...models.processors import core_count, cpu_model
 from ...serving.runtimes.runtime_table import Runtime
 from ...serving.runtimes.tuning_file import (
     BatchInBound,
     TuningEntry,
     TuningPlace,
-    core_count,
-    cpu_model,
     find_entry,
     keep_entry,
     payload_digest,

@@ -81,11 +81,10 @@ def command(
         batches=options.parse_batches(batch) or None, inputs=options.parse_inputs(input_), data=data, weights=weights,
         weights_key=weights_key, settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust,
         threads=threads, rounds=rounds, processes=processes, budget_s=options.parse_duration(budget),
-        same_within=options.parse_share(same_within), load=options.parse_loads(load, load_seconds, load_engine),
-        load_seconds=load_seconds, load_engines=options.parse_load_engines(load_engine) or None,
-        tune=tune, tune_budget_s=options.parse_duration(tune_budget),
-        latency_bound_s=options.parse_latency(latency_bound), untuned=untuned, device=device,
-        tfserving_url=tfserving_url, tfserving_model=tfserving_model, runs=out, store=store, jobs=jobs, quiet=quiet,
+        same_within=options.parse_share(same_within), untuned=untuned, device=device, tfserving_url=tfserving_url,
+        tfserving_model=tfserving_model, runs=out, store=store, jobs=jobs, quiet=quiet,
+        load=options.parse_load_options(load, load_seconds, load_engine),
+        tune=options.parse_tuning_options(tune_budget, latency_bound, tune=tune),
     )  # fmt: skip
     finish(done.document, _lines(done), done.decided[1], json=json)
 

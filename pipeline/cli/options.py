@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +18,7 @@ from ...models.errors import BadRequest
 from ...models.formats import Target, parse_target
 from ...models.signature import TensorSpec, parse_input
 from ...serving.runtimes.runtime_table import RUNTIMES
+from ..commands.bench_options import LoadOptions, TuningOptions
 from ..load.load_cases import LOAD_SECONDS, LoadEngine, check_load, parse_load
 
 Texts = list[str] | None
@@ -219,11 +220,31 @@ def parse_load_engines(values: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(split(values)))
 
 
-def parse_loads(values: Texts, seconds: float | None, engines: Texts) -> tuple[str, ...] | None:
-    """`--load`, checked; commas belong to it here. Raises BadRequest."""
-    chosen = [LoadEngine(engine) for engine in parse_load_engines(engines)] or [LoadEngine.TRANSLOAD]
-    check_load(parse_load(values or ()), chosen, LOAD_SECONDS if seconds is None else seconds)
-    return tuple(values) if values else None
+def parse_load_options(values: Texts, seconds: float | None, engines: Texts) -> LoadOptions | None:
+    """`--load` with its `--load-seconds` and `--load-engine`, checked; commas belong to `--load` here.
+    Raises BadRequest."""
+    if not values:
+        _require({"--load-seconds": seconds, "--load-engine": engines}, "a load", "--load")
+        return None
+    chosen = parse_load_engines(engines)
+    words = [LoadEngine(engine) for engine in chosen] or [LoadEngine.TRANSLOAD]
+    check_load(parse_load(values), words, LOAD_SECONDS if seconds is None else seconds)
+    return LoadOptions(cases=tuple(values), seconds=seconds, engines=chosen or None)
+
+
+def parse_tuning_options(budget: str | None, latency_bound: str | None, *, tune: bool) -> TuningOptions | None:
+    """`--tune` with its `--tune-budget` and `--latency-bound`. Raises BadRequest."""
+    if not tune:
+        _require({"--tune-budget": budget, "--latency-bound": latency_bound}, "a search of settings", "--tune")
+        return None
+    return TuningOptions(budget_s=parse_duration(budget), latency_bound_s=parse_latency(latency_bound))
+
+
+def _require(given: Mapping[str, object], what: str, option: str) -> None:
+    """Raise BadRequest where one of the options was given that belong to another, which was not."""
+    for name, value in given.items():
+        if value is not None:
+            raise BadRequest(f"{name} belongs to {what}", fix=f"give {option}, too")
 
 
 _MOST_DIGITS = 18  # of a batch size: an int64

@@ -65,8 +65,8 @@ def command(
         "bench": {"runtimes": runtimes, "batches": batches, "threads": threads, "enabled": False if no_bench else None},
         "release": options.release_options(latency_bound, metric_loss, price_per_hour),
         "baseline": {"run": str(baseline.absolute()) if baseline else None},
-    }
-    changes |= {"device": device, "tfserving_url": tfserving_url, "tfserving_model": tfserving_model}
+        "device": device, "tfserving_url": tfserving_url, "tfserving_model": tfserving_model,
+    }  # fmt: skip
     outcome = run(read_request(pipeline, changes), LocalSettings.with_defaults(store, out, jobs), Progress(quiet=quiet))
     print_run(outcome.folder, outcome.result, json=json)
     raise typer.Exit(outcome.result.exit_code)

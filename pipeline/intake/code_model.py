@@ -15,10 +15,11 @@ from ...models.loading.code_refs import ref_digest
 from ...models.loading.transformers_models import folder_files
 from ...models.loading.weight_files import weights_digest
 from ...models.probes.stress_values import free_integers
+from ...models.processors import core_count
 from ...models.signature import bounds_of
 from ...models.sources import LIBRARIES, CodeRef, code_ref
 from ...models.store import Stored, size_of
-from ..context import Context, cores
+from ..context import Context
 from ..request import RunRequest
 from ..workers.engine import Action
 from ..workers.isolation import Limits
@@ -90,7 +91,7 @@ def _train(context: Context, recipe: ModelDescription) -> Stored:
         **section.model_dump(),
         accelerator=accelerator,
         gpu=int(number or 0) if accelerator == "cuda" else None,
-        threads=max(1, cores() // section.devices),
+        threads=max(1, core_count() // section.devices),
     )
     action = Action(
         name="train",

@@ -6,7 +6,7 @@ import platform
 
 import psutil
 
-from ...serving.runtimes.tuning_file import core_count, cpu_model
+from ...models.processors import core_count, cpu_model
 from ..workers.devices import list_gpus
 from ..workers.toolchain import version_of
 from .schema import Environment

@@ -12,6 +12,7 @@ from random import Random
 
 from ...models.errors import TransloadError
 from ...models.probes.sizes import batches_within
+from ...models.processors import core_count
 from ...models.signature import Array, TensorSpec, batch_axis, bounds_of
 from ...models.store import Stored, size_of
 from ...serving.runtimes.tuning_space import THREADS
@@ -20,7 +21,7 @@ from ..bench.machine_load import LoadMeter
 from ..bench.rounds import Pair, RoundsPlan, Series, WarmUp, empty_series, run_rounds
 from ..bench.throttling import ThrottleMeter
 from ..bench.tuned_settings import DEFAULTS
-from ..context import Context, cores
+from ..context import Context
 from ..intake.loaded_model import ModelDescription
 from ..plan.run_plan import log_of
 from ..result.schema import BoundRow, LatencyRow, TuningRow
@@ -129,7 +130,8 @@ class Bench:
                     measuring.lose(pair, why)
                 opening_s = time.monotonic() - start
                 plan = replace(measuring.plan, measuring_s=max(0.0, min(opening_s, left_s - opening_s)))
-                meter = LoadMeter.start([*(worker.pid for worker in workers.values()), *self.servers.pids], cores())
+                ours = [*(worker.pid for worker in workers.values()), *self.servers.pids]
+                meter = LoadMeter.start(ours, core_count())
                 throttle = ThrottleMeter.start()
 
                 def show_round(batch: int, done: int) -> None:

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ...models.processors import core_count
 from ..bench.comparison import LOOKS, VERDICT_CONFIDENCE, Ratio, compare
 from ..bench.latency_rows import About, Conditions, latency_rows, reference_of
 from ..bench.rounds import Pair, RoundsPlan, Series
 from ..bench.statistics import Load, doubt_machine
 from ..bench.throttling import Throttling, quota_cores, worst_throttling
-from ..context import cores
 from ..request import BenchSection
 from ..result.schema import LatencyRow
 from .bench_subject import BenchSubject
@@ -125,7 +125,7 @@ class CollectedSeries:
         conditions = Conditions(
             load=load,
             throttling=worst_throttling(self.throttlings),
-            cores=min(cores(), quota_cores() or math.inf),
+            cores=min(core_count(), quota_cores() or math.inf),
             same_within=self.rule.same_within,
             seconds_per_process=self.seconds / max(self.sets, 1),
         )

@@ -11,11 +11,12 @@ from pathlib import Path
 from ...models.artifact import read_artifact
 from ...models.errors import TransloadError
 from ...models.probes.sizes import batches_within
+from ...models.processors import core_count
 from ...models.signature import Signature
 from ...models.store import Stored
 from ..bench.machine_load import LoadMeter
 from ..bench.statistics import Load
-from ..context import Context, cores
+from ..context import Context
 from ..intake.loaded_model import ModelDescription
 from ..load.load_cases import LoadCase, LoadEngine, LoadScenario, check_load, parse_load
 from ..load.load_rows import LoadMeasurement, LoadTarget, failed_load_row, load_row, read_measurement, write_load
@@ -145,7 +146,7 @@ class LoadStage:
         server = self._server(subject)
         services, name = (server.addresses(), server.model) if server else ({}, None)
         order = self._order(target, services, name, self.context.request.bench.load_seconds)
-        meter = LoadMeter.start([worker.pid, *self.servers.pids], cores())
+        meter = LoadMeter.start([worker.pid, *self.servers.pids], core_count())
         measurement = self._measured(worker, subject, order)
         return measurement, meter.read()
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ...models.processors import core_count
 from ...serving.runtimes.tuning_file import BatchInBound
 from ...serving.runtimes.tuning_space import SPACES, Value, settings_text
 from ..bench.comparison import Comparison, Ratio, compare
@@ -26,7 +27,6 @@ from ..bench.settings_search import (
 )
 from ..bench.statistics import summary
 from ..bench.tuned_settings import DEFAULTS, TunedSettings
-from ..context import cores
 from ..result.schema import BoundRow, TuningRow
 from .bench import Bench
 from .bench_subject import BenchSubject
@@ -111,7 +111,7 @@ class Tuner:
 
     def _changes(self, default: BenchSubject, base: Mapping[str, Value]) -> list[dict[str, Value]]:
         device = default.device(self._bench.context.device)
-        changes = single_changes(default.runtime.name, device, cores(), base, threads=self._threads)
+        changes = single_changes(default.runtime.name, device, core_count(), base, threads=self._threads)
         return [dict(base), *changes] if base else changes
 
     def _screen_heat(self, default: BenchSubject, heat: Sequence[Mapping[str, Value]]) -> list[ScreenedSettings]:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,22 +74,6 @@ def tuning_path(model: Path) -> Path:
 def payload_digest(model: Path) -> str:
     """Return the sha256 of an artifact's payload, or of a model's file or folder."""
     return digest_of(read_artifact(model).path if (model / RECORD).is_file() else model)
-
-
-@cache
-def cpu_model() -> str:
-    """Return the processor's name as Linux has it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
-def core_count() -> int:
-    """Return the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 def read_tuning(model: Path) -> tuple[TuningEntry, ...]:

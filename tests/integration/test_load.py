@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import transload
+from transload import LoadOptions
 from transload.models.array_file import read_arrays
 from transload.models.errors import BadRequest, ToolMissing
 from transload.pipeline.commands.bench import BenchResult
@@ -33,12 +34,12 @@ def product(tmp_path: Path) -> Path:
 
 def bench(product: Path, **options: Any) -> BenchResult:
     folder = product.parent
-    quick: dict[str, Any] = {"batches": [1], "rounds": 3, "processes": 1, "budget_s": 0, "load_seconds": 0.5}
+    quick: dict[str, Any] = {"batches": [1], "rounds": 3, "processes": 1, "budget_s": 0}
     return transload.bench(product, runs=folder / "runs", store=folder / "store", **{**quick, **options})
 
 
 def test_every_load_gives_a_row_over_loopback_and_in_process(product: Path) -> None:
-    done = bench(product, runtimes=["onnxruntime", "oip-http"], load=LOADS)
+    done = bench(product, runtimes=["onnxruntime", "oip-http"], load=LoadOptions(cases=LOADS, seconds=0.5))
     rows = {(row.runtime, str(row.scenario)): row for row in done.load}
     in_process = {"single-stream", "multi-stream", "offline"}
     served = {load.partition(":")[0] for load in LOADS}
@@ -61,13 +62,14 @@ def test_every_load_gives_a_row_over_loopback_and_in_process(product: Path) -> N
 
 def test_a_load_that_nothing_takes_is_refused(product: Path) -> None:
     with pytest.raises(BadRequest, match=r"^nothing here takes closed:1, over several connections to a server\n"):
-        bench(product, runtimes=["onnxruntime"], load=["closed:1"])
+        bench(product, runtimes=["onnxruntime"], load=LoadOptions(cases=["closed:1"]))
     with pytest.raises(BadRequest, match="'closing:1' is no load"):
-        bench(product, load=["closing:1"])
+        bench(product, load=LoadOptions(cases=["closing:1"]))
 
 
 def test_loadgen_measures_or_says_that_it_is_missing(product: Path) -> None:
-    options: dict[str, Any] = {"runtimes": ["onnxruntime"], "load": ["single-stream"], "load_engines": ["loadgen"]}
+    load = LoadOptions(cases=["single-stream"], seconds=0.5, engines=["loadgen"])
+    options: dict[str, Any] = {"runtimes": ["onnxruntime"], "load": load}
     if find_spec("mlperf_loadgen") is None:
         with pytest.raises(ToolMissing, match=r"^MLPerf's LoadGen is not installed\n  fix: pip install"):
             bench(product, **options)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from transload import bench, convert
+from transload import TuningOptions, bench, convert
 from transload.models.artifact import TUNING
 
 
@@ -22,7 +22,7 @@ def test_a_search_keeps_its_result_beside_the_artifact(tmp_path: Path) -> None:
         "runs": tmp_path / "runs",
         "store": store,
     }
-    done = bench(made / "onnx", tune=True, tune_budget_s=1.0, latency_bound_s=1.0, **options)
+    done = bench(made / "onnx", tune=TuningOptions(budget_s=1.0, latency_bound_s=1.0), **options)
     (entry,) = json.loads((made / "onnx" / TUNING).read_text())["entries"]
     (row,) = done.latency
     assert row.settings == entry.get("settings", {})

@@ -1,12 +1,12 @@
-"""The options of a search: times of latencies, and limits without a search."""
+"""The options that belong to another one: of a search, and of a load."""
 
 from __future__ import annotations
 
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.pipeline import api
-from transload.pipeline.cli.options import parse_latency
+from transload.pipeline.cli.options import parse_latency, parse_load_options, parse_tuning_options
+from transload.pipeline.commands.bench_options import LoadOptions, TuningOptions
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("10ms", 0.01), ("250us", 0.00025), ("0.5 s", 0.5), (None, None)])
@@ -20,14 +20,28 @@ def test_what_is_no_latency_is_refused(text: str) -> None:
         parse_latency(text)
 
 
-@pytest.mark.parametrize(
-    ("limits", "what", "fix"),
-    [
-        ({"latency_bound_s": 0.01}, "--latency-bound belongs to a search of settings", "give --tune, too"),
-        ({"tune_budget_s": 9.0}, "--tune-budget belongs to a search of settings", "give --tune, too"),
-    ],
-)
-def test_limits_without_a_search_are_refused(limits: dict[str, float], what: str, fix: str) -> None:
+def test_limits_of_a_search_come_with_it() -> None:
+    assert parse_tuning_options("5m", "10ms", tune=True) == TuningOptions(budget_s=300.0, latency_bound_s=0.01)
+    assert parse_tuning_options(None, None, tune=True) == TuningOptions()
+    assert parse_tuning_options(None, None, tune=False) is None
+
+
+@pytest.mark.parametrize(("limits", "option"), [(("60s", None), "--tune-budget"), ((None, "10ms"), "--latency-bound")])
+def test_limits_without_a_search_are_refused(limits: tuple[str | None, str | None], option: str) -> None:
     with pytest.raises(BadRequest) as refused:
-        api.bench("made/onnx", **limits)  # type: ignore[arg-type]
-    assert (refused.value.what, refused.value.fix) == (what, fix)
+        parse_tuning_options(*limits, tune=False)
+    assert (refused.value.what, refused.value.fix) == (f"{option} belongs to a search of settings", "give --tune, too")
+
+
+def test_options_of_a_load_come_with_it() -> None:
+    assert parse_load_options(["closed:1,2"], 5.0, None) == LoadOptions(cases=("closed:1,2",), seconds=5.0)
+    assert parse_load_options(None, None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("others", "option"), [((5.0, None), "--load-seconds"), ((None, ["loadgen"]), "--load-engine")]
+)
+def test_options_of_a_load_without_one_are_refused(others: tuple[float | None, list[str] | None], option: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        parse_load_options(None, *others)
+    assert (refused.value.what, refused.value.fix) == (f"{option} belongs to a load", "give --load, too")
