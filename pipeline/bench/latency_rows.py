@@ -106,10 +106,17 @@ def _row(series: Series, reference: Series | None, about: About, conditions: Con
         load_s=median_of(series, lambda process: process.load_s),
         first_call_s=median_of(series, lambda process: process.first_call_s),
         steady_rss_bytes=int(median_of(series, lambda process: process.steady_bytes)) if about.server is None else None,
+        energy_j=_energy_j(series),
         **_comparison(ratio, series is reference, about, conditions),
         doubts=tuple(doubt.text for doubt in doubts),
         doubt_kinds=tuple(doubt.kind for doubt in doubts),
     )
+
+
+def _energy_j(series: Series) -> float | None:
+    """Return the energy of a sample, median over processes; None where no GPU told it."""
+    told = [process.energy_j for process in series.processes.values() if process.energy_j is not None]
+    return float(np.median(told)) / series.batch if told else None
 
 
 def _comparison(ratio: Ratio | None, is_reference: bool, about: About, conditions: Conditions) -> dict[str, Any]:

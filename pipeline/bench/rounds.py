@@ -20,6 +20,7 @@ import numpy as np
 
 from ...models.errors import TransloadError
 from ...models.signature import Array
+from .gpu_energy import LEAST_S, gpu_energy_j
 
 MOST_ROUNDS = 60
 _MOST_CALLS = 100_000
@@ -55,6 +56,7 @@ class ProcessSamples:
     warm_up_s: float = 0.0
     timer_s: float = 0.0
     steady_bytes: int = 0  # resident after the warm-up
+    energy_j: float | None = None  # of a call, on a GPU that counts it
     calls: int = 1  # in a chunk
     rounds: dict[int, Array] = field(default_factory=dict)  # number of the round -> seconds of its calls
     warm_windows: WarmUp = field(default_factory=list)
@@ -102,9 +104,11 @@ def run_rounds(
     rng: Random,
     progress: Callable[[int, int], None] = lambda batch, done: None,  # noqa: ARG005
     clock: Callable[[], float] = time.monotonic,
+    energy_j: Callable[[str], float | None] = gpu_energy_j,
 ) -> None:
     """Add the samples of set `number` of processes to the series of these subjects (by pair and batch), batch by batch.
-    A subject that is lost on the way is asked no more. `progress` is told the batch and how many rounds are done."""
+    A subject that is lost on the way is asked no more. `progress` is told the batch and how many rounds are done.
+    `energy_j` reads the counter of a device."""
     for batch in plan.batches:
         alive = [series[pair, batch] for pair in subjects if _lost(series, plan, pair) is None]
         for entry in alive:
@@ -114,6 +118,8 @@ def run_rounds(
             progress(batch, done)
             if done >= plan.rounds and (done >= MOST_ROUNDS or clock() >= end):
                 break
+        for entry in alive:
+            _measure_energy(entry, subjects[entry.pair], number, energy_j)
 
 
 def _lost(series: Mapping[tuple[Pair, int], Series], plan: RoundsPlan, pair: Pair) -> str | None:
@@ -157,6 +163,23 @@ def _calibrated(subject: Subject, batch: int, chunk_s: float, call_s: float) -> 
 
 def _calls(chunk_s: float, call_s: float) -> int:
     return max(1, min(_MOST_CALLS, math.ceil(chunk_s / max(call_s, 1e-9))))
+
+
+def _measure_energy(series: Series, subject: Subject, number: int, energy_j: Callable[[str], float | None]) -> None:
+    """Read a GPU's counter around calls of one subject alone: it moves too seldom for the chunks of a round."""
+    if series.lost is not None or energy_j(series.device or "") is None:
+        return
+    process = series.processes[number]
+    calls = _calls(LEAST_S, float(np.median(series.samples_s)))
+    try:
+        before = energy_j(series.device or "")
+        subject("chunk", batch=series.batch, calls=calls)
+        after = energy_j(series.device or "")
+    except TransloadError as error:
+        series.lost = error.what
+        return
+    if before is not None and after is not None and after > before:
+        process.energy_j = (after - before) / calls
 
 
 def _rounds(subjects: Mapping[Pair, Subject], series: list[Series], number: int, rng: Random) -> Iterator[int]:

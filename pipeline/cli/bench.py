@@ -23,7 +23,10 @@ Candidates = Annotated[
     typer.Argument(metavar="CANDIDATE...", help="Artifacts: folders, models in files, or URLs of served models."),
 ]
 Against = Annotated[
-    str | None, typer.Option("--against", metavar="MODEL", help="What ratios are held against, as 'convert' takes it.")
+    str | None,
+    typer.Option(
+        "--against", metavar="MODEL", help="What ratios are held against, as 'convert' takes it; else the first."
+    ),
 ]
 Tune = Annotated[
     bool, typer.Option("--tune", help="Search each runtime's settings; keep what is faster and still verifies.")
@@ -70,20 +73,17 @@ def command(
 ) -> None:
     """Measure the latency of artifacts, all of them in the same rounds.
 
-    Ratios are held against the model of --against, else against the first candidate in its first runtime; those of
-    what is served against the first that is served in the same way. Measuring goes on until each is faster, slower or
-    the same, or the budget is spent. The exit status is 4 where something gave no answer, else 0.
+    Goes on until each ratio is settled, or the budget spent. Exit status 4 where something gave no answer, else 0.
     """
     from ..api import bench
 
     done = bench(
-        *candidates, against=against, runtimes=options.parse_runtimes(runtime) or None,
-        batches=options.parse_batches(batch) or None, inputs=options.parse_inputs(input_), data=data, weights=weights,
-        weights_key=weights_key, settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust,
-        threads=threads, rounds=rounds, processes=processes, budget_s=options.parse_duration(budget),
-        same_within=options.parse_share(same_within), untuned=untuned, device=device, tfserving_url=tfserving_url,
-        tfserving_model=tfserving_model, runs=out, store=store, jobs=jobs, quiet=quiet,
-        load=options.parse_load_options(load, load_seconds, load_engine),
+        *candidates, against=against, data=data, weights=weights, weights_key=weights_key, model_seconds=model_seconds,
+        trust=trust, threads=threads, rounds=rounds, processes=processes, untuned=untuned, device=device, runs=out,
+        tfserving_url=tfserving_url, tfserving_model=tfserving_model, budget_s=options.parse_duration(budget),
+        runtimes=options.parse_runtimes(runtime) or None, batches=options.parse_batches(batch) or None, store=store,
+        inputs=options.parse_inputs(input_), settings=options.parse_settings(set_), jobs=jobs, quiet=quiet,
+        same_within=options.parse_share(same_within), load=options.parse_load_options(load, load_seconds, load_engine),
         tune=options.parse_tuning_options(tune_budget, latency_bound, tune=tune),
     )  # fmt: skip
     finish(done.document, _lines(done), done.decided[1], json=json)

@@ -240,11 +240,11 @@ def parse_tuning_options(budget: str | None, latency_bound: str | None, *, tune:
     return TuningOptions(budget_s=parse_duration(budget), latency_bound_s=parse_latency(latency_bound))
 
 
-def _require(given: Mapping[str, object], what: str, option: str) -> None:
-    """Raise BadRequest where one of the options was given that belong to another, which was not."""
-    for name, value in given.items():
+def _require(dependent: Mapping[str, object], subject: str, option: str) -> None:
+    """Raise BadRequest where an option was used that belongs to another, which was not."""
+    for name, value in dependent.items():
         if value is not None:
-            raise BadRequest(f"{name} belongs to {what}", fix=f"give {option}, too")
+            raise BadRequest(f"{name} belongs to {subject}", fix=f"give {option}, too")
 
 
 _MOST_DIGITS = 18  # of a batch size: an int64

@@ -50,12 +50,6 @@ def command(
     Leaves runs/ID/ with run.json, report.html, report.md, the artifacts, the logs and a script per step. What a former
     run finished is not done again. The exit status is the verdict: 0 pass, 1 fail, 3 inconclusive, 4 no route left.
     """
-    from ..commands.run import run
-    from ..context import LocalSettings
-    from ..progress import Progress
-    from ..request import read_request
-    from .report import print_run
-
     pipeline, recipe = (Path(request), None) if request and request.endswith(".toml") else (None, request)
     runtimes, batches = options.split(runtime) or None, options.parse_batches(batch) or None
     changes: dict[str, Any] = {
@@ -67,6 +61,24 @@ def command(
         "baseline": {"run": str(baseline.absolute()) if baseline else None},
         "device": device, "tfserving_url": tfserving_url, "tfserving_model": tfserving_model,
     }  # fmt: skip
-    outcome = run(read_request(pipeline, changes), LocalSettings.with_defaults(store, out, jobs), Progress(quiet=quiet))
+    raise typer.Exit(_run(pipeline, changes, (store, out, jobs), json=json, quiet=quiet))
+
+
+def _run(
+    pipeline: Path | None,
+    changes: dict[str, Any],
+    local: tuple[Path | None, Path, int | None],
+    *,
+    json: bool,
+    quiet: bool,
+) -> int:
+    """Run and print; return the exit status. `local`: the store, the folder of runs, and the number of workers."""
+    from ..commands.run import run
+    from ..context import LocalSettings
+    from ..progress import Progress
+    from ..request import read_request
+    from .report import print_run
+
+    outcome = run(read_request(pipeline, changes), LocalSettings.with_defaults(*local), Progress(quiet=quiet))
     print_run(outcome.folder, outcome.result, json=json)
-    raise typer.Exit(outcome.result.exit_code)
+    return int(outcome.result.exit_code)

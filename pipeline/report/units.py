@@ -61,6 +61,16 @@ def stored_weights(row: ArtifactRow) -> str:
     return f"weights: {parts}" if parts else ""
 
 
+def energy(joules: float | None) -> str:
+    """Joules of a sample as "1.25 J", "38.1 mJ" or "412 uJ"."""
+    if joules is None:
+        return NONE
+    for factor, unit in ((1.0, "J"), (1e3, "mJ")):
+        if joules * factor >= 1:
+            return f"{digits(joules * factor)} {unit}"
+    return f"{digits(joules * 1e6)} uJ"
+
+
 def size(count: float | None) -> str:
     """Bytes as "512 B", "45.2 KB", "1.21 MB": 1 KB is 1000 bytes."""
     if count is None:

@@ -334,6 +334,7 @@ class LatencyRow:
     settings: dict[str, bool | int | str] = field(default_factory=dict)  # of the runtime; empty: the defaults
     ratio_to_default: NotNegative | None = None  # as it was where the settings were tuned; below 1 is faster
     ratio_to_default_ci95: Interval | None = None
+    energy_j: NotNegative | None = None  # of the whole GPU for a sample of the task; None: no GPU that counts it
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
     settings = checked.session_settings
     server = servers.use(stored, device, runtime, served, settings=checked.settings if runtime.served else {})
     interpreter = interpreter_of(runtime)
-    request = context.request.validate_
+    request, host = context.request.validate_, served.url.host if served else None
     is_fp32 = checked.target is None or checked.target.precision is Precision.FP32
     action = Action(
         name=checked.step,
@@ -209,12 +209,7 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
         code=inputs.model.code + inputs.metric.code + entry_digest(runtime.entry),
         root=inputs.model.root,
         reads=(*inputs.model.reads, *(inputs.metric.metric.reads if inputs.metric.metric else ())),
-        limits=context.limits(
-            device=device,
-            loopback=runtime.served,
-            host=served.url.host if served else None,
-            compiles=runtime.compiles,
-        ),
+        limits=context.limits(device=device, loopback=runtime.served, host=host, compiles=runtime.compiles),
     )
     if server is None:
         return action

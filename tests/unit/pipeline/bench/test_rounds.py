@@ -182,3 +182,26 @@ def test_rounds_go_on_for_the_time_that_there_is(measuring_s: float, rounds: int
 def test_a_plan_of_nothing_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="a plan needs"):
         RoundsPlan(**wrong)
+
+
+def test_the_energy_of_a_call_is_read_around_a_second_of_calls_alone() -> None:
+    bench, watts = Bench(), {"a": 300.0, "b": 100.0}
+
+    def energy_j(device: str) -> float | None:
+        """All that was asked so far, at each subject's power."""
+        return sum(calls * 0.01 * watts[name] for name, _, calls in bench.asked) if device == "cpu" else None
+
+    fakes = {(name, "torch"): Fake(bench, name, 0.01) for name in "ab"}
+    plan = RoundsPlan(batches=(1,), rounds=3)
+    series = empty_series(fakes, plan)
+    run_rounds(fakes, series, plan, 0, rng=Random(1), energy_j=energy_j)  # noqa: S311  (an order, no secret)
+    assert [entry.processes[0].energy_j for entry in series.values()] == pytest.approx([3.0, 1.0])
+    assert [calls for _, _, calls in bench.asked[-2:]] == [100, 100]
+    assert [len(entry.samples_s) for entry in series.values()] == [6, 6]  # the calls for it are no samples
+
+
+def test_without_a_counter_nothing_more_is_asked() -> None:
+    bench = Bench()
+    (entry,) = run(bench, [Fake(bench, "a", 0.01)], RoundsPlan(batches=(1,), rounds=3))
+    assert entry.processes[0].energy_j is None
+    assert len(bench.asked) == 4  # one chunk to calibrate

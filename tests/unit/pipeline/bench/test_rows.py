@@ -59,6 +59,14 @@ def test_rows_hold_the_numbers_and_the_ratio_to_the_reference() -> None:
     assert fast.doubts == ()
 
 
+def test_the_energy_of_a_sample_is_the_median_over_processes() -> None:
+    told = series(TORCH, 1e-3, batch=8, processes=4)
+    for process, energy_j in zip(told.processes.values(), (8.0, 80.0, 16.0, None), strict=True):
+        process.energy_j = energy_j
+    row, silent = latency_rows([told, series(ONNX, 1e-3)], ABOUT)
+    assert (row.energy_j, silent.energy_j) == (2.0, None)
+
+
 def test_batches_are_held_against_their_own_reference() -> None:
     rows = latency_rows(
         [series(TORCH, 1e-3, 1), series(ONNX, 1e-3, 1), series(TORCH, 4e-3, 8), series(ONNX, 1e-3, 8)], ABOUT
