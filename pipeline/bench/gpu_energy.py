@@ -22,7 +22,7 @@ def gpu_energy_j(device: str, library: Any | None = None, environ: Mapping[str, 
     `library` is NVML; without it, the driver's own."""
     if not device.startswith("cuda"):
         return None
-    nvml = library or load_nvml()
+    nvml: Any = library or load_nvml()
     handle = None if nvml is None else _handle(nvml, device, environ)
     spent_mj = ctypes.c_ulonglong()
     if handle is None or nvml.nvmlDeviceGetTotalEnergyConsumption(handle, ctypes.byref(spent_mj)) != 0:
