@@ -29,7 +29,7 @@ def _batches(data: Dataset, signature: Signature) -> Iterator[dict[str, Array]]:
 
 
 def onnx_int8_from_onnx(job: Job) -> Mapping[str, Any]:
-    """Quantise weights per channel and activations per tensor, with ranges from job.inputs["data"]/calibration.npz."""
+    """Quantise weights per channel to 7 bits and activations per tensor to 8, with ranges from calibration.npz."""
     from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -47,6 +47,9 @@ def onnx_int8_from_onnx(job: Job) -> Mapping[str, Any]:
         activation_type=QuantType.QUInt8,
         weight_type=QuantType.QInt8,
         per_channel=True,
+        # 7 bits of weights: processors without VNNI add two products of bytes in 16 bits, and ONNX Runtime lets them
+        # saturate there. digits-cnn: 37.7 dB everywhere; with 8 bits 39.5 dB with VNNI and 16.5 dB without.
+        reduce_range=True,
         calibrate_method=CalibrationMethod.MinMax,
     )
     write_artifact(job.out, Target(Format.ONNX, Precision.INT8), source.signature)
