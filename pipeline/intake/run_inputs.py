@@ -18,6 +18,7 @@ from ...models.probes.sizes import batches_within
 from ...models.probes.stress_values import free_integers
 from ...models.store import Stored, size_of
 from ...serving.runtimes.runtime_table import RUNTIMES
+from ...serving.runtimes.tuning_space import REFERENCE
 from ..context import Context
 from ..drift.drift_records import AnswerOptions
 from ..workers.engine import Action, Executor
@@ -208,6 +209,7 @@ def _reference_action(
     random = DataFacts.from_json(data.facts).random
     options = AnswerOptions(
         runtime=runtime,
+        settings=REFERENCE.get(runtime, {}),
         threads=threads,
         batches=batch_sizes(context, model),
         probes_only=probes_only,

@@ -31,6 +31,7 @@ def open_session(
     dynamic_block_base: int = 0,
     denormal_as_zero: bool = False,
     io_binding: bool = False,
+    exact_bytes: bool = False,
 ) -> Session:
     """Open a session over the ONNX artifact in `folder`. If CUDA was requested and is not used, `Session.device` tells.
     `level` names the GraphOptimizationLevel, `execution_mode` the ExecutionMode; `io_binding` binds feeds on the CPU,
@@ -42,7 +43,7 @@ def open_session(
         from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
         options = session_options(onnxruntime, threads, level, execution_mode)
-        _configure(options, allow_spinning, dynamic_block_base, denormal_as_zero)
+        _configure(options, allow_spinning, dynamic_block_base, denormal_as_zero, exact_bytes)
         inner = onnxruntime.InferenceSession(str(artifact.path), options, providers=_providers(onnxruntime, device))
         inner.disable_fallback()  # else a provider that fails in a run is replaced without a word
         check_names(artifact, [node.name for node in inner.get_inputs()], [node.name for node in inner.get_outputs()])
@@ -65,7 +66,9 @@ def session_options(
     return options
 
 
-def _configure(options: Any, allow_spinning: bool, dynamic_block_base: int, denormal_as_zero: bool) -> None:
+def _configure(
+    options: Any, allow_spinning: bool, dynamic_block_base: int, denormal_as_zero: bool, exact_bytes: bool
+) -> None:
     """Add the entries that differ from ONNX Runtime's own defaults."""
     if not allow_spinning:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -74,6 +77,8 @@ def _configure(options: Any, allow_spinning: bool, dynamic_block_base: int, deno
         options.add_session_config_entry("session.dynamic_block_base", str(dynamic_block_base))
     if denormal_as_zero:
         options.add_session_config_entry("session.set_denormal_as_zero", "1")
+    if exact_bytes:
+        options.add_session_config_entry("session.x64quantprecision", "1")
 
 
 def _providers(onnxruntime: Any, device: str) -> list[Any]:

@@ -75,6 +75,7 @@ SPACES: Mapping[str, tuple[Setting, ...]] = {
         Setting("dynamic_block_base", 0, (0, 1, 2, 4, 8), (4,)),
         _switch("denormal_as_zero", default=False),
         _switch("io_binding", default=False, exact=True),
+        _switch("exact_bytes", default=False, tried=False),  # see REFERENCE; slower without VNNI, no difference with it
     ),
     "tensorflow": (
         _THREADS,
@@ -95,6 +96,10 @@ SPACES: Mapping[str, tuple[Setting, ...]] = {
     "tflite-flex": (_THREADS,),
     "keras": (_THREADS,),
 }  # fmt: skip
+
+# Of the session that answers for the model itself. On processors without VNNI, ONNX Runtime adds two products of bytes
+# in 16 bits, which saturate, unless it is asked for exact ones.
+REFERENCE: Mapping[str, Mapping[str, Value]] = {"onnxruntime": {"exact_bytes": True}}
 
 
 @dataclass(frozen=True, slots=True)

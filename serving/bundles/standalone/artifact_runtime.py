@@ -148,6 +148,8 @@ def _open_onnx(path: Path, inputs: Sequence[str], outputs: Sequence[str], settin
             options.add_session_config_entry("session.dynamic_block_base", str(settings["dynamic_block_base"]))
         if settings.get("denormal_as_zero"):
             options.add_session_config_entry("session.set_denormal_as_zero", "1")
+        if settings.get("exact_bytes"):
+            options.add_session_config_entry("session.x64quantprecision", "1")
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     return lambda values: list(session.run(list(outputs), dict(zip(inputs, values))))  # noqa: B905
 

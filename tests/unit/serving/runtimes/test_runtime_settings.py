@@ -19,6 +19,7 @@ from transload.models.artifact import write_artifact
 from transload.models.formats import PAYLOAD, Format, Target
 from transload.models.signature import Signature, TensorSpec
 from transload.pipeline.drift.sessions import open_session
+from transload.serving.runtimes.tuning_space import REFERENCE
 
 _VECTOR = ("batch", 4)
 SIGNATURE = Signature((TensorSpec("x", "float32", _VECTOR),), (TensorSpec("y", "float32", _VECTOR),))
@@ -49,6 +50,26 @@ def test_onnxruntime_multiplies_no_factor_into_weights_without_optimisation(tmp_
     feed = np.full((1, 1, 4), 1e-20, np.float32)
     assert np.isinf(answer("onnxruntime", tmp_path, feed)).all()
     assert np.allclose(answer("onnxruntime", tmp_path, feed, level="ORT_DISABLE_ALL"), 1e20)
+
+
+def test_onnxruntime_adds_products_of_bytes_exactly_where_it_is_asked_to(tmp_path: Path) -> None:
+    """On a processor without VNNI they saturate by default: 64 · 255 · 127 becomes 32 · 32767."""
+    weight = numpy_helper.from_array(np.full((64, 2), 127, np.int8), "w")
+    nodes = [
+        helper.make_node("Cast", ["x"], ["bytes"], to=TensorProto.UINT8),
+        helper.make_node("MatMulInteger", ["bytes", "w"], ["sums"]),
+        helper.make_node("Cast", ["sums"], ["y"], to=TensorProto.FLOAT),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 64])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 2])
+    model = helper.make_model(
+        helper.make_graph(nodes, "net", [x], [y], [weight]), opset_imports=[helper.make_opsetid("", 18)], ir_version=9
+    )
+    save(model, tmp_path / PAYLOAD[Format.ONNX])
+    signature = Signature((TensorSpec("x", "float32", ("batch", 64)),), (TensorSpec("y", "float32", ("batch", 2)),))
+    write_artifact(tmp_path, Target(Format.ONNX), signature)
+    feed = np.full((3, 64), 255, np.float32)
+    assert (answer("onnxruntime", tmp_path, feed, **REFERENCE["onnxruntime"]) == 64 * 255 * 127).all()
 
 
 def test_tflite_adds_infinities_by_its_own_kernel_without_xnnpack(tmp_path: Path) -> None:
