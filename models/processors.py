@@ -19,6 +19,16 @@ def cpu_model() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
+@cache
+def cpu_flags() -> frozenset[str]:
+    """Return what the processor can do, in Linux's words; an empty set where the system does not say."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    return frozenset(word for line in lines if line.startswith("flags") for word in line.partition(":")[2].split())
+
+
 def core_count() -> int:
     """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0))

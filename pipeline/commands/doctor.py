@@ -23,6 +23,7 @@ from ...converters import third_party
 from ...converters.steps import Step
 from ...models.errors import Exit
 from ...models.formats import Target, parse_target
+from ...models.processors import core_count, cpu_flags
 from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
 from ..request import ALL_TARGETS
 from ..workers.devices import list_gpus
@@ -95,6 +96,7 @@ class Machine:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     landlock: Callable[[], int] = landlock_version
     missing_walls: Callable[[], tuple[str, ...]] = missing_walls
+    cpu_flags: Callable[[], frozenset[str]] = cpu_flags
     free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free
 
 
@@ -182,8 +184,14 @@ def _onnxruntime_builds(here: Machine) -> Iterable[Diagnosis]:
         yield Diagnosis("libraries", name, State.OK, "GPU" if gpu else "OpenVINO" if openvino else "CPU")
 
 
+_VNNI = frozenset({"avx512_vnni", "avx_vnni"})
+
+
 def _devices(here: Machine) -> Iterable[Diagnosis]:
-    yield Diagnosis("devices", "cpu", State.OK, f"{len(os.sched_getaffinity(0))} cores")
+    yield Diagnosis("devices", "cpu", State.OK, f"{core_count()} cores")
+    if "avx2" in here.cpu_flags() and not here.cpu_flags() & _VNNI:
+        text = "none: ONNX Runtime saturates 8-bit weights of ONNX files here (onnx:int8 of transload has 7 bits)"
+        yield Diagnosis("devices", "vnni", State.NOTE, text)
     for at, name in enumerate(here.gpus()):
         yield Diagnosis("devices", f"cuda:{at}", State.OK, name)
     if not here.gpus():

@@ -32,6 +32,7 @@ def machine(
         environ={},
         landlock=lambda: 7,
         missing_walls=tuple,
+        cpu_flags=lambda: frozenset({"avx2", "avx512_vnni"}),
         free_bytes=lambda path: 10**12,
     )
 
@@ -45,6 +46,14 @@ def test_a_machine_with_everything_has_nothing_to_mend(tmp_path: Path) -> None:
     found = examine(tmp_path, machine())
     assert said(machine(), tmp_path, State.FAIL, State.WARN) == []
     assert exit_code(found) is Exit.PASS
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"), [({"avx2"}, True), ({"avx2", "avx_vnni"}, False), ({"avx512_vnni"}, False), (set(), False)]
+)
+def test_a_processor_that_saturates_8_bit_products_is_named(flags: set[str], told: bool, tmp_path: Path) -> None:
+    names = [name for name, _, _ in said(replace(machine(), cpu_flags=lambda: frozenset(flags)), tmp_path, State.NOTE)]
+    assert ("vnni" in names) is told
 
 
 def other(**changes: object) -> Callable[[Machine], Machine]:
