@@ -14,7 +14,7 @@ from ...serving.bundles.bundle_folder import write_bundle_folder
 from ...serving.bundles.bundle_records import AnswerLimit, BundleSource, GoldenSamples, System
 from ...serving.bundles.systems import SYSTEMS, bundle_files, check_taken
 from ...serving.runtimes.runtime_table import RUNTIMES
-from ...serving.runtimes.tuning_file import tuning_document
+from ...serving.runtimes.tuning_file import bound_batch, tuning_document
 from ..context import Context, LocalSettings
 from ..drift.drift_records import SessionOptions
 from ..drift.golden_samples import GoldenFacts, read_golden
@@ -86,8 +86,10 @@ def bundle(
         samples = "data" if data else "run" if verified.samples else "random"
         with progress.stage("golden samples"):
             golden = _answer(context, loaded, verified, data)
-        tuning = tuning_document(verified.folder)
-        source = BundleSource(read_artifact(loaded.stored.folder), golden, name, version, tuning)
+        source = BundleSource(
+            read_artifact(loaded.stored.folder), golden, name, version,
+            tuning_document(verified.folder), bound_batch(verified.folder),
+        )  # fmt: skip
         with progress.stage("bundle"):
             write_bundle_folder(out, bundle_files(source, system))
     return BundleResult(

@@ -111,6 +111,7 @@ class BundleSource:
     name: str = "model"
     version: int = 1
     tuning: str | None = None  # tuning.json, for what reads it where it runs, and checks that it holds there
+    bound_batch: int | None = None  # that keeps the latency bound of a search, on the machine that was searched on
 
     @property
     def artifact_files(self) -> Files:

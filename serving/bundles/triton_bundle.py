@@ -92,7 +92,9 @@ def triton_config(source: BundleSource) -> str:
         *(_tensor("output", spec, backend, batched=batched) for spec in signature.outputs),
     ]
     if batched and backend.batches and _takes_every_batch(signature):
-        lines.append(f"dynamic_batching {{ max_queue_delay_microseconds: {_DELAY_US} }}")
+        preferred = source.bound_batch
+        size = f"preferred_batch_size: [ {preferred} ] " if preferred and preferred <= source.largest_batch else ""
+        lines.append(f"dynamic_batching {{ {size}max_queue_delay_microseconds: {_DELAY_US} }}")
     return "\n".join(lines) + "\n"
 
 

@@ -103,6 +103,15 @@ def tuning_document(model: Path) -> str | None:
     return _text(fitting) if fitting else None
 
 
+def bound_batch(model: Path) -> int | None:
+    """Return the batch size that keeps a latency bound, of the last entry of the payload beside it that has one; None
+    where no bound was asked for or kept. Raises BadRequest where the file is broken."""
+    entries = read_tuning(model)
+    digest = payload_digest(model) if entries else ""
+    batches = [entry.in_bound.batch for entry in entries if entry.place.sha256 == digest and entry.in_bound]
+    return batches[-1] if batches else None
+
+
 def find_entry(model: Path, place: TuningPlace) -> TuningEntry | None:
     """Return the entry beside a model that was tuned for exactly this place; None where there is none."""
     return next((entry for entry in read_tuning(model) if entry.place == place), None)

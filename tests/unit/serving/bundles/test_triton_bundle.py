@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -53,6 +54,14 @@ def test_requests_are_put_together_where_every_batch_is_taken(
     source = make_source(Format.ONNX, Signature((image,), IMAGES.outputs))
     assert "max_batch_size: 12\n" in triton_config(source)
     assert ("dynamic_batching" in triton_config(source)) == batches
+
+
+@pytest.mark.parametrize(("batch", "size"), [(16, "preferred_batch_size: [ 16 ] "), (65, ""), (None, "")])
+def test_the_batch_within_a_latency_bound_is_preferred(
+    make_source: Callable[..., BundleSource], batch: int | None, size: str
+) -> None:
+    source = replace(make_source(Format.ONNX, IMAGES), bound_batch=batch)  # 64 is the most here
+    assert f"dynamic_batching {{ {size}max_queue_delay_microseconds: 1000 }}" in triton_config(source)
 
 
 def test_torchscript_has_no_names_so_that_clients_count(make_source: Callable[..., BundleSource]) -> None:

@@ -15,7 +15,13 @@ from transload.models.store import digest_of
 from transload.pipeline.bench import tuned_settings as module
 from transload.pipeline.bench.tuned_settings import TunedSettings, keep_settings, place_of, tuned_settings
 from transload.serving.runtimes.runtime_table import RUNTIMES
-from transload.serving.runtimes.tuning_file import read_tuning, tuning_document, tuning_path
+from transload.serving.runtimes.tuning_file import (
+    BatchInBound,
+    bound_batch,
+    read_tuning,
+    tuning_document,
+    tuning_path,
+)
 
 RUNTIME = RUNTIMES["onnxruntime"]
 WON = TunedSettings({"threads": 2, "allow_spinning": False}, 0.5, (0.4, 0.6), 1)
@@ -103,3 +109,14 @@ def test_a_strangers_file_cannot_name_settings_that_do_not_exist(artifact: Path)
 def test_a_copy_elsewhere_takes_the_entries_along(artifact: Path) -> None:
     keep(artifact)
     assert '"allow_spinning": false' in (tuning_document(artifact) or "")
+
+
+def test_the_batch_within_a_bound_is_that_of_the_payload(artifact: Path) -> None:
+    place = place_of(artifact, RUNTIME, "cpu")
+    assert bound_batch(artifact) is None
+    keep_settings(
+        artifact, place, TunedSettings({}), 1, BatchInBound(bound_s=0.01, batch=16, p99_s=0.009, throughput_per_s=2e3)
+    )  # the defaults won
+    assert bound_batch(artifact) == 16
+    (artifact / PAYLOAD[Format.ONNX]).write_bytes(b"another model")
+    assert bound_batch(artifact) is None
