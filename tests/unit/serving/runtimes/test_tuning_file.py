@@ -114,9 +114,8 @@ def test_a_copy_elsewhere_takes_the_entries_along(artifact: Path) -> None:
 def test_the_batch_within_a_bound_is_that_of_the_payload(artifact: Path) -> None:
     place = place_of(artifact, RUNTIME, "cpu")
     assert bound_batch(artifact) is None
-    keep_settings(
-        artifact, place, TunedSettings({}), 1, BatchInBound(bound_s=0.01, batch=16, p99_s=0.009, throughput_per_s=2e3)
-    )  # the defaults won
+    bound = BatchInBound(bound_s=0.01, batch=16, p99_s=0.009, throughput_per_s=2e3)
+    keep_settings(artifact, place, TunedSettings({}), 1, bound)  # the defaults won
     assert bound_batch(artifact) == 16
     (artifact / PAYLOAD[Format.ONNX]).write_bytes(b"another model")
     assert bound_batch(artifact) is None
