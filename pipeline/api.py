@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..converters.live_model import write_live_model
 from ..models.errors import BadRequest
 from ..models.formats import Target, parse_target
 from ..models.signature import TensorSpec, parse_input
@@ -31,6 +32,7 @@ from .commands.convert import ConvertManyResult, ConvertResult, convert_models
 from .commands.history import HistoryResult
 from .commands.locate import LocateResult
 from .commands.validate import ValidateResult
+from .commands.workspace import check_writable
 from .compare.compare_limits import CompareLimits
 from .context import LocalSettings
 from .intake.model_argument import ModelRequest
@@ -79,7 +81,7 @@ def run(
 
 
 def convert(
-    model: str,
+    model: str | Path | object,
     to: Sequence[str | Target],
     *,
     out: _Path,
@@ -101,7 +103,8 @@ def convert(
     """Convert a model to each target in `to`; each lies in `out`/<target>/ once it has been verified.
 
     `model`: FILE.py[:NAME], package.module:NAME, zoo:NAME, torchvision:NAME, timm:NAME, hf:FOLDER, FILE.onnx, FILE.pt2,
-    FILE.pt (TorchScript), FILE.keras, FILE.tflite, a SavedModel's folder, or an artifact's.
+    FILE.pt (TorchScript), FILE.keras, FILE.tflite, a SavedModel's folder, an artifact's; or an nn.Module, an
+    onnx.ModelProto or a Keras model, which is written to `out`/source/ first.
     `settings`: the arguments of a class or a function, {"depth": 50}; `weights_key`: the model's part of a file of
     weights. `inputs`: its inputs, as "image=float32[batch,3,224,224]". `trust`: it may do more than compute.
     `flex`: operators that TFLite lacks may be TensorFlow's, for a runtime with its Flex delegate.
@@ -114,7 +117,8 @@ def convert(
 
     The result has the rows, the verdict and the folder.
     """
-    section = _model_section(model, weights, weights_key, settings, model_seconds, trust=trust)
+    text = str(model) if isinstance(model, str | Path) else _written(model, inputs, Path(out))
+    section = _model_section(text, weights, weights_key, settings, model_seconds, trust=trust)
     requests = _convert_requests(
         section, to, inputs, data, flex=flex, keep_float=keep_float, search=search_seconds, device=device
     )
@@ -402,6 +406,12 @@ def _model_section(
     """Return the section `model` of a request."""
     code = {"recipe": model, "weights": _absolute(weights), "weights_key": key, "set": dict(settings or {})}
     return {**code, "seconds": seconds, "trust": trust}
+
+
+def _written(model: object, inputs: Sequence[str | TensorSpec], out: Path) -> str:
+    """Write a model that is an object to `out`/source/ and return the file."""
+    check_writable(out)
+    return str(write_live_model(model, _specs(inputs), out / "source"))
 
 
 def _specs(inputs: Sequence[str | TensorSpec]) -> tuple[TensorSpec, ...]:

@@ -32,12 +32,12 @@ def pt2_from_source(job: Job) -> Mapping[str, Any]:
     signature calls dynamic cannot be, or the model's control flow depends on data."""
     source = read_source(job.inputs["source"])
     model = model_to_export(job.inputs["source"])
-    program, limits = _program_for_all_sizes(model, source.signature)
+    program, limits = program_for_all_sizes(model, source.signature)
     write_program(program, source.signature, job.out)
     return {"nodes": len(program.graph.nodes), "limits": limits}
 
 
-def _program_for_all_sizes(
+def program_for_all_sizes(
     model: torch.nn.Module, signature: Signature
 ) -> tuple[torch.export.ExportedProgram, Mapping[str, list[int]]]:
     """Export a program for all sizes that the signature allows, whatever relation the axes have, and the limits.
@@ -102,7 +102,7 @@ def other_way(model: torch.nn.Module, signature: Signature) -> OneWay | None:
     """Return why one trace of the model does not hold for every size that the signature allows.
     None if torch.export sees no branch on a size, or cannot export the model at all."""
     try:
-        _program_for_all_sizes(model, signature)
+        program_for_all_sizes(model, signature)
     except OneWay as refused:
         return refused
     except Exception:  # noqa: BLE001  (any other failure is no branch on a size)

@@ -1,0 +1,91 @@
+"""A model that is an object in the caller's process: written to a file, which is taken as any other file is.
+
+Nothing is pickled. A module of PyTorch is captured here, where its code and its packages are, from a copy on the CPU in
+evaluation mode; the caller's own is not touched. The capture has to answer as the module does.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..models.errors import BadRequest
+from ..models.signature import Signature, TensorSpec
+
+_TAKEN = "a path, a name, an nn.Module, an onnx.ModelProto or a Keras model"
+
+
+def write_live_model(model: object, inputs: Sequence[TensorSpec], folder: Path) -> Path:
+    """Write a model to a file in `folder` and return it. `inputs`: those of an nn.Module, by the names of its forward.
+    Raises BadRequest where it is no model or cannot be written, and Refused where torch.export cannot capture it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if _is_a(model, "torch.nn", "Module"):
+        return _write_module(model, inputs, folder / "model.pt2")
+    if _is_a(model, "onnx", "ModelProto"):
+        return _write_onnx(model, folder / "model.onnx")
+    if _is_a(model, "keras", "Model"):
+        return _write_keras(model, folder / "model.keras")
+    kind = f"{type(model).__module__}.{type(model).__qualname__}"
+    raise BadRequest(f"a {kind} is no model", fix=f"give {_TAKEN}")
+
+
+def _is_a(model: object, module: str, name: str) -> bool:
+    """Return whether an object is of a library's class; a library that was never imported made no object."""
+    loaded = sys.modules.get(module)
+    return loaded is not None and isinstance(model, getattr(loaded, name, ()))
+
+
+def _write_module(model: Any, inputs: Sequence[TensorSpec], path: Path) -> Path:
+    import torch
+
+    from .to_pytorch.pt2_from_source import program_for_all_sizes
+
+    name = type(model).__name__
+    ordered = _in_order(model, inputs, name)
+    try:
+        module = copy.deepcopy(model).cpu().eval()
+    except Exception as error:  # a tensor that is computed from others cannot be copied, and a hook may raise anything
+        raise BadRequest(f"{name} cannot be copied: {error}", fix="name its file instead, as FILE.py:NAME") from error
+    # The outputs stand for any: they are read off the program when the file is taken.
+    program, _ = program_for_all_sizes(module, Signature(ordered, ordered))
+    torch.export.save(program, path)
+    return path
+
+
+def _in_order(model: Any, inputs: Sequence[TensorSpec], name: str) -> tuple[TensorSpec, ...]:
+    """Return the inputs in the order of forward's parameters."""
+    parameters = [*inspect.signature(model.forward).parameters]
+    known = {spec.name: spec for spec in inputs}
+    if not inputs:
+        example = f'"{parameters[0] if parameters else "x"}=float32[batch,3]"'
+        raise BadRequest(f"the inputs of {name} are not named", fix=f"give them, as in inputs=[{example}]")
+    if unknown := [spec for spec in known if spec not in parameters]:
+        signature = ", ".join(parameters) or "nothing"
+        raise BadRequest(
+            f"{name}.forward takes {signature}, and inputs name {unknown[0]}", fix="use the names of forward"
+        )
+    if [spec for spec in parameters[: len(known)] if spec not in known]:
+        raise BadRequest(
+            f"inputs leave out {next(spec for spec in parameters if spec not in known)} of {name}.forward",
+            fix="name its parameters from the first on",
+        )
+    return tuple(known[spec] for spec in parameters[: len(known)])
+
+
+def _write_onnx(model: Any, path: Path) -> Path:
+    import onnx
+
+    onnx.save(model, path, save_as_external_data=model.ByteSize() > _MOST_PROTOBUF_BYTES)
+    return path
+
+
+_MOST_PROTOBUF_BYTES = 2**31 - 1  # of one message
+
+
+def _write_keras(model: Any, path: Path) -> Path:
+    model.save(path)
+    return path

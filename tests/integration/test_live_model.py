@@ -1,0 +1,86 @@
+"""A model that is an object in the caller's process is converted as a file of it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper
+
+import transload
+from transload.converters.live_model import write_live_model
+from transload.models.errors import BadRequest, TransloadError
+
+
+class Scaled(torch.nn.Module):
+    """Its class is in no file that a worker could import, and it answers otherwise in training."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.linear, self.drop, self.factor = torch.nn.Linear(3, 2), torch.nn.Dropout(0.5), factor
+
+    def forward(self, rows: torch.Tensor, shift: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"scaled": self.drop(self.linear(rows)) * self.factor + shift}
+
+
+INPUTS = ["rows=float32[batch,3]", "shift=float32[batch,2]"]
+
+
+def test_a_module_is_captured_here_and_left_as_it_was(tmp_path: Path) -> None:
+    import onnxruntime
+
+    model = Scaled(3.0).train()
+    done = transload.convert(model, ["onnx"], out=tmp_path / "made", inputs=INPUTS, store=tmp_path / "store")
+    (row,) = done.artifacts
+    assert row.status == "verified"
+    assert model.training
+    assert all(module.training for module in model.modules())
+    feeds = {"rows": np.ones((4, 3), np.float32), "shift": np.full((4, 2), 0.5, np.float32)}
+    session = onnxruntime.InferenceSession(tmp_path / "made" / "onnx" / "model.onnx")
+    (answer,) = session.run(["scaled"], feeds)
+    expected = model.eval()(*map(torch.from_numpy, feeds.values()))["scaled"].detach().numpy()
+    np.testing.assert_allclose(answer, expected, rtol=1e-5)
+
+
+def test_an_onnx_model_is_written_as_it_is(tmp_path: Path) -> None:
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "net", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    assert onnx.load(write_live_model(model, (), tmp_path)) == model
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras's
+def test_a_keras_model_is_saved(tmp_path: Path) -> None:
+    keras = pytest.importorskip("keras")
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    path = write_live_model(model, (), tmp_path)
+    rows = np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(keras.models.load_model(path)(rows).numpy(), model(rows).numpy())
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "what"),
+    [
+        (3, [], "a builtins.int is no model"),
+        (Scaled(1.0), [], "the inputs of Scaled are not named"),
+        (Scaled(1.0), ["x=float32[batch,3]"], "Scaled.forward takes rows, shift, and inputs name x"),
+        (Scaled(1.0), INPUTS[1:], "inputs leave out rows of Scaled.forward"),
+    ],
+)
+def test_what_cannot_be_taken_is_one_sentence(model: Any, inputs: list[str], what: str, tmp_path: Path) -> None:
+    with pytest.raises(BadRequest) as refused:
+        transload.convert(model, ["onnx"], out=tmp_path / "made", inputs=inputs, store=tmp_path / "store")
+    assert refused.value.what == what
+
+
+def test_a_module_whose_way_depends_on_its_data_is_refused(tmp_path: Path) -> None:
+    class Branch(torch.nn.Module):
+        def forward(self, rows: torch.Tensor) -> torch.Tensor:
+            return rows if rows.sum() > 0 else -rows
+
+    with pytest.raises(TransloadError):
+        transload.convert(Branch(), ["onnx"], out=tmp_path / "made", inputs=INPUTS[:1], store=tmp_path / "store")
