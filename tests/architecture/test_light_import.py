@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -41,19 +40,3 @@ def test_commands_that_look_load_no_framework(command: str) -> None:
 @pytest.mark.parametrize("module", HEAVY)
 def test_the_check_can_fail(module: str) -> None:
     assert loaded(f"sys.modules[{module!r}] = sys", HEAVY) == {module}
-
-
-def test_every_module_can_be_the_first_to_be_imported(root: Path) -> None:
-    """A circle of imports shows only where somebody else comes first."""
-    layers = ("models", "converters", "serving", "pipeline")
-    files = (file for layer in layers for file in (root / layer).rglob("*.py") if file.stem != "__main__")
-    names = [".".join(("transload", *file.relative_to(root).with_suffix("").parts)) for file in files]
-    code = (
-        "import importlib, sys\n"
-        f"for name in {names!r}:\n"
-        "    for key in [key for key in sys.modules if key.startswith('transload.')]:\n"
-        "        del sys.modules[key]\n"
-        "    importlib.import_module(name.removesuffix('.__init__'))\n"
-    )
-    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
