@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transload.pipeline.context import cores
+from transload.models.processors import core_count
 from transload.pipeline.workers.engine import LocalExecutor
 from transload.pipeline.workers.fork_server import ForkServer
 from transload.pipeline.workers.isolation import Limits, start_fork_server
@@ -75,7 +75,7 @@ def loaded_once(
         if not framework:
             return None
         # As Context.limits has them: a worker with another number of threads is not forked.
-        limits = Limits(threads=max(1, cores() // executor._slots.count))
+        limits = Limits(threads=max(1, core_count() // executor._slots.count))
         key = framework, limits.threads
         if key not in fork_servers:
             fork_servers[key] = start_fork_server(framework, limits, tmp_path_factory.mktemp("loaded"))
