@@ -159,7 +159,7 @@ class Store:
     def _put(self, result: Path, folder: Path, digest: str, size: int) -> None:
         """Put a finished object in its place, where its content is not there already."""
         if folder.exists() and digest_of(folder) != digest:
-            add_store_bytes(self.root, -size_of(folder))
+            add_store_bytes(self.root, -size)  # as it was counted
             shutil.rmtree(folder)  # somebody changed it; the new result is right
         try:
             result.rename(folder)

@@ -124,9 +124,9 @@ def _row(item: StoreItem, now: float) -> tuple[str, ...]:
 def _users(item: StoreItem) -> str:
     if not item.users:
         return "nothing"
-    first, *others = item.users
+    first, *further = item.users
     words = {UseKind.LINK: " (link)", UseKind.RUNNING: " (at work)", UseKind.STEP: ""}[first.kind]
-    more = f" and {len(others)} more" if others else ""
+    more = f" and {len(further)} more" if further else ""
     return f"{_shown(first.folder)}{words}{more}"
 
 
