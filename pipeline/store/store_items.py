@@ -56,6 +56,7 @@ class StoreItem:
     model: str = ""
     bytes: int = 0
     used_at: float = 0.0
+    seconds: float = 0.0  # that it took to make
     users: tuple[ItemUser, ...] = ()
 
     @property
@@ -87,7 +88,8 @@ def read_items(root: Path) -> list[StoreItem]:
     for folder in _folders(root / "checkpoints"):
         with suppress(OSError):
             used_at = folder.stat().st_mtime
-            items.append(StoreItem(ItemKind.CHECKPOINTS, folder.name, (folder.name,), (), "", size_of(folder), used_at))
+            count = size_of(folder)
+            items.append(StoreItem(ItemKind.CHECKPOINTS, folder.name, (folder.name,), bytes=count, used_at=used_at))
     return items
 
 
@@ -148,7 +150,8 @@ def _object_items(folder: Path, results: Sequence[StoreItem]) -> Iterator[StoreI
         steps = tuple(dict.fromkeys(step for result in results for step in result.steps))
         model = next((result.model for result in results if result.model), "")
         keys = tuple(key for result in results for key in result.keys)
-        yield StoreItem(ItemKind.OBJECT, folder.name, keys, steps, model, count, used_at)
+        seconds = max((result.seconds for result in results), default=0.0)
+        yield StoreItem(ItemKind.OBJECT, folder.name, keys, steps, model, count, used_at, seconds)
 
 
 def _read_result(path: Path) -> tuple[str, StoreItem]:
@@ -157,11 +160,13 @@ def _read_result(path: Path) -> tuple[str, StoreItem]:
     with suppress(OSError, ValueError):
         used_at = path.stat().st_mtime
         record = json.loads(path.read_text())
-    step, model, count, digest = (record.get(name) for name in ("step", "model", "bytes", "digest"))
+    names = ("step", "model", "bytes", "digest", "seconds")
+    step, model, count, digest, seconds = (record.get(name) for name in names)
     steps = (str(step),) if step else ()
     size = count if isinstance(count, int) else 0
+    took_s = float(seconds) if isinstance(seconds, int | float) else 0.0
     return str(digest or ""), StoreItem(
-        ItemKind.RESULT, path.stem, (path.stem,), steps, str(model or ""), size, used_at
+        ItemKind.RESULT, path.stem, (path.stem,), steps, str(model or ""), size, used_at, took_s
     )
 
 

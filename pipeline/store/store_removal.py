@@ -18,7 +18,8 @@ from .store_items import ItemKind, StoreItem, check_store, read_items, with_user
 @dataclass(frozen=True)
 class RemovalRule:
     """What goes. Without a limit: all that nothing uses. With one: the least recently used until the rest is within
-    it, first what nothing uses, then steps of folders that are there. Neither takes what a run links to."""
+    it, first what nothing uses, then steps of folders that are there; of one day, first what took the least time for
+    its size. Neither takes what a run links to, or what a living command has looked at."""
 
     older_than_s: float = 0.0  # since its last use
     limit_bytes: int | None = None
@@ -45,7 +46,7 @@ class RemovalResult:
 def choose_items(items: Sequence[StoreItem], rule: RemovalRule, now: float) -> list[StoreItem]:
     """Return what the rule removes, in order. `now`: seconds since 1970."""
     free = [item for item in items if not item.is_kept and now - item.used_at >= rule.older_than_s]
-    free.sort(key=lambda item: (bool(item.users), item.used_at, item.name))
+    free.sort(key=_order)
     if rule.limit_bytes is None:
         return [item for item in free if not item.users]
     total, chosen = sum(item.bytes for item in items), []
@@ -56,6 +57,12 @@ def choose_items(items: Sequence[StoreItem], rule: RemovalRule, now: float) -> l
             chosen.append(item)
             total -= item.bytes
     return chosen
+
+
+def _order(item: StoreItem) -> tuple[bool, int, float, float, str]:
+    """Return what removable items are sorted by: a command uses its training first, which must not make it go first."""
+    day, seconds_per_byte = int(item.used_at // 86400), item.seconds / max(item.bytes, 1)
+    return bool(item.users), day, seconds_per_byte, item.used_at, item.name
 
 
 def remove_items(

@@ -32,6 +32,8 @@ def link(run: Path, store: Path, digest: str) -> None:
     (run / "artifacts" / "onnx").symlink_to(target)
 
 
-def item(name: str, size: int = 1, used_at: float = 0.0, *, use: UseKind | None = None) -> StoreItem:
+def item(
+    name: str, size: int = 1, used_at: float = 0.0, *, use: UseKind | None = None, seconds: float = 0.0
+) -> StoreItem:
     users = (ItemUser(use, Path("/made")),) if use else ()
-    return StoreItem(ItemKind.OBJECT, name, (name,), ("data",), "net.py", size, used_at, users)
+    return StoreItem(ItemKind.OBJECT, name, (name,), ("data",), "net.py", size, used_at, seconds, users)

@@ -66,6 +66,14 @@ def test_with_a_limit_steps_of_folders_go_after_what_nothing_uses(limit: int, re
     assert [each.name for each in chosen] == removed
 
 
+def test_of_one_day_what_took_long_for_its_size_goes_last() -> None:
+    day = 86400.0
+    items = [item("training", 10, 2 * day, seconds=600), item("data", 10, 2 * day + 5, seconds=1)]
+    items.append(item("former training", 10, day, seconds=600))
+    chosen = choose_items(items, RemovalRule(limit_bytes=0), now=3 * day)
+    assert [each.name for each in chosen] == ["former training", "data", "training"]
+
+
 def test_what_was_removed_is_gone_with_its_records_and_logs_and_counted(root: Path) -> None:
     store = Store(root)
     put(store, "a")
