@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -84,14 +84,11 @@ def close_workers(context: Context) -> Iterator[None]:
     A command that ends well keeps the store within its limit, or tells how large it is."""
     scratch = context.folder / SCRATCH
     scratch.mkdir(exist_ok=True)
-    with locked_scratch(scratch):
-        try:
+    store = context.executor.store
+    with locked_scratch(scratch), closing(store):
+        with closing(context.executor):
             yield
-            context.executor.close()
-            tidy_store(context.executor.store.root, context.store_limit_bytes, context.progress, runs=context.runs)
-        finally:
-            context.executor.close()
-            context.executor.store.close()
+        tidy_store(store.root, context.store_limit_bytes, context.progress, runs=context.runs)
 
 
 _adapter_of = cache(TypeAdapter)

@@ -64,6 +64,11 @@ def test_refusals_and_checkpoints_are_written_down(tmp_path: Path) -> None:
     store.remember_refusal("a" * 64, {"what": "no"})
     store.checkpoints("b" * 64)
     assert read_uses(store.root)[0].names == {"a" * 64, "b" * 64}
+    store.close()
+    reader = Store(tmp_path / "store", tmp_path)
+    assert reader.refusal("a" * 64) == {"what": "no"}
+    assert reader.refusal("b" * 64) is None
+    assert {use.names for use in read_uses(store.root) if use.is_running} == {frozenset({"a" * 64})}
 
 
 def test_a_folder_that_moves_with_the_store_is_found(tmp_path: Path) -> None:
