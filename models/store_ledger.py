@@ -53,7 +53,7 @@ class UseRecord:
         self._folder = "" if folder is None else os.path.relpath(os.path.realpath(folder), os.path.realpath(root))
         self._path: Path | None = None
         self._handle = -1
-        self._close = weakref.finalize(self, _nothing)
+        self._closer: weakref.finalize[[int], UseRecord] | None = None
         self._names: set[str] = set()
         self._lock = threading.Lock()
 
@@ -76,9 +76,9 @@ class UseRecord:
     def close(self) -> None:
         """End the use. The file stays for the command's folder, in place of those of former commands there."""
         with self._lock, suppress(OSError):
-            self._close()
-            if self._path is None:
+            if self._path is None or self._closer is None:
                 return
+            self._closer()
             former = [path for path in self._users.glob(f"{self._prefix}-*") if path != self._path]
             for path in [*former, *([] if self._folder else [self._path])]:
                 if not _is_locked(path):
@@ -90,7 +90,7 @@ class UseRecord:
         self._users.mkdir(exist_ok=True)
         path = self._users / f"{self._prefix}-{os.getpid()}-{secrets.token_hex(4)}"
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
-        self._close = weakref.finalize(self, os.close, handle)
+        self._closer = weakref.finalize(self, os.close, handle)
         fcntl.flock(handle, fcntl.LOCK_EX)
         os.write(handle, f"{json.dumps(self._folder)}\n".encode())
         self._path, self._handle = path, handle
@@ -174,7 +174,3 @@ def _is_locked(path: Path) -> bool:
 
 def _entries(folder: Path) -> Iterable[Path]:
     return folder.iterdir() if folder.is_dir() else ()
-
-
-def _nothing() -> None:
-    """Stand for the closing of a file that was never opened."""

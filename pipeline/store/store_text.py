@@ -112,6 +112,8 @@ def _step_text(step: str) -> str:
     target, _, route = rest.partition(".")
     if stage == "convert" and route:
         return f"artifact {target} ({route.replace('+', ' > ')})"
+    if stage == "validate" and route:
+        return f"validation of {target} in {route}"
     if stage == "verify" and route:
         return f"check of {target}"
     return _STEPS.get(step, step)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from transload.models import store_ledger
 from transload.models.store import Store
 from transload.models.store_ledger import add_store_bytes, read_store_bytes, read_uses, write_store_bytes
 
@@ -136,5 +135,5 @@ def test_a_store_that_is_closed_to_writing_is_read(tmp_path: Path, monkeypatch: 
         return really_open(path, flags, mode)
 
     reader = Store(tmp_path / "store", tmp_path)
-    monkeypatch.setattr(store_ledger.os, "open", closed)
+    monkeypatch.setattr(os, "open", closed)
     assert reader.find(KEY) is not None

@@ -15,7 +15,7 @@ import pytest
 
 from transload.models.errors import BadRequest
 from transload.models.store import Store
-from transload.models.store_ledger import read_store_bytes, read_uses
+from transload.models.store_ledger import read_store_bytes, read_uses, store_lock
 from transload.pipeline.store import store_removal
 from transload.pipeline.store.store_items import ItemKind, UseKind, read_items
 from transload.pipeline.store.store_removal import RemovalRule, choose_items, remove_items
@@ -150,13 +150,12 @@ def test_a_removal_that_has_begun_spares_what_is_looked_at_before_it_has_the_loc
     put(store, "a")
     store.close()
     reader = Store(root)
-    really_lock = store_removal.store_lock
 
     @contextmanager
     def look_first(folder: Path, *, exclusive: bool = False) -> Iterator[None]:
         assert reader.find(key_of("a"))
         put(reader, "new")
-        with really_lock(folder, exclusive=exclusive):
+        with store_lock(folder, exclusive=exclusive):
             yield
 
     monkeypatch.setattr(store_removal, "store_lock", look_first)
