@@ -6,6 +6,7 @@
     logs/<key>.log           what the action's process printed
     checkpoints/<key>/       state that a killed action goes on from; removed once it is done
     tmp/<pid>-<random>/      work in progress; leftovers of dead processes are removed
+    users/, lock, bytes      who uses which result, and the size of all objects (store_ledger.py)
 
 Keyed by action and not by output: two exports of one SavedModel differ in bytes, and one action need not run twice to
 know that. Everything is written beside its place, synced, and renamed: a kill at any moment leaves all of it or none.
@@ -19,7 +20,7 @@ import json
 import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -27,6 +28,7 @@ from typing import Any, TypeAlias
 from .errors import BadRequest, DiskFull
 from .foreign_errors import text_of
 from .scratch_folders import remove_abandoned, scratch_folder
+from .store_ledger import UseRecord, add_store_bytes, store_lock, write_store_bytes
 from .whole_files import write_synced
 
 _State: TypeAlias = dict[Path, tuple[int, int]]
@@ -46,14 +48,22 @@ class Stored:
 
 
 class Store:
-    """A folder on a local disk. Several processes may use it at once."""
+    """A folder on a local disk. Several processes may use it at once.
 
-    def __init__(self, root: Path) -> None:
+    Until it is closed, or its process ends, nobody removes what it has found or kept (`transload store gc`)."""
+
+    def __init__(self, root: Path, folder: Path | None = None, model: str = "") -> None:
+        """`folder` is that of the command, for which results are kept while it is there; `model` names its model."""
         self.root = root.absolute()
+        self._uses = UseRecord(self.root, folder)
+        self._model = model
         self._intact: dict[str, _State] = {}  # objects that this process has checked, with their state at that time
         with disk_errors(self.root):
+            is_new = not (self.root / "objects").exists()
             for name in ("objects", "actions", "refusals", "logs", "checkpoints", "tmp"):
                 (self.root / name).mkdir(parents=True, exist_ok=True)
+            if is_new:
+                write_store_bytes(self.root, 0)
             ignore = self.root / ".gitignore"  # the store often lies inside somebody's repository
             if not ignore.exists():
                 ignore.write_text("*\n")
@@ -63,8 +73,12 @@ class Store:
         """Return the result of the action `key`, or None.
         An object whose content is no longer that of its name counts as never made: artifacts/ of a run links here, and
         an edit goes through a link. So does one that was made from a file outside of the store which has changed."""
+        path = self.root / "actions" / f"{key}.json"
         try:
-            record = json.loads((self.root / "actions" / f"{key}.json").read_text())
+            with store_lock(self.root):
+                record = json.loads(path.read_text())
+                self._uses.add(key, record["digest"])
+                touch(path)
             folder = self.root / "objects" / record["digest"]
             if not (self._is_intact(folder, record["digest"]) and _unchanged(record["read"])):
                 return None
@@ -74,8 +88,12 @@ class Store:
 
     def refusal(self, key: str) -> Mapping[str, str] | None:
         """Return the error that the action `key` ends in, or None: a converter that refuses once refuses again."""
+        path = self.root / "refusals" / f"{key}.json"
         try:
-            record: Mapping[str, str] = json.loads((self.root / "refusals" / f"{key}.json").read_text())
+            with store_lock(self.root):
+                record: Mapping[str, str] = json.loads(path.read_text())
+                self._uses.add(key)
+                touch(path)
         except (OSError, ValueError):
             return None
         return record
@@ -84,7 +102,8 @@ class Store:
         """Keep the error that the action `key` ended in.
         Only for an error that the action itself decided on: a crash, a time-out or a full disk may end another way
         tomorrow."""
-        with disk_errors(self.root):
+        with disk_errors(self.root), store_lock(self.root):
+            self._uses.add(key)
             write_synced(self.root / "refusals" / f"{key}.json", json.dumps(dict(error)))
 
     def log(self, key: str) -> Path:
@@ -94,8 +113,14 @@ class Store:
     def checkpoints(self, key: str) -> Path:
         """Return a folder that outlives a kill, for an action that can go on from where it was."""
         folder = self.root / "checkpoints" / key
-        folder.mkdir(exist_ok=True)
+        with disk_errors(self.root), store_lock(self.root):
+            self._uses.add(key)
+            folder.mkdir(exist_ok=True)
         return folder
+
+    def close(self) -> None:
+        """End the use of what was found and kept: others may remove it."""
+        self._uses.close()
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:
@@ -106,26 +131,43 @@ class Store:
             yield folder
 
     def commit(
-        self, key: str, result: Path, facts: Mapping[str, Any], seconds: float, read: Iterable[Path] = ()
+        self,
+        key: str,
+        result: Path,
+        facts: Mapping[str, Any],
+        seconds: float,
+        *,
+        read: Iterable[Path] = (),
+        step: str = "",
     ) -> Stored:
         """Take `result`, a folder inside a workspace, as the result of the action `key`.
-        `read` are the files outside of the store that the action read."""
+        `read` are the files outside of the store that the action read; `step` is its name for people."""
         with disk_errors(self.root):
-            digest = digest_of(result)
+            digest, size = digest_of(result), size_of(result)
             folder = self.root / "objects" / digest
             _sync(result)
-            if folder.exists() and digest_of(folder) != digest:
-                shutil.rmtree(folder)  # somebody changed it; the new result is right
-            try:
-                result.rename(folder)
-            except OSError as error:
-                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
-                    raise  # else the same content is there already
             seen = {str(path): _hash_file(path) for path in read if path.is_file()}
-            record = {"digest": digest, "facts": dict(facts), "read": seen, "seconds": seconds}
-            write_synced(self.root / "actions" / f"{key}.json", json.dumps(record, indent=1))
+            about = {"step": step, "model": self._model, "bytes": size}
+            record = {"digest": digest, "facts": dict(facts), "read": seen, "seconds": seconds, **about}
+            with store_lock(self.root):
+                self._uses.add(key, digest)  # from here on nobody removes an equal object that is there already
+                self._put(result, folder, digest, size)
+                write_synced(self.root / "actions" / f"{key}.json", json.dumps(record, indent=1))
         shutil.rmtree(self.root / "checkpoints" / key, ignore_errors=True)
         return Stored(key, digest, folder, facts, self.log(key), seconds, cached=False)
+
+    def _put(self, result: Path, folder: Path, digest: str, size: int) -> None:
+        """Put a finished object in its place, where its content is not there already."""
+        if folder.exists() and digest_of(folder) != digest:
+            add_store_bytes(self.root, -size)  # as it was counted
+            shutil.rmtree(folder)  # somebody changed it; the new result is right
+        try:
+            result.rename(folder)
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise  # else the same content is there already
+        else:
+            add_store_bytes(self.root, size)
 
     def _is_intact(self, folder: Path, digest: str) -> bool:
         """Return whether an object has the content that it was stored with. Read once, and again if it was touched."""
@@ -184,6 +226,12 @@ def size_of(path: Path) -> int:
 def state_of(folder: Path) -> _State:
     """Return size and time of every file in a folder, which change when somebody writes there."""
     return {path: (stat.st_size, stat.st_mtime_ns) for path in _files(folder) for stat in (path.stat(),)}
+
+
+def touch(path: Path) -> None:
+    """Set a file's time to now, the time of its last use; one of another user may not let us."""
+    with suppress(OSError):
+        os.utime(path)
 
 
 def digest_of_json(value: object) -> str:

@@ -31,6 +31,8 @@ class Context:
     progress: Progress
     device: str  # resolved: "cpu", "cuda" or "cuda:N"
     jobs: int  # workers side by side
+    store_limit_bytes: int | None = None  # that the store is brought under at the end of the command
+    runs: Path | None = None  # the folder that holds runs
 
     @property
     def doubts(self) -> tuple[str, ...]:

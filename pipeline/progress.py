@@ -34,6 +34,7 @@ class _Screen:
     quiet: bool
     lock: threading.Lock = field(default_factory=threading.Lock)
     width: int = 0  # of the line that the next line replaces
+    noted: set[str] = field(default_factory=set)
 
     def show(self, text: str) -> None:
         """Show a line that the next line replaces; only a terminal gets it."""
@@ -98,6 +99,11 @@ class Progress:
             count = f"{self._open.done}/{self._open.total} " if self._open.total else ""
             self._screen.show(f"{self._head}{self._open.name:<10} {count}{text}")
 
-    def note(self, text: str) -> None:
-        """Write a sentence that the user should see, and that ends nothing."""
+    def note(self, text: str, *, once: str = "") -> None:
+        """Write a sentence that the user should see, and that ends nothing.
+        `once`: its subject, on which the commands of several models write one sentence."""
+        with self._screen.lock:
+            if once and once in self._screen.noted:
+                return
+            self._screen.noted.add(once)
         self._screen.line(f"{self._head}note: {text}")

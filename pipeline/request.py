@@ -33,6 +33,7 @@ from .bench.comparison import LEAST_PROCESSES, SAME_WITHIN
 from .compare.compare_limits import CompareLimits
 from .drift.metrics.metric_kinds import is_function, kind_of_metric
 from .load.load_cases import LOAD_SECONDS, LoadEngine, check_load, parse_load
+from .store.size_text import parse_size
 
 _MOST_BYTES = 1 << 20  # of a pipeline file
 
@@ -71,6 +72,14 @@ def _metric(text: str) -> str:
 def _load(text: str) -> str:
     try:
         parse_load([text])
+    except BadRequest as error:
+        raise ValueError(f"{error.what}; {error.fix}") from error
+    return text
+
+
+def _size(text: str) -> str:
+    try:
+        parse_size(text)
     except BadRequest as error:
         raise ValueError(f"{error.what}; {error.fix}") from error
     return text
@@ -233,6 +242,12 @@ class ReleaseSection(_Section):
     price_per_hour: float | None = Field(default=None, gt=0)  # of the machine, in any currency
 
 
+class StoreSection(_Section):
+    """The store of finished steps."""
+
+    limit: Annotated[str, AfterValidator(_size)] | None = None  # None: TRANSLOAD_STORE_LIMIT, else none
+
+
 class RunRequest(_Section):
     """Everything that a run is to do."""
 
@@ -244,6 +259,7 @@ class RunRequest(_Section):
     gate: GateSection = GateSection()
     release: ReleaseSection = ReleaseSection()
     baseline: BaselineSection = BaselineSection()
+    store: StoreSection = StoreSection()
     device: Annotated[str, AfterValidator(_device)] = "auto"
     data: str | None = None  # samples, as --data names them; None: the recipe's own, else random ones
     # A running TF Serving, HOST:GRPC_PORT[,REST_PORT].

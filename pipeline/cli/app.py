@@ -1,9 +1,10 @@
 """The root of the command line: the table of commands, and the way from a word to its module.
 
 To add a command: a row in COMMANDS, and a module beside this one with a function `command` whose parameters are
-typer's (options.py has the common ones). Its docstring opens with the row's sentence; `make docs-check` says so if
-it does not, and `python -m transload.pipeline.cli.cli_reference` writes docs/reference-cli.md anew. Only the module of
-the command that was asked for is imported, and it may import no framework.
+typer's (options.py has the common ones). A group has its commands by name in SUBCOMMANDS of that module. The docstring
+of `command` opens with the row's sentence; `make docs-check` says so if it does not, and `python -m
+transload.pipeline.cli.cli_reference` writes docs/reference-cli.md anew. Only the module of the command that was asked
+for is imported, and it may import no framework.
 """
 
 from __future__ import annotations
@@ -36,8 +37,13 @@ class Command:
         import typer
 
         module = import_module(f"{__package__}.{self.name}")
-        app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        app.command(self.name, context_settings=CONTEXT)(module.command)
+        app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=CONTEXT)
+        if subcommands := getattr(module, "SUBCOMMANDS", None):
+            app.callback()(module.command)
+            for name, function in subcommands.items():
+                app.command(name, context_settings=CONTEXT)(function)
+        else:
+            app.command(self.name, context_settings=CONTEXT)(module.command)
         return typer.main.get_command(app)
 
 
@@ -58,6 +64,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("serve", "Serve artifacts over TF Serving's API until it is stopped.", WORK),
     Command("bundle", "Write what a serving system expects of an artifact, with a check of its endpoint.", WORK),
+    Command("store", "List what the store of finished steps holds, remove what nothing uses, check it.", WORK),
     Command("report", "Write the report of a finished run again.", WORK),
     Command("new", "Write a recipe of your own to start from.", WORK),
     Command("zoo", "List the recipes that ship with transload.", LOOK),
@@ -121,6 +128,8 @@ def _run(command: Command, words: list[str]) -> int:
     import typer
 
     loaded, name = command.load(), f"{PROGRAM} {command.name}"
+    if getattr(loaded, "commands", None) and not words:
+        words = ["--help"]
     try:
         context: typer.Context = loaded.make_context(name, words)
         with context:
@@ -130,6 +139,8 @@ def _run(command: Command, words: list[str]) -> int:
     except typer.TyperException as error:
         from .error_output import usage_error
 
+        parsed = getattr(error, "ctx", None)  # of a group, the command in it
+        name, loaded = (parsed.command_path, parsed.command) if parsed else (name, loaded)
         options = [option for param in loaded.params for option in param.opts]
         raise usage_error(error, name, options) from error
     return Exit.PASS

@@ -5,6 +5,9 @@ python -m transload.pipeline.cli.cli_reference > docs/reference-cli.md
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from .app import COMMANDS, PROGRAM, Command, root_help
 
 HEAD = """# Reference of the command line
@@ -20,7 +23,7 @@ def reference() -> str:
     parts = [
         HEAD,
         _block(PROGRAM, root_help()),
-        *(_block(f"{PROGRAM} {command.name}", _help(command)) for command in COMMANDS),
+        *(_block(*help_text) for command in COMMANDS for help_text in _helps(command)),
     ]
     return "\n".join(parts)
 
@@ -29,9 +32,16 @@ def _block(title: str, text: str) -> str:
     return f"## {title}\n\n```text\n{text.rstrip()}\n```\n"
 
 
-def _help(command: Command) -> str:
-    loaded = command.load()
-    context = loaded.make_context(f"{PROGRAM} {command.name}", [], resilient_parsing=True, terminal_width=WIDTH)
+def _helps(command: Command) -> Iterator[tuple[str, str]]:
+    """Yield the title and the help of a command, and of each command in a group."""
+    loaded, title = command.load(), f"{PROGRAM} {command.name}"
+    yield title, _help(loaded, title)
+    for name, subcommand in getattr(loaded, "commands", {}).items():
+        yield f"{title} {name}", _help(subcommand, f"{title} {name}")
+
+
+def _help(loaded: Any, title: str) -> str:
+    context = loaded.make_context(title, [], resilient_parsing=True, terminal_width=WIDTH)
     return str(loaded.get_help(context))
 
 

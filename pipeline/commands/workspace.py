@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -23,19 +23,24 @@ from ..progress import Progress
 from ..request import RunRequest
 from ..result.run_folder import new_run_folder
 from ..result.schema import SCHEMA, Verdict
+from ..store.store_limit import store_limit, tidy_store
 from ..workers.devices import resolve_device
 from ..workers.engine import SCRATCH, LocalExecutor
 from ..workers.worker_slots import WorkerSlots
 
 
 def new_context(
-    request: RunRequest, folder: Path, local: LocalSettings, progress: Progress, slots: WorkerSlots | None = None
-) -> Context:
-    """Return the context of a command that works in `folder`. Commands that run at once share worker `slots`."""
+    request: RunRequest, folder: Path, local: LocalSettings, progress: Progress, slots: WorkerSlots | None = None,
+    *, name: str = "",
+) -> Context:  # fmt: skip
+    """Return the context of a command that works in `folder`. Commands that run at once share worker `slots`.
+    `name` stands for a model that the request does not name."""
     device, slots = resolve_device(request.device), slots or WorkerSlots(local.jobs)
-    executor = LocalExecutor(Store(local.store), folder, slots)
+    limit_bytes = store_limit(request.store.limit)
+    model = request.model.recipe if "recipe" in request.model.model_fields_set else name or folder.name
+    executor = LocalExecutor(Store(local.store, folder, model), folder, slots)
     slots.on_stop(executor.stop)
-    return Context(request, executor, folder, progress, device, local.jobs)
+    return Context(request, executor, folder, progress, device, local.jobs, limit_bytes, local.runs)
 
 
 def new_run_context(
@@ -43,9 +48,11 @@ def new_run_context(
 ) -> Context:
     """Return a context with a new folder runs/<id>, which is made once device and store are there."""
     resolve_device(request.device)
+    store_limit(request.store.limit)
     Store(local.store)
     remove_abandoned(local.runs.glob(f"*/{SCRATCH}"))
-    return new_context(request, new_run_folder(local.runs, name, now or datetime.now(UTC)), local, progress)
+    folder = new_run_folder(local.runs, name, now or datetime.now(UTC))
+    return new_context(request, folder, local, progress, name=name)
 
 
 def check_writable(folder: Path) -> None:
@@ -73,14 +80,15 @@ def report_disk_full(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def close_workers(context: Context) -> Iterator[None]:
-    """Close the preloaded frameworks at the end, and remove what workers left in its scratch folder."""
+    """Close the preloaded frameworks at the end, and remove what workers left in its scratch folder.
+    A command that ends well keeps the store within its limit, or tells how large it is."""
     scratch = context.folder / SCRATCH
     scratch.mkdir(exist_ok=True)
-    with locked_scratch(scratch):
-        try:
+    store = context.executor.store
+    with locked_scratch(scratch), closing(store):
+        with closing(context.executor):
             yield
-        finally:
-            context.executor.close()
+        tidy_store(store.root, context.store_limit_bytes, context.progress, runs=context.runs)
 
 
 _adapter_of = cache(TypeAdapter)

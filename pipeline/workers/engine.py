@@ -241,7 +241,8 @@ class LocalExecutor:
                 raise
             with disk_errors(self.store.root):
                 shutil.copyfile(log, self.store.log(key))
-            return self.store.commit(key, out, facts, time.monotonic() - started, read)
+            seconds = time.monotonic() - started
+            return self.store.commit(key, out, facts, seconds, read=read, step=action.name)
 
     def _check_inputs(self, action: Action, before: Mapping[Path, tuple[int, int]]) -> None:
         """Raise StepFailed where the tool wrote into its input, which spoils it for everybody else.

@@ -23,7 +23,7 @@ SIBLINGS = (
     ("pipeline/commands", "pipeline/cli", "pipeline/stages"),
     ("serving/server", "serving/clients"),
 )
-COMMANDS = ("pipeline/cli/formats.py",)  # the module of a command has the command's name
+COMMANDS = ("pipeline/cli/formats.py", "pipeline/cli/store.py")  # the module of a command has the command's name
 MOST_FILES = 25
 
 

@@ -1,0 +1,135 @@
+"""`transload store`: what the store of finished steps holds, and what may go."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...models.errors import BadRequest, Exit
+from . import options
+from .render import finish, table
+
+_Runs = Annotated[
+    list[Path] | None,
+    typer.Option("--runs", metavar="DIR", help="A folder that holds runs, beside those that are known; also several."),
+]
+
+
+def command() -> None:
+    """List what the store of finished steps holds, remove what nothing uses, check it."""
+
+
+def ls(
+    store: options.Store = None,
+    runs: _Runs = None,
+    rows: Annotated[int, typer.Option("--rows", min=0, metavar="N", help="The N largest; 0 for all.")] = 20,
+    json: options.Json = False,
+) -> None:
+    """List what the store holds, with size, last use and what uses it.
+
+    'link': artifacts/ of a run links to it. 'at work': a command is using it. A folder alone: a command that left the
+    folder needed it as a step.
+    """
+    from ..store.store_items import check_store, read_items, with_users
+    from ..store.store_text import item_json, item_rows, total_lines
+
+    folder, now = _store(store), time.time()
+    root = check_store(folder)
+    items = with_users(root, read_items(root), _runs(runs))
+    lines = item_rows(items, now, rows)
+    total = sum(item.bytes for item in items)
+    document = {"store": str(root), "bytes": total, "items": [item_json(item) for item in items]}
+    finish(document, [*table(lines), *total_lines(items, folder, max(0, len(lines) - 1))], Exit.PASS, json=json)
+
+
+def gc(
+    store: options.Store = None,
+    runs: _Runs = None,
+    older_than: Annotated[
+        str | None, typer.Option("--older-than", metavar="AGE", help="Only what was not used for so long, as in 30d.")
+    ] = None,
+    limit: Annotated[
+        str | None,
+        typer.Option("--limit", metavar="SIZE", help="Remove the least recently used until it is as small, as in 5GB."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Remove nothing; list what would go.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Remove what nothing uses: no folder that a command left, and no command at work.
+
+    With --limit, the least recently used goes until the rest is within it: first what nothing uses, then the steps of
+    folders that are there. What a run links to always stays: remove the run's folder first. What was removed is made
+    again when it is needed.
+    """
+    from ..store.size_text import parse_size
+    from ..store.store_removal import RemovalRule, remove_items
+    from ..store.store_text import item_json, removal_lines, removed_rows
+
+    rule = RemovalRule(parse_age(older_than), None if limit is None else parse_size(limit))
+    folder, now = _store(store), time.time()
+    result = remove_items(folder, rule, now, runs=_runs(runs), dry_run=dry_run)
+    document: dict[str, Any] = {
+        "store": str(folder.absolute()), "dry_run": dry_run, "removed_bytes": result.removed_bytes,
+        "left_bytes": result.left_bytes, "removed": [item_json(item) for item in result.removed],
+    }  # fmt: skip
+    listed = table(removed_rows(result, now)) if dry_run else []
+    lines = removal_lines(result, folder, dry_run=dry_run, limited=limit is not None)
+    finish(document, [*listed, *([""] if listed else []), *lines], Exit.PASS, json=json)
+
+
+def verify(
+    store: options.Store = None,
+    runs: _Runs = None,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Remove what is broken; it is made again when needed.")
+    ] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Compute the digest of every object anew, and name those that are broken.
+
+    Ends with 0 where nothing broken is left, with 1 where something is.
+    """
+    from ..progress import Progress
+    from ..store.store_text import item_json, verification_lines
+    from ..store.store_verification import verify_store
+
+    folder, progress = _store(store), Progress(quiet=quiet)
+    with progress.stage("verify"):
+        result = verify_store(folder, progress.step, repair=repair, runs=_runs(runs))
+    status = Exit.PASS if result.is_sound else Exit.FAIL
+    rows = [{**item_json(broken.item), "removed": broken.is_removed} for broken in result.broken]
+    document = {
+        "store": str(folder.absolute()), "exit_code": int(status), "checked": result.checked,
+        "checked_bytes": result.checked_bytes, "broken": rows,
+    }  # fmt: skip
+    finish(document, verification_lines(result, folder), status, json=json)
+
+
+SUBCOMMANDS = {"ls": ls, "gc": gc, "verify": verify}
+
+
+def parse_age(text: str | None) -> float:
+    """Return the seconds of an age as in "30d", "12h" or "2w"; 0 for None. Raises BadRequest."""
+    if text is None:
+        return 0.0
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", text.strip())
+    if not match:
+        raise BadRequest(f"{text!r} is no age", fix="write it as in 30d, 12h or 2w")
+    return float(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}[match[2]]
+
+
+def _store(store: Path | None) -> Path:
+    from ..context import LocalSettings
+
+    return LocalSettings.with_defaults(store).store
+
+
+def _runs(runs: list[Path] | None) -> list[Path]:
+    from ..context import LocalSettings
+
+    return [LocalSettings().runs, *(runs or ())]
