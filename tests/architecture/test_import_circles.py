@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
 
+from .import_nodes import nodes_at_import
+
 LAYERS = ("models", "converters", "serving", "pipeline")
 Name: TypeAlias = tuple[str, ...]
-
-
-def run_at_import(body: Iterable[ast.stmt]) -> Iterator[ast.ImportFrom]:
-    """Yield the imports that run when a module is imported: those of functions and of TYPE_CHECKING do not."""
-    for node in body:
-        if isinstance(node, ast.ImportFrom):
-            yield node
-        elif isinstance(node, ast.If):
-            yield from run_at_import(node.orelse if "TYPE_CHECKING" in ast.unparse(node.test) else node.body)
-        elif isinstance(node, ast.Try | ast.With):
-            yield from run_at_import(node.body)
 
 
 def needs(name: Name, source: str, names: Iterable[Name], *, is_package: bool) -> set[Name]:
     """Return the modules of ours that are imported while `name` is, with the packages that they lie in."""
     known, package, found = set(names), name if is_package else name[:-1], set()
-    for node in run_at_import(ast.parse(source).body):
-        if node.level:
+    for node in nodes_at_import(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.level:
             base = (*package[: len(package) - node.level + 1], *(node.module.split(".") if node.module else ()))
             for alias in node.names:
                 module = (*base, alias.name) if (*base, alias.name) in known else base
