@@ -13,8 +13,6 @@ import pytest
 from transload.converters.steps import STEPS
 from transload.serving.runtimes.runtime_table import RUNTIMES
 
-from .import_nodes import nodes_at_import
-
 ROOT = Path(__file__).parents[2]
 MAY_IMPORT = {
     "models": set(),
@@ -50,7 +48,7 @@ def layers_reached(source: str, depth: int) -> set[str]:
 def modules_imported(file: Path, root: Path = ROOT) -> set[Path]:
     """The modules of ours that a module imports at its top, for type checkers too."""
     reached: set[Path] = set()
-    for node in nodes_at_import(ast.parse(file.read_text()), for_types=True):
+    for node in _at_import(ast.parse(file.read_text()), for_types=True):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = file.parents[node.level - 1].joinpath(*(node.module.split(".") if node.module else ()))
             names = [base / alias.name for alias in node.names]
@@ -89,11 +87,22 @@ def test_the_circle_check_finds_a_circle() -> None:
 
 def imported(tree: ast.AST, *, top_only: bool = False) -> Iterator[str]:
     """Top-level names of the modules that are imported; `top_only`: when the module itself is."""
-    for node in nodes_at_import(tree) if top_only else ast.walk(tree):
+    for node in _at_import(tree) if top_only else ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name.split(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level:
             yield (node.module or "").split(".")[0]
+
+
+def _at_import(tree: ast.AST, *, for_types: bool = False) -> Iterator[ast.AST]:
+    """Every node that runs when the module is imported: not in functions; and those for type checkers, if wanted."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not for_types:
+            continue
+        yield node
+        yield from _at_import(node, for_types=for_types)
 
 
 @pytest.mark.parametrize("layer", MAY_IMPORT)

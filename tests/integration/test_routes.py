@@ -51,6 +51,7 @@ def test_a_copy_is_made_of_an_onnx_file_that_onnx_runtime_cannot_open(here: Path
     assert unopened in reason
 
 
+@pytest.mark.slow
 def test_a_copy_whose_runtime_loses_nan_is_degraded_and_the_exit_status_is_0(here: Path) -> None:
     made = transload.convert("nets.py:Peaks", ["saved-model"], out="made", inputs=["x=float32[batch,2,4,4]"])
     (row,) = made.artifacts

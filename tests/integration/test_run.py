@@ -300,6 +300,7 @@ enabled = false
 """
 
 
+@pytest.mark.slow  # all default targets of a model once more
 @pytest.mark.usefixtures("loaded_once")
 def test_a_reduced_target_that_reduces_nothing_is_left_out_where_nobody_named_it(tmp_path: Path) -> None:
     """TFLite's int8-dynamic leaves every weight of the template's small MLP in float32."""
