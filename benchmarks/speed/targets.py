@@ -97,7 +97,7 @@ def measure_resnet50(arguments: argparse.Namespace, work: Path) -> dict[str, Any
     """Return how many times faster than eager the best fp32 and the best int8 copy are, all runtimes tuned."""
     targets = arguments.targets.split(",")
     net, inputs = f"{HERE / 'nets_torch.py'}:{arguments.net}", ("--input", INPUTS[arguments.net])
-    _convert(net, targets, work, *inputs)
+    _convert(net, targets, work, *inputs, "--data", str(_samples(arguments.net, work)))
     made = [work / "made" / target.replace(":", "-") for target in targets]
     words = ["--against", net, *inputs, "--batch", "1", "--tune", "--json"]
     in_process = [row.name for row in RUNTIMES.values() if not (row.served or row.flex or lacking(row))]
@@ -120,6 +120,14 @@ def measure_resnet50(arguments: argparse.Namespace, work: Path) -> dict[str, Any
         print(f"{precision}: {best['artifact']} in {best['runtime']} ({best['settings']}): {times:.2f} times eager, "
               f"p50 {best['p50_s'] * 1e3:.1f} ms", flush=True)  # fmt: skip
     return {"net": arguments.net, "times_faster": figures, "latency": document["latency"], "tuning": document["tuning"]}
+
+
+def _samples(net: str, work: Path) -> Path:
+    """Write random images. Without samples an image of zeros is tried, whose answers int8 loses with random weights."""
+    shape = [int(size) for size in INPUTS[net].partition("[batch,")[2].rstrip("]").split(",")]
+    path = work / "samples.npz"
+    np.savez(path, image=np.random.default_rng(0).normal(size=(32, *shape)).astype(np.float32))
+    return path
 
 
 def _convert(model: str, targets: list[str], work: Path, *words: str) -> None:
