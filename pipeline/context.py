@@ -18,7 +18,8 @@ INTAKE_S = 20.0
 INTAKE_BYTES_PER_S = 50e6  # a larger file may take longer
 INTAKE_MEMORY_BYTES = 2 << 30  # the libraries themselves take up to a third of it
 INTAKE_MEMORY_PER_BYTE = 10  # of the file: readers hold it, its parts and what they check
-MODEL_ANSWER_S = 25.0  # of opening a model file and its first call, which may compile; more for a large one
+MODEL_ANSWER_S = 25.0  # of opening a model file and its first call; more for a large one
+MODEL_COMPILE_S = 300.0  # the same where the runtime is a compiler: Inductor takes a minute for ResNet-50 on two cores
 
 
 @dataclass(frozen=True)
@@ -74,13 +75,14 @@ class Context:
         """Return the limits of a user's code that makes a model and answers a few calls."""
         return replace(self.convert_limits(), seconds=self.request.model.seconds)
 
-    def call_limits(self, file_bytes: int) -> Limits:
+    def call_limits(self, file_bytes: int, *, compiles: bool = False) -> Limits:
         """Return the limits of a step that calls a model file of this size: those of any step, with little time
-        for an answer unless the model is trusted; or the time of the request."""
+        for an answer unless the model is trusted or its runtime `compiles` it; or the time of the request."""
         model, limits = self.request.model, self.limits()
         if "seconds" in model.model_fields_set:
             return replace(limits, seconds=model.seconds)
-        answer_s = None if model.trust else MODEL_ANSWER_S + file_bytes / INTAKE_BYTES_PER_S
+        first_s = MODEL_COMPILE_S if compiles else MODEL_ANSWER_S
+        answer_s = None if model.trust else first_s + file_bytes / INTAKE_BYTES_PER_S
         return replace(limits, answer_s=answer_s)
 
     def data_limits(self) -> Limits:

@@ -138,7 +138,7 @@ def _answer_s(context: Context, subject: BenchSubject) -> float | None:
     """Return the time that a model file has for its first answer; None of code, and of what a server holds."""
     if subject.source or subject.runtime.served:
         return None
-    return context.call_limits(size_of(subject.stored.folder)).answer_s
+    return context.call_limits(size_of(subject.stored.folder), compiles=subject.runtime.on_request).answer_s
 
 
 def _served_signature(subject: BenchSubject) -> Signature | None:

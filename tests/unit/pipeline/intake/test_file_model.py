@@ -40,6 +40,21 @@ def test_a_file_has_little_time_and_memory_by_its_size_unless_more_is_asked_for(
 
 
 @pytest.mark.parametrize(
+    ("sections", "compiles", "answer_s"),
+    [
+        ({}, False, 26),
+        ({}, True, 301),
+        ({"model": {"trust": True}}, False, None),
+        ({"model": {"seconds": 5}}, False, None),  # which the whole step has
+    ],
+)
+def test_the_first_answer_has_little_time_unless_a_compiler_is_in_it(
+    sections: dict[str, Any], compiles: bool, answer_s: float | None, tmp_path: Path
+) -> None:
+    assert context(tmp_path, **sections).call_limits(50_000_000, compiles=compiles).answer_s == answer_s
+
+
+@pytest.mark.parametrize(
     ("failure", "said"),
     [
         (StepTimeout, "m.onnx was not read in 20 s\n  fix: give it more time with --model-seconds"),
