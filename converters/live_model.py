@@ -68,12 +68,11 @@ def _in_order(model: Any, inputs: Sequence[TensorSpec], name: str) -> tuple[Tens
         raise BadRequest(
             f"{name}.forward takes {signature}, and inputs name {unknown[0]}", fix="use the names of forward"
         )
-    if [spec for spec in parameters[: len(known)] if spec not in known]:
-        raise BadRequest(
-            f"inputs leave out {next(spec for spec in parameters if spec not in known)} of {name}.forward",
-            fix="name its parameters from the first on",
-        )
-    return tuple(known[spec] for spec in parameters[: len(known)])
+    first = parameters[: len(known)]
+    if missing := [parameter for parameter in first if parameter not in known]:
+        fix = "name its parameters from the first on"
+        raise BadRequest(f"inputs leave out {missing[0]} of {name}.forward", fix=fix)
+    return tuple(known[parameter] for parameter in first)
 
 
 def _write_onnx(model: Any, path: Path) -> Path:

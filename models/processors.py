@@ -11,22 +11,23 @@ from pathlib import Path
 @cache
 def cpu_model() -> str:
     """Return the processor's name as Linux has it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    names = _cpuinfo("model name")
     return names[0] if names else platform.processor() or platform.machine()
 
 
 @cache
 def cpu_flags() -> frozenset[str]:
     """Return what the processor can do, in Linux's words; an empty set where the system does not say."""
+    return frozenset(word for flags in _cpuinfo("flags") for word in flags.split())
+
+
+def _cpuinfo(key: str) -> list[str]:
+    """Return the values of a key of /proc/cpuinfo, one for each processor; an empty list on other systems."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
-        lines = []
-    return frozenset(word for line in lines if line.startswith("flags") for word in line.partition(":")[2].split())
+        return []
+    return [line.partition(":")[2].strip() for line in lines if line.startswith(key)]
 
 
 def core_count() -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -43,11 +44,18 @@ ALL_TARGETS = (
 )  # fmt: skip
 
 
-def _target(text: str) -> str:
+@contextmanager
+def _refused_as_value() -> Iterator[None]:
+    """Turn a BadRequest into the ValueError that pydantic expects of a validator."""
     try:
-        return str(parse_target(text))
+        yield
     except BadRequest as error:
         raise ValueError(f"{error.what}; {error.fix}") from error
+
+
+def _target(text: str) -> str:
+    with _refused_as_value():
+        return str(parse_target(text))
 
 
 def _runtime(text: str) -> str:
@@ -63,25 +71,19 @@ def _device(text: str) -> str:
 
 
 def _metric(text: str) -> str:
-    try:
+    with _refused_as_value():
         return text if is_function(text) else kind_of_metric(text).name
-    except BadRequest as error:
-        raise ValueError(f"{error.what}; {error.fix}") from error
 
 
 def _load(text: str) -> str:
-    try:
+    with _refused_as_value():
         parse_load([text])
-    except BadRequest as error:
-        raise ValueError(f"{error.what}; {error.fix}") from error
     return text
 
 
 def _size(text: str) -> str:
-    try:
+    with _refused_as_value():
         parse_size(text)
-    except BadRequest as error:
-        raise ValueError(f"{error.what}; {error.fix}") from error
     return text
 
 
@@ -92,10 +94,8 @@ Batches = Annotated[tuple[Annotated[int, Field(ge=1, le=65536)], ...], Field(min
 
 
 def _tfserving(text: str) -> str:
-    try:
+    with _refused_as_value():
         parse_url(text)
-    except BadRequest as error:
-        raise ValueError(f"{error.what}; {error.fix}") from error
     return text
 
 
@@ -187,10 +187,8 @@ class BenchSection(_Section):
 
     @model_validator(mode="after")
     def _check_load(self) -> Self:
-        try:
+        with _refused_as_value():
             check_load(parse_load(self.load), self.load_engines, self.load_seconds)
-        except BadRequest as error:
-            raise ValueError(f"{error.what}; {error.fix}") from error
         return self
 
 
@@ -205,10 +203,8 @@ def _no_worse(value: object) -> object:
         name for name, limit in value.items() if isinstance(limit, bool) or not isinstance(limit, int | float)
     ]:
         raise ValueError(f"the limit {wrong[0]} is no number; use a finite number from 0 up")
-    try:
+    with _refused_as_value():
         return CompareLimits(**value)
-    except BadRequest as error:
-        raise ValueError(f"{error.what}; {error.fix}") from error
 
 
 NoWorse = Annotated[bool | CompareLimits | None, BeforeValidator(_no_worse)]

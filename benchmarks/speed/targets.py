@@ -74,8 +74,10 @@ def measure_overhead(arguments: argparse.Namespace, work: Path) -> dict[str, Any
     figures: dict[str, Any] = {}
     for kind, target in ARTIFACTS.items():
         words = ("overhead_measure.py", kind, str(work / "made" / target), str(arguments.rounds))
-        found = [json.loads(run_command(sys.executable, *words).splitlines()[-1]) for _ in range(arguments.processes)]
-        rows = {name: _overhead_row([process[name] for process in found]) for name in found[0]}
+        processes = [
+            json.loads(run_command(sys.executable, *words).splitlines()[-1]) for _ in range(arguments.processes)
+        ]
+        rows = {name: _overhead_row([process[name] for process in processes]) for name in processes[0]}
         reached = rows["bound"]["ratio"] <= TARGETS[kind]
         figures[kind] = {"target": TARGETS[kind], "reached": reached, "calls": rows}
         print(f"{kind}: " + ", ".join(f"{name} {row['p50_s'] * 1e6:.1f} us ({row['ratio']:.4f})"

@@ -115,8 +115,8 @@ def _row(series: Series, reference: Series | None, about: About, conditions: Con
 
 def _energy_j(series: Series) -> float | None:
     """Return the energy of a sample, median over processes; None where no GPU told it."""
-    told = [process.energy_j for process in series.processes.values() if process.energy_j is not None]
-    return float(np.median(told)) / series.batch if told else None
+    energies = [process.energy_j for process in series.processes.values() if process.energy_j is not None]
+    return float(np.median(energies)) / series.batch if energies else None
 
 
 def _comparison(ratio: Ratio | None, is_reference: bool, about: About, conditions: Conditions) -> dict[str, Any]:

@@ -167,19 +167,18 @@ def _calls(chunk_s: float, call_s: float) -> int:
 
 def _measure_energy(series: Series, subject: Subject, number: int, energy_j: Callable[[str], float | None]) -> None:
     """Read a GPU's counter around calls of one subject alone: it moves too seldom for the chunks of a round."""
-    if series.lost is not None or energy_j(series.device or "") is None:
+    device = series.device or ""
+    if series.lost is not None or (before := energy_j(device)) is None:
         return
-    process = series.processes[number]
     calls = _calls(LEAST_S, float(np.median(series.samples_s)))
     try:
-        before = energy_j(series.device or "")
         subject("chunk", batch=series.batch, calls=calls)
-        after = energy_j(series.device or "")
     except TransloadError as error:
         series.lost = error.what
         return
-    if before is not None and after is not None and after > before:
-        process.energy_j = (after - before) / calls
+    after = energy_j(device)
+    if after is not None and after > before:
+        series.processes[number].energy_j = (after - before) / calls
 
 
 def _rounds(subjects: Mapping[Pair, Subject], series: list[Series], number: int, rng: Random) -> Iterator[int]:

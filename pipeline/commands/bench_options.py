@@ -25,7 +25,7 @@ class TuningOptions:
     """A search of each runtime's settings. What wins is kept in tuning.json beside the artifact."""
 
     budget_s: float | None = None  # at most, for each artifact in each runtime
-    latency_bound_s: float | None = None  # find the batch of the largest throughput whose p99 keeps it
+    latency_bound_s: float | None = None  # also find the batch size of most throughput with a p99 below this
 
     def section(self) -> dict[str, Any]:
         """Return the keys of [bench] in a pipeline file."""

@@ -56,7 +56,7 @@ def _tell(root: Path, removed_bytes: int, left_bytes: int, limit_bytes: int, pro
 
 
 def _total(root: Path) -> int:
-    """Return the size of all objects: as it is written down, else counted once."""
+    """Return the size of all objects in bytes: the recorded one, or a new count where none is recorded."""
     total = read_store_bytes(root)
     if total is None:
         total = size_of(root / "objects")

@@ -37,9 +37,9 @@ def total_lines(items: Sequence[StoreItem], root: Path, shown: int) -> list[str]
         _part(items, UseKind.STEP, "steps of folders that are there"),
         _part(items, None, "used by nothing"),
     ]
-    told = ", ".join(part for part in parts if part)
+    breakdown = ", ".join(part for part in parts if part)
     head = f"{root}: {_count(items)}, {size(sum(item.bytes for item in items))}"
-    return [*more, *([""] if items else []), f"{head}{': ' if told else ''}{told}"]
+    return [*more, *([""] if items else []), f"{head}{': ' if breakdown else ''}{breakdown}"]
 
 
 def removal_lines(result: RemovalResult, root: Path, *, dry_run: bool, limited: bool) -> list[str]:

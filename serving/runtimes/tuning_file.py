@@ -104,8 +104,8 @@ def tuning_document(model: Path) -> str | None:
 
 
 def bound_batch(model: Path) -> int | None:
-    """Return the batch size that keeps a latency bound, of the last entry of the payload beside it that has one; None
-    where no bound was asked for or kept. Raises BadRequest where the file is broken."""
+    """Return the batch size that the last search of this model with a latency bound found; None where there was no such
+    search, or no batch size keeps the bound. Raises BadRequest where the file is broken."""
     entries = read_tuning(model)
     digest = payload_digest(model) if entries else ""
     batches = [entry.in_bound.batch for entry in entries if entry.place.sha256 == digest and entry.in_bound]

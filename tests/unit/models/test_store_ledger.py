@@ -1,4 +1,4 @@
-"""A result that a living command has looked at is known as such, and a kill ends that."""
+"""Results that a running command uses are listed as in use, until the command ends or is killed."""
 
 from __future__ import annotations
 
