@@ -10,10 +10,15 @@ from pathlib import Path
 from .errors import BadRequest
 from .foreign_files import read_json
 from .formats import PAYLOAD, Target, parse_target
+from .provenance import Provenance
 from .signature import Signature
 
 RECORD = "artifact.json"
 TUNING = "tuning.json"  # beside it, of this machine and no part of the artifact (serving/runtimes/tuning_file.py)
+CARD, CARD_TEXT, REQUIREMENTS, DIGESTS = "card.json", "README.md", "requirements.txt", "SHA256SUMS"
+# What says something of an artifact beside its payload and record. It is no part of the artifact: other words about
+# the same model make no other model.
+BESIDE = (TUNING, CARD, CARD_TEXT, REQUIREMENTS, DIGESTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,7 @@ class Artifact:
     signature: Signature
     folder: Path
     flex: tuple[str, ...] = ()  # operators that a TFLite file needs TensorFlow's Flex delegate for, as "FlexErf"
+    provenance: Provenance | None = None  # None where it is not known
 
     @property
     def path(self) -> Path:
@@ -32,13 +38,21 @@ class Artifact:
         return self.folder / PAYLOAD[self.target.format]
 
 
-def write_artifact(folder: Path, target: Target, signature: Signature, flex: Sequence[str] = ()) -> Artifact:
+def write_artifact(
+    folder: Path,
+    target: Target,
+    signature: Signature,
+    flex: Sequence[str] = (),
+    provenance: Provenance | None = None,
+) -> Artifact:
     """Record the payload that a converter has just put into `folder`.
     Raises FileNotFoundError where the payload is missing: a converter's return code proves nothing."""
-    artifact = Artifact(target, signature, folder, tuple(flex))
+    artifact = Artifact(target, signature, folder, tuple(flex), provenance)
     if not artifact.path.exists():
         raise FileNotFoundError(f"{artifact.path.name} was promised and is not in {folder}")
     record = {"target": str(target), "signature": signature.to_json(), **({"flex": list(flex)} if flex else {})}
+    if provenance is not None:
+        record["provenance"] = provenance.to_json()
     (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n")
     return artifact
 
@@ -51,8 +65,10 @@ def read_artifact(folder: Path) -> Artifact:
             raise ValueError("its target or an operator is no text")
         target, signature = parse_target(record["target"]), Signature.from_json(record["signature"])
         flex = tuple(record.get("flex", ()))
+        known = record.get("provenance")
+        provenance = None if known is None else Provenance.part_of(known)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise BadRequest(
             f"{folder} holds no artifact: {error}", fix="name a folder under runs/<id>/artifacts/"
         ) from error
-    return Artifact(target, signature, folder, flex)
+    return Artifact(target, signature, folder, flex, provenance)

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ..embedded_metadata import varint
 from ..lazy_import import onnx
 from .finish_model import graphs_inside
 
@@ -80,14 +81,5 @@ def _fields(message: onnx.ModelProto | onnx.GraphProto | onnx.TensorProto, start
 
 def _field(number: int, chunks: Sequence[_Bytes]) -> Iterator[_Bytes]:
     """Yield a field that holds the concatenated chunks."""
-    yield _varint(number << 3 | _LENGTH_DELIMITED) + _varint(sum(len(chunk) for chunk in chunks))
+    yield varint(number << 3 | _LENGTH_DELIMITED) + varint(sum(len(chunk) for chunk in chunks))
     yield from chunks
-
-
-def _varint(number: int) -> bytes:
-    """Encode a number in groups of seven bits, the lowest first; the eighth bit is set in all but the last byte."""
-    low_groups = bytearray()
-    while number > 0x7F:
-        low_groups.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*low_groups, number])

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...models.artifact import write_artifact
 from ...models.errors import Refused
 from ...models.formats import PAYLOAD, Format, Target
+from ...models.job import Job
 from ...models.probes.sizes import empty_axes
 from ...models.signature import Signature, TensorSpec
 from ..lazy_import import onnx
 from ..onnx_graph.graph import graphs_in
+from ..write_converted import write_converted
 from .empty_axes import count_from_the_front, keep_zeros
 from .scripted_dtypes import insert_casts
 
@@ -34,9 +35,9 @@ def output_alias(spec: TensorSpec) -> str:
     return f"transload.output.{spec.name}"
 
 
-def finish(out: Path, signature: Signature) -> Mapping[str, Any]:
-    """Give inputs and outputs the signature's names and axes, repair and check the model in `out`, write its record."""
-    path = out / PAYLOAD[Format.ONNX]
+def finish(job: Job, signature: Signature) -> Mapping[str, Any]:
+    """Give inputs and outputs the signature's names and axes, repair, check and record the model in job.out."""
+    path = job.out / PAYLOAD[Format.ONNX]
     model = onnx.load(path, load_external_data=False)
     empty = empty_axes(signature.inputs)
     never_empty: set[str] = set()
@@ -59,7 +60,7 @@ def finish(out: Path, signature: Signature) -> Mapping[str, Any]:
     count_from_the_front(model, never_empty - {""})
     onnx.save_model(model, path)  # weights in a file beside it stay there
     onnx.checker.check_model(path)
-    artifact = write_artifact(out, Target(Format.ONNX), signature)
+    artifact = write_converted(job, Target(Format.ONNX), signature)
     return {"opset": opset_of(model), "operators": len(model.graph.node), "file": artifact.path.name}
 
 

@@ -49,6 +49,6 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
         raise Refused("torch.onnx.export returned no program", fix="read the log of this step")
     path = job.out / PAYLOAD[Format.ONNX]
     exported.save(str(path), external_data=True)  # weights go to a file beside it without a copy in memory
-    facts = finish(job.out, source.signature)
+    facts = finish(job, source.signature)
     embed_weights(path, PROTOBUF_LIMIT_BYTES)
     return facts

@@ -45,7 +45,7 @@ def onnx_from_source(job: Job) -> Mapping[str, Any]:
         if isinstance(model, torch.jit.ScriptModule):
             model = returning_tuple(model, source.signature)
         write_by_older_exporter(job, model, inputs, source.signature)
-    return {**finish(job.out, source.signature), "note": note}
+    return {**finish(job, source.signature), "note": note}
 
 
 def write_by_older_exporter(

@@ -100,7 +100,7 @@ def _convert(
     _check_operators(model)
     _apply_names(model.graph, signature, inputs, outputs)
     save(model, job.out / PAYLOAD[Format.ONNX])
-    return {**finish(job.out, signature), "version": metadata.version("tf2onnx")}
+    return {**finish(job, signature), "version": metadata.version("tf2onnx")}
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def onnx_from_torchscript(job: Job) -> Mapping[str, Any]:
         warnings.simplefilter("ignore", DeprecationWarning)  # of the exporter and of TorchScript, used on purpose
         traced = returning_tuple(module, source.signature)
         write_by_older_exporter(job, traced, example_inputs(source.signature), source.signature)
-    return finish(job.out, source.signature)
+    return finish(job, source.signature)
 
 
 @contextmanager

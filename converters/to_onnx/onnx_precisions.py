@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from ...models.artifact import read_artifact, write_artifact
+from ...models.artifact import read_artifact
 from ...models.dataset import CALIBRATION, Dataset, read_dataset
 from ...models.formats import PAYLOAD, Format, Precision, Target
 from ...models.job import Job
@@ -17,6 +17,7 @@ from ...models.probes.sizes import bounds_within
 from ...models.signature import Array, Signature
 from ..lazy_import import onnx
 from ..onnx_graph.topological_order import sort_nodes
+from ..write_converted import write_converted
 from .finish_model import save
 
 CALIBRATION_BATCH = 32
@@ -52,7 +53,7 @@ def onnx_int8_from_onnx(job: Job) -> Mapping[str, Any]:
         reduce_range=True,
         calibrate_method=CalibrationMethod.MinMax,
     )
-    write_artifact(job.out, Target(Format.ONNX, Precision.INT8), source.signature)
+    write_converted(job, Target(Format.ONNX, Precision.INT8), source.signature)
     return {"calibration_samples": len(data)}
 
 
@@ -64,5 +65,5 @@ def onnx_fp16_from_onnx(job: Job) -> Mapping[str, Any]:
     model = convert_float_to_float16(onnx.load(source.path), keep_io_types=True)
     sort_nodes(model.graph)
     save(model, job.out / PAYLOAD[Format.ONNX])
-    write_artifact(job.out, Target(Format.ONNX, Precision.FP16), source.signature)
+    write_converted(job, Target(Format.ONNX, Precision.FP16), source.signature)
     return {}

@@ -36,7 +36,7 @@ def pt2_from_onnx(job: Job) -> Mapping[str, Any]:
     result = generate(model, example_inputs(source.signature), source.signature.bounds)
     write_module(result, job.out)
     module = load_module(job.out)
-    write_bounded(module, module, source.signature, job.out)
+    write_bounded(module, module, source.signature, job)
     return {"operators": result.operators, "opset": result.opset, "weights": len(result.weights), "module": MODULE}
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...models.artifact import write_artifact
 from ...models.errors import Refused
 from ...models.exported_program import save_program
 from ...models.formats import PAYLOAD, Format, Target
@@ -16,6 +14,7 @@ from ...models.signature import Signature
 from ...models.sources import read_source
 from ..patches import torch_messages
 from ..patches.torch_export.integer_conversions import open_numbers
+from ..write_converted import write_converted
 from .constant_weights import model_to_export
 from .export_reasons import OneWay, held, left_out, one_way, refusal
 from .guards import lift_guards
@@ -33,7 +32,7 @@ def pt2_from_source(job: Job) -> Mapping[str, Any]:
     source = read_source(job.inputs["source"])
     model = model_to_export(job.inputs["source"])
     program, limits = program_for_all_sizes(model, source.signature)
-    write_program(program, source.signature, job.out)
+    write_program(program, source.signature, job)
     return {"nodes": len(program.graph.nodes), "limits": limits}
 
 
@@ -48,20 +47,20 @@ def program_for_all_sizes(
 
 
 def write_bounded(
-    module: torch.nn.Module, model: torch.nn.Module, signature: Signature, out: Path
+    module: torch.nn.Module, model: torch.nn.Module, signature: Signature, job: Job
 ) -> torch.export.ExportedProgram:
     """Export `module`, which stands for `model`, and write the program, with bounds if it is valid for fewer sizes."""
     program = export(module, signature)
     signature = settle_bounds(program, model, signature)
     answer_everywhere(program, model, signature, module)
-    write_program(program, signature, out)
+    write_program(program, signature, job)
     return program
 
 
-def write_program(program: torch.export.ExportedProgram, signature: Signature, out: Path) -> None:
-    """Write a program as an artifact."""
-    save_program(program, signature, out / PAYLOAD[Format.PT2])
-    write_artifact(out, Target(Format.PT2), signature)
+def write_program(program: torch.export.ExportedProgram, signature: Signature, job: Job) -> None:
+    """Write a program as the artifact of a step."""
+    save_program(program, signature, job.out / PAYLOAD[Format.PT2])
+    write_converted(job, Target(Format.PT2), signature)
 
 
 def answer_everywhere(

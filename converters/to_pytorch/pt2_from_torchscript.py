@@ -33,7 +33,7 @@ def pt2_from_torchscript(job: Job) -> Mapping[str, Any]:
             raise Refused(
                 f"torch's converter of TorchScript failed: {message}", fix="name the model's Python code, or serve ONNX"
             ) from error
-    program = write_bounded(converted.module(), module, source.signature, job.out)
+    program = write_bounded(converted.module(), module, source.signature, job)
     return {"nodes": len(program.graph.nodes)}
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...models.artifact import write_artifact
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
 from ...models.sources import read_source
+from ..write_converted import write_converted
 from .constant_weights import model_to_export
 from .export_reasons import explained
 from .tracing import refusal_to_save, script_or_trace, without_deprecation
@@ -28,5 +28,5 @@ def torchscript_from_source(job: Job) -> Mapping[str, Any]:
         print(note)
     with explained(refusal_to_save), without_deprecation():
         torch.jit.save(torch.jit.freeze(script), str(job.out / PAYLOAD[Format.TORCHSCRIPT]))
-    write_artifact(job.out, Target(Format.TORCHSCRIPT), source.signature)
+    write_converted(job, Target(Format.TORCHSCRIPT), source.signature)
     return {"note": note}

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...models.artifact import read_artifact, write_artifact
+from ...models.artifact import read_artifact
 from ...models.errors import Refused
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
 from ...models.signature import Signature
 from ..lazy_import import tf
+from ..write_converted import write_converted
 
 if TYPE_CHECKING:
     import tf_keras
@@ -44,7 +45,7 @@ def saved_model_by_onnx2tf(job: Job) -> Mapping[str, Any]:
         non_verbose=True,
     )
     _save(keras_model, source.signature, job.out / PAYLOAD[Format.SAVED_MODEL])
-    write_artifact(job.out, Target(Format.SAVED_MODEL), source.signature)
+    write_converted(job, Target(Format.SAVED_MODEL), source.signature)
     return {"version": onnx2tf.__version__}
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from ...models.artifact import read_artifact, write_artifact
+from ...models.artifact import read_artifact
 from ...models.errors import Refused
 from ...models.foreign_errors import first_line
 from ...models.formats import PAYLOAD, Format, Target
@@ -20,6 +20,7 @@ from ...models.keras_model import function_of_keras, load_keras
 from ...models.probes.sizes import other_axes, with_sizes
 from ...models.signature import Signature
 from ..lazy_import import keras, tf
+from ..write_converted import write_converted
 from .saved_model_from_onnx import rename_inputs
 
 _ARGUMENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")  # accepted by TensorFlow as an argument's name
@@ -52,7 +53,7 @@ def saved_model_from_keras(job: Job) -> Mapping[str, Any]:
     path = job.out / PAYLOAD[Format.SAVED_MODEL]
     archive.write_out(str(path), verbose=False)
     rename_inputs(path, {alias: name for name, alias in aliases.items() if alias != name})
-    write_artifact(job.out, Target(Format.SAVED_MODEL), signature)
+    write_converted(job, Target(Format.SAVED_MODEL), signature)
     return {"layers": len(model.layers), "version": keras.__version__}
 
 

@@ -7,7 +7,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...models.artifact import Artifact, read_artifact, write_artifact
+from ...models.artifact import Artifact, read_artifact
 from ...models.errors import Refused
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
@@ -15,6 +15,7 @@ from ...models.signature import Signature
 from ..lazy_import import tf
 from ..onnx_to_tf.kernels.dialects import TENSORFLOW, Kernels
 from ..onnx_to_tf.lower_model import LoweredModel, lower
+from ..write_converted import write_converted
 
 if TYPE_CHECKING:
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
@@ -31,7 +32,7 @@ def saved_model_from_onnx(job: Job) -> Mapping[str, Any]:
     source = read_artifact(job.inputs["source"])
     lowered = lowered_with_names(source, TENSORFLOW)
     save(lowered, job.out / PAYLOAD[Format.SAVED_MODEL])
-    write_artifact(job.out, Target(Format.SAVED_MODEL), source.signature)
+    write_converted(job, Target(Format.SAVED_MODEL), source.signature)
     return {"operators": lowered.operators, "opset": lowered.opset, "weights": len(lowered.module.weights)}
 
 

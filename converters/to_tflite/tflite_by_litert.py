@@ -12,7 +12,7 @@ from inspect import Parameter
 from inspect import Signature as Arguments
 from typing import Any
 
-from ...models.artifact import read_artifact, write_artifact
+from ...models.artifact import read_artifact
 from ...models.errors import Refused
 from ...models.exported_program import load_program
 from ...models.formats import PAYLOAD, Format, Target
@@ -21,6 +21,7 @@ from ...models.signature import Signature
 from ..lazy_import import torch
 from ..patches import private_torch
 from ..to_pytorch.model_calls import dynamic_shapes, example_inputs
+from ..write_converted import write_converted
 
 
 def tflite_from_pt2(job: Job) -> Mapping[str, Any]:
@@ -43,7 +44,7 @@ def tflite_from_pt2(job: Job) -> Mapping[str, Any]:
         enable_x64=True,  # else int64 inputs become int32
     )
     converted.export(str(job.out / PAYLOAD[Format.TFLITE]))
-    write_artifact(job.out, Target(Format.TFLITE), source.signature)
+    write_converted(job, Target(Format.TFLITE), source.signature)
     return {"version": litert_torch.__version__}
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...models.artifact import Artifact, read_artifact, write_artifact
+from ...models.artifact import Artifact, read_artifact
 from ...models.dataset import CALIBRATION, Dataset, read_dataset
 from ...models.errors import BadRequest, Refused
 from ...models.formats import PAYLOAD, Format, Precision, Target
@@ -29,6 +29,7 @@ from ..lazy_import import tf
 from ..onnx_to_tf.kernels.dialects import TFLITE
 from ..patches import private_tensorflow
 from ..to_saved_model.saved_model_from_onnx import SIGNATURE, lowered_with_names, save
+from ..write_converted import write_converted
 from .flatbuffer import count_operators, flex_names, float_operators, model_of, put_in_order, repeated_bytes
 from .int8_ranges import Range, better_in_float, calibrated_tensors, known_ranges, with_ranges
 from .mixed_precision import choose_float_layers
@@ -185,7 +186,7 @@ def _convert(job: Job, precision: Precision, data: Dataset | None = None) -> Map
     del flat
     put_in_order(path, *([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs)))
     flex = flex_names(model_of(np.memmap(path, mode="r")))
-    write_artifact(job.out, Target(Format.TFLITE, precision), signature, flex)
+    write_converted(job, Target(Format.TFLITE, precision), signature, flex)
     return {"operators": sum(count_operators(path).values()), "flex": list(flex), "note": note}
 
 

@@ -62,13 +62,18 @@ class Action:
         return (*self.reads, *(str(stored.folder) for stored in self.inputs.values()))
 
     @property
+    def toolchain(self) -> dict[str, str]:
+        """The versions of what the step works with."""
+        return {**toolchain(self.requires), **self.tools}
+
+    @property
     def key(self) -> str:
         """The sha256 over the code of the step, its toolchain, options and inputs."""
         return digest_of_json(
             {
                 "entry": self.entry,
                 "code": [entry_digest(self.entry), self.code],
-                "toolchain": {**toolchain(self.requires), **self.tools},
+                "toolchain": self.toolchain,
                 "options": self.options,
                 "inputs": {name: stored.digest for name, stored in self.inputs.items()},
                 "device": self.limits.device,
@@ -323,4 +328,5 @@ def _job_record(action: Action, out: Path, services: Mapping[str, str]) -> dict[
         "out": str(out),
         "options": dict(action.options),
         "services": dict(services),
+        "toolchain": action.toolchain,
     }

@@ -116,6 +116,7 @@ def _job(record: Mapping[str, Any]) -> Job:
         services=record.get("services", {}),
         checkpoints=Path(checkpoints) if checkpoints else None,
         answer_s=record.get("answer_s"),
+        toolchain=record.get("toolchain", {}),
     )
 
 
