@@ -16,7 +16,7 @@ from ..models.formats import PAYLOAD, Target
 from ..models.job import Job
 from ..models.provenance import ConversionStep, Provenance
 from ..models.signature import Signature
-from ..models.sources import CodeRef, is_source, read_source
+from ..models.sources import is_source, public_name, read_source
 from .embedded_metadata import embed
 
 _NO_VERSIONS = ("interpreter", "machine")  # of the toolchain: a path, and which processor it ran on
@@ -45,15 +45,6 @@ def source_provenance(folder: Path) -> Provenance | None:
         return read_artifact(folder).provenance
     source = read_source(folder)
     return Provenance(model=public_name(source.ref), sha256=source.code)
-
-
-def public_name(ref: CodeRef) -> str:
-    """Return the text of a model that is code, without the folders of an absolute path."""
-    text = ref.text
-    if ref.library == "hf":
-        return f"hf:{Path(text.partition(':')[2]).name}"
-    place, colon, name = text.partition(":")
-    return f"{Path(place).name}{colon}{name}" if Path(place).is_absolute() else text
 
 
 def _extended(known: Provenance | None, target: Target, toolchain: Mapping[str, str]) -> Provenance | None:

@@ -41,6 +41,8 @@ class RecipeFacts(Facts):
     metric: str
     allowed_loss: float
     requires: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+    preprocessing: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,3 +121,6 @@ class DataFacts(Facts):
     calibration: int
     labels: bool | None = None  # None: a recipe's, which always has them
     random: bool = False
+    label_names: Mapping[str, str] = field(default_factory=dict)  # by their numbers, where the data names them
+    label_source: str = ""  # who names them
+    preprocessing: tuple[str, ...] = ()  # how the inputs were made of the data: sentences

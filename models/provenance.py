@@ -30,11 +30,12 @@ class Provenance(JsonRecord):
 
     model: str
     sha256: str  # of the code that builds the model, or of the file
+    kind: str = "code"  # or "file"
     transload: str = ""  # the version that made the last step; empty for a file as it was given
     steps: tuple[ConversionStep, ...] = ()
 
     def __post_init__(self) -> None:
-        texts = [self.model, self.sha256, self.transload]
+        texts = [self.model, self.sha256, self.kind, self.transload]
         for step in self.steps:
             texts += [step.target, *step.made_with, *step.made_with.values()]
         if len(self.steps) > _MOST_STEPS or not all(text.isprintable() and len(text) <= _MOST_TEXT for text in texts):

@@ -74,6 +74,8 @@ class Recipe:
     training: Training
     allowed_loss: float  # how much of the metric, absolute, a reduced precision may lose
     requires: tuple[str, ...] = field(default=("torch",))  # modules that net and data import
+    labels: tuple[str, ...] = ()  # what the classes are called, in their order
+    preprocessing: str = ""  # how an input is made of what there is in the world: a phrase
 
     def __post_init__(self) -> None:
         most = 1 if self.metric.unit in (None, "share") else math.inf
@@ -89,4 +91,6 @@ class Recipe:
             metric=self.metric.name,
             allowed_loss=self.allowed_loss,
             requires=self.requires,
+            labels=self.labels,
+            preprocessing=self.preprocessing,
         ).to_json()

@@ -112,6 +112,15 @@ def _is_hidden(module: str, root: Path) -> bool:
     return module in sys.stdlib_module_names or PathFinder.find_spec(module, search_path) is not None
 
 
+def public_name(ref: CodeRef) -> str:
+    """Return the text of a model that is code, without the folders of an absolute path."""
+    text = ref.text
+    if ref.library == "hf":
+        return f"hf:{Path(text.partition(':')[2]).name}"
+    place, colon, name = text.partition(":")
+    return f"{Path(place).name}{colon}{name}" if Path(place).is_absolute() else text
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """The record in `source.json`.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -32,10 +33,30 @@ def rename_synced(written: Path, path: Path) -> None:
     written.replace(path)
 
 
-def copy_folder_whole(source: Path, folder: Path) -> None:
-    """Copy a folder to `folder`, in place of what is there."""
+def copy_folder_whole(
+    source: Path,
+    folder: Path,
+    *,
+    copy: Callable[[str, str], object] = shutil.copy2,
+    add: Callable[[Path], None] | None = None,
+) -> None:
+    """Copy a folder to `folder`, in place of what is there. `copy` copies a file; `add` adds files to the copy."""
     half = folder.with_name(f".{folder.name}.half")
     shutil.rmtree(half, ignore_errors=True)
-    shutil.copytree(source, half)
+    shutil.copytree(source, half, copy_function=copy)
+    if add is not None:
+        add(half)
     shutil.rmtree(folder, ignore_errors=True)
     half.rename(folder)
+
+
+def link_folder_whole(source: Path, folder: Path) -> None:
+    """Put a folder of plain files at `folder`, in place of what is there: hard links, copies on another disk."""
+    copy_folder_whole(source, folder, copy=_link_or_copy)
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(os.path.realpath(source), target)
+    except OSError:  # another disk, one without hard links, or too many of them
+        shutil.copy2(source, target)

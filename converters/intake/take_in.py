@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...models.artifact import TUNING, Artifact, read_artifact, write_artifact
+from ...models.artifact import BESIDE, Artifact, read_artifact, write_artifact
 from ...models.errors import BadRequest
 from ...models.exported_program import recorded_signature
 from ...models.formats import PAYLOAD, Format, Target
@@ -21,6 +21,7 @@ from ...models.job_records import CodeOptions
 from ...models.keras_model import signature_of_keras
 from ...models.loading.code_refs import load_named
 from ...models.probes.samples import check_file
+from ...models.provenance import Provenance
 from ...models.recipe import Recipe
 from ...models.signature import Axis, Signature, TensorSpec, bounds_of
 from ...models.store import digest_of
@@ -79,7 +80,7 @@ def take_in_onnx(job: Job) -> Mapping[str, Any]:
         check_one_batch(path, signature.inputs, file.unnamed, lambda: onnx_runner(payload))
     if file.has_loops():
         call_once(signature.inputs, lambda: onnx_runner(payload))
-    write_artifact(job.out, Target(Format.ONNX), signature)
+    write_artifact(job.out, Target(Format.ONNX), signature, provenance=_provenance_of_file(options))
     digests = {name: digest_of(path.parent / name) for name in external}
     return FileFacts(signature=signature, external=digests).to_json()
 
@@ -180,8 +181,15 @@ def _store(job: Job, form: Format, signature: Signature, unchanged: Path | None 
     """Write the record of the artifact, and copy its payload if that is the user's file, unchanged."""
     if unchanged is not None:
         shutil.copyfile(unchanged, job.out / PAYLOAD[form])
-    write_artifact(job.out, Target(form), signature)
+    provenance = _provenance_of_file(FileOptions.from_json(job.options))
+    write_artifact(job.out, Target(form), signature, provenance=provenance)
     return FileFacts(signature=signature).to_json()
+
+
+def _provenance_of_file(options: FileOptions) -> Provenance | None:
+    """Return what is known of a user's file; None where its name cannot be printed."""
+    name = Path(options.path).name
+    return Provenance(model=name, sha256=options.sha256, kind="file") if name.isprintable() else None
 
 
 def take_in_artifact(job: Job) -> Mapping[str, Any]:
@@ -193,7 +201,7 @@ def take_in_artifact(job: Job) -> Mapping[str, Any]:
     folder = Path(options.path)
     artifact = read_checked(folder, trust=options.trust)
     _checked_folder(options)
-    shutil.copytree(folder, job.out, dirs_exist_ok=True, ignore=_leave_tuning(folder))
+    shutil.copytree(folder, job.out, dirs_exist_ok=True, ignore=_leave_out(folder, BESIDE))
     return ArtifactFacts(target=str(artifact.target), signature=artifact.signature, flex=artifact.flex).to_json()
 
 
@@ -312,13 +320,13 @@ def _checked_file(job: Job, expected: Format) -> tuple[FileOptions, Path]:
     return options, path
 
 
-def _leave_tuning(folder: Path) -> Callable[[str, list[str]], list[str]]:
-    """Return what copytree ignores: the tuning of this machine, which is no part of the artifact."""
-    return lambda place, names: [TUNING] if Path(place) == folder and TUNING in names else []
+def _leave_out(folder: Path, left_out: Collection[str]) -> Callable[[str, list[str]], list[str]]:
+    """Return what copytree ignores: these files of the folder itself, which are no part of the artifact."""
+    return lambda place, names: [name for name in names if Path(place) == folder and name in left_out]
 
 
 def _checked_folder(options: FileOptions) -> Path:
     folder = Path(options.path)
-    if digest_of(folder, without=(TUNING,)) != options.sha256:
+    if digest_of(folder, without=BESIDE) != options.sha256:
         raise BadRequest(f"{folder} has changed since this command began", fix="run again when it is finished")
     return folder

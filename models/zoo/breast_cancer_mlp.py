@@ -66,4 +66,7 @@ RECIPE = Recipe(
     ),
     allowed_loss=0.03,
     requires=("torch", "sklearn"),
+    labels=("malignant", "benign"),
+    preprocessing="the 30 measurements in the order of sklearn.datasets.load_breast_cancer, each minus the mean of the "
+    "training split and divided by its standard deviation",
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..recipe import Recipe, Splits, Training
 from ..signature import Signature, TensorSpec
 from ..training.objectives import accuracy, cross_entropy
-from .digits import PIXELS, split_digits
+from .digits import CLASSES, PIXELS, PREPROCESSING, split_digits
 
 if TYPE_CHECKING:
     import torch
@@ -57,4 +57,6 @@ RECIPE = Recipe(
     ),
     allowed_loss=0.02,
     requires=("torch", "sklearn"),
+    labels=CLASSES,
+    preprocessing=PREPROCESSING,
 )

@@ -11,7 +11,7 @@ from ..dataset import Dataset
 from ..recipe import Recipe, Splits, Training
 from ..signature import Array, Signature, TensorSpec
 from ..training.objectives import accuracy, cross_entropy
-from .digits import PIXELS, SPLIT_SEED, as_images, shift_images
+from .digits import PIXELS, PREPROCESSING, SPLIT_SEED, as_images, shift_images
 
 if TYPE_CHECKING:
     import torch
@@ -96,4 +96,6 @@ RECIPE = Recipe(
     ),
     allowed_loss=0.02,
     requires=("torch", "sklearn"),
+    labels=("left is larger", "equal", "right is larger"),
+    preprocessing=PREPROCESSING,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..recipe import Recipe, Training
 from ..signature import Signature, TensorSpec
 from ..training.objectives import accuracy, cross_entropy
-from .digits import PIXELS, as_images
+from .digits import CLASSES, PIXELS, PREPROCESSING, as_images
 
 if TYPE_CHECKING:
     import torch
@@ -88,4 +88,6 @@ RECIPE = Recipe(
     ),
     allowed_loss=0.02,
     requires=("torch", "sklearn"),
+    labels=CLASSES,
+    preprocessing=PREPROCESSING,
 )

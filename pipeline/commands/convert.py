@@ -20,6 +20,10 @@ from ...models.artifact import RECORD
 from ...models.errors import BadRequest, Exit, TransloadError
 from ...models.formats import PAYLOAD, Target
 from ...models.whole_files import copy_folder_whole
+from ..card.card_facts import card_of
+from ..card.card_folder import write_card
+from ..card.card_records import ModelFacts
+from ..card.model_facts import facts_of_model, model_name
 from ..context import LocalSettings
 from ..intake.model_argument import ModelRequest, start_of
 from ..intake.run_inputs import resolve_inputs
@@ -93,8 +97,9 @@ def convert(
         inputs = resolve_inputs(context, model, probes_only=True, during_reference=ahead)
         results = convert_all(context, plan, inputs)
         rows = tuple(_artifact_row(result) for result in results)
-        for result in results:
-            _put(result, out / result.target.slug)
+        known = facts_of_model(model.text, inputs.model, inputs.data)
+        for result, row in zip(results, rows, strict=True):
+            _put(result, row, out / result.target.slug, model_name(model.text, inputs.model), known)
         evidence = join_check_rows(result.evidence for result in results)
         converted = ConvertResult(rows, out, find_pieces(context, inputs, results), evidence, context.doubts)
         write_document(out / "convert.json", converted.document)
@@ -108,12 +113,14 @@ def _check_replaceable(folder: Path) -> None:
         raise BadRequest(f"{folder} holds something else than an artifact", fix="name another folder with --out")
 
 
-def _put(result: TargetResult, folder: Path) -> None:
-    """Put the artifact at `folder`, in place of a former run's, which goes even where there is no new one."""
+def _put(result: TargetResult, row: ArtifactRow, folder: Path, name: str, model: ModelFacts) -> None:
+    """Put the artifact at `folder` with the card of its model, called `name`, in place of a former run's. That goes
+    even where there is no new one."""
     if result.stored is None:
         shutil.rmtree(folder, ignore_errors=True)  # an old copy would be taken for a new one
     else:
-        copy_folder_whole(result.stored.folder, folder)
+        card = card_of(result, row, name=name, model=model, evidence=result.evidence)
+        copy_folder_whole(result.stored.folder, folder, add=partial(write_card, card=card))
 
 
 def _artifact_row(result: TargetResult) -> ArtifactRow:

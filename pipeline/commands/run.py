@@ -20,6 +20,9 @@ from ...models.whole_files import write_whole
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.server.tfserving_launch import find_tfserving
 from ..bench.rounds import Series
+from ..card.card_facts import card_of
+from ..card.card_folder import write_card
+from ..card.model_facts import facts_of_model, model_name
 from ..compare.side_by_side import SideBySide
 from ..context import Context, LocalSettings
 from ..intake.code_model import weights_file
@@ -32,7 +35,7 @@ from ..request import RunRequest
 from ..result.check_rows import join_check_rows
 from ..result.environment import describe_environment
 from ..result.gate import GateRules, gate, verdict_of
-from ..result.run_folder import artifact_row, link_artifacts, links
+from ..result.run_folder import ARTIFACTS, artifact_row, links, publish_artifacts
 from ..result.schema import SCHEMA, LeftOutRow, RunResult, TimelineRow, to_json
 from ..stages.bench import Bench, Measurements
 from ..stages.bench_subject import BenchSubject, subjects_of
@@ -120,7 +123,7 @@ def _run(
     left_out = _left_out(targets) if "targets" not in context.request.convert.model_fields_set else ()
     dropped = {row.target for row in left_out}
     targets = [result for result in targets if result.name not in dropped]
-    link_artifacts(context.folder, inputs.source, targets)
+    publish_artifacts(context.folder, inputs.source, targets)
     pieces = find_pieces(context, inputs, targets)
     with Servers(context) as servers:
         with context.progress.stage("validate") as stage:
@@ -149,6 +152,7 @@ def _run(
     constraint = ReleaseConstraint(**context.request.release.model_dump())
     result = replace(result, recommendation=recommend(result, constraint))
     with context.progress.stage("report"):
+        _write_cards(context, inputs, targets, result, validated)
         write_run(context.folder, result, measured, beside[1].series)
     return FinishedRun(result, context.folder)
 
@@ -160,6 +164,19 @@ def _verifier(bench: Bench, inputs: RunInputs) -> SettingsVerifier:
         return SettingsReference(inputs, subject.target.precision if subject.target else Precision.FP32)
 
     return SettingsVerifier(bench.context, bench.servers, reference_of)
+
+
+def _write_cards(
+    context: Context, inputs: RunInputs, targets: Sequence[TargetResult], result: RunResult, validated: ValidationRows
+) -> None:
+    """Write the card of each artifact into its folder."""
+    recipe = context.request.model.recipe
+    name, known = model_name(recipe, inputs.model), facts_of_model(recipe, inputs.model, inputs.data)
+    for target, row in zip(targets, result.artifacts, strict=True):
+        if target.stored:
+            evidence = validated.evidence
+            card = card_of(target, row, name=name, model=known, evidence=evidence, drift=validated.rows)
+            write_card(context.folder / ARTIFACTS / target.target.slug, card)
 
 
 def _left_out(targets: Sequence[TargetResult]) -> tuple[LeftOutRow, ...]:

@@ -146,6 +146,9 @@ def _describe(context: Context, ref: CodeRef, code: str, facts: RecipeFacts) -> 
         metric=facts.metric,
         allowed_loss=facts.allowed_loss if allowed_loss is None else allowed_loss,
         requires=facts.requires,
+        summary=facts.summary,
+        labels=facts.labels,
+        preprocessing=facts.preprocessing,
     )
 
 

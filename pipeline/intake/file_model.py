@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...converters.intake.intake_records import ArtifactFacts, FileFacts, FileOptions
-from ...models.artifact import TUNING, read_artifact
+from ...models.artifact import BESIDE, read_artifact
 from ...models.errors import BadRequest, StepFailed, StepOutOfMemory, StepTimeout
 from ...models.foreign_files import check_plain
 from ...models.formats import Format, Target, parse_target
@@ -73,7 +73,7 @@ def _take_in(
     check_plain(path)
     trust = context.request.model.trust
     limits = context.intake_limits(size_of_model(path, model_format))
-    digest = digest_of(path, without=(TUNING,))
+    digest = digest_of(path, without=BESIDE)
     options = FileOptions(path=str(path), sha256=digest, inputs=request.inputs, trust=trust, **known)
     action = Action(
         f"given.{name}",

@@ -29,6 +29,9 @@ class ModelDescription:
     metric: str | None = None
     allowed_loss: float | None = None
     requires: tuple[str, ...] = ()
+    summary: str = ""
+    labels: tuple[str, ...] = ()  # of a recipe that names its classes
+    preprocessing: str = ""
 
     @property
     def recipe_options(self) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 from collections.abc import Sequence
@@ -13,11 +12,12 @@ from ...models.artifact import read_artifact
 from ...models.formats import PAYLOAD
 from ...models.signature import Signature
 from ...models.store import Stored, digest_of, disk_errors, size_of
+from ...models.whole_files import link_folder_whole
 from ..drift.rules import status_of
 from ..plan.router import TargetResult
 from .schema import ArtifactRow, DriftRow, LatencyRow, RunResult, SignatureRow, Status, TensorRow, WeightsRow
 
-ARTIFACTS = "artifacts"  # in a run's folder: links to the objects of the store
+ARTIFACTS = "artifacts"  # in a run's folder: a folder for each artifact
 
 
 def new_run_folder(runs: Path, name: str, now: datetime) -> Path:
@@ -35,14 +35,14 @@ def new_run_folder(runs: Path, name: str, now: datetime) -> Path:
     raise FileExistsError(f"no free name for a run under {runs}")
 
 
-def link_artifacts(folder: Path, source: Stored, results: Sequence[TargetResult]) -> None:
-    """Link artifacts/<target>, and artifacts/source, to the objects in the store."""
-    links = folder / ARTIFACTS
-    links.mkdir(exist_ok=True)
-    _link(links / "source", source.folder)
+def publish_artifacts(folder: Path, source: Stored, results: Sequence[TargetResult]) -> None:
+    """Make artifacts/<target> and artifacts/source: folders of plain files, which the store shares on its own disk."""
+    artifacts = folder / ARTIFACTS
+    artifacts.mkdir(exist_ok=True)
+    link_folder_whole(source.folder, artifacts / "source")
     for result in results:
         if result.stored:
-            _link(links / result.target.slug, result.stored.folder)
+            link_folder_whole(result.stored.folder, artifacts / result.target.slug)
 
 
 def links(folder: Path, result: RunResult) -> tuple[dict[str, str], dict[str, str]]:
@@ -58,12 +58,6 @@ def links(folder: Path, result: RunResult) -> tuple[dict[str, str], dict[str, st
     logs |= {f"{row.artifact} in {row.runtime}": row.log for row in pairs if row.log}
     repeat = {file.stem: f"repeat/{file.name}" for file in sorted((folder / "repeat").glob("*.sh"))}
     return logs, repeat
-
-
-def _link(link: Path, to: Path) -> None:
-    """Make a relative link: a project folder that moves keeps its links."""
-    link.unlink(missing_ok=True)
-    link.symlink_to(os.path.relpath(to, link.parent))
 
 
 def artifact_row(result: TargetResult, drift: Sequence[DriftRow]) -> ArtifactRow:

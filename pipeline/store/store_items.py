@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
+from ...models.artifact import RECORD as ARTIFACT_RECORD
 from ...models.errors import BadRequest
+from ...models.sources import RECORD as SOURCE_RECORD
 from ...models.store import size_of
 from ...models.store_ledger import CommandUse, read_uses
 from ..result.run_folder import ARTIFACTS
@@ -33,7 +35,7 @@ class UseKind(StrEnum):
     """How an item is used."""
 
     RUNNING = "running"  # a living process has looked at it
-    LINK = "link"  # artifacts/ of a run links to it
+    LINK = "link"  # artifacts/ of a run shares its files
     STEP = "step"  # a command that left a folder needed it; the folder is there
 
 
@@ -114,16 +116,33 @@ def run_folders(root: Path, uses: Iterable[CommandUse], runs: Sequence[Path]) ->
 
 
 def read_links(root: Path, folders: Iterable[Path]) -> dict[str, set[Path]]:
-    """Return the digests of the objects that runs link to, each with the folders of those runs."""
+    """Return the digests of the objects that runs share files with, each with the folders of those runs.
+    Runs of older versions have symbolic links to the objects."""
     objects = os.path.realpath(root / "objects")
     links: dict[str, set[Path]] = defaultdict(set)
+    shared: dict[tuple[int, int], set[Path]] = defaultdict(set)
     for folder in folders:
-        for link in _entries(folder / ARTIFACTS):
-            if link.is_symlink():
-                target = Path(os.path.realpath(link))
+        for place in _entries(folder / ARTIFACTS):
+            if place.is_symlink():
+                target = Path(os.path.realpath(place))
                 if target.parent == Path(objects):
                     links[target.name].add(folder)
+            elif record := _shared_record(place):
+                shared[record].add(folder)
+    for entry in _folders(root / "objects") if shared else ():
+        record = _shared_record(entry)
+        if record in shared:
+            links[entry.name] |= shared[record]
     return links
+
+
+def _shared_record(folder: Path) -> tuple[int, int] | None:
+    """Return device and inode of the record of an artifact or a source, where another folder has a hard link to it."""
+    for name in (ARTIFACT_RECORD, SOURCE_RECORD):
+        with suppress(OSError):
+            status = (folder / name).lstat()
+            return (status.st_dev, status.st_ino) if status.st_nlink > 1 else None
+    return None
 
 
 def _users_of(

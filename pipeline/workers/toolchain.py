@@ -29,6 +29,18 @@ def version_of(module: str) -> str | None:
     return None
 
 
+def requirement_of(module: str, known: str | None = None) -> str | None:
+    """Return the line of a requirements.txt that brings a module in the version that is here, or in the `known` one of
+    another interpreter. None where it is not installed."""
+    for name in _DISTRIBUTIONS.get(module, (module,)):
+        try:
+            release = (known or version(name)).partition("+")[0]  # a package index knows no local version
+        except PackageNotFoundError:
+            continue
+        return f"{name.replace('_', '-')}=={release}"
+    return None
+
+
 def toolchain(requires: tuple[str, ...]) -> dict[str, str]:
     """Return what a result depends on beside its inputs: interpreter, processor family, library versions."""
     versions = {name: version_of(name) or "absent" for name in sorted({*requires, "numpy"})}

@@ -12,14 +12,14 @@ from onnx import TensorProto, helper, numpy_helper
 
 from transload.converters.embedded_metadata import EXTRA_FILE, KEY, embed
 from transload.converters.to_tflite.flatbuffer import model_of, packed
-from transload.converters.write_converted import public_name, source_provenance, write_converted
+from transload.converters.write_converted import source_provenance, write_converted
 from transload.models.artifact import read_artifact, write_artifact
 from transload.models.errors import BadRequest
 from transload.models.formats import PAYLOAD, Format, Precision, Target
 from transload.models.job import Job
 from transload.models.provenance import ConversionStep, Provenance
 from transload.models.signature import Signature, TensorSpec
-from transload.models.sources import CodeRef, Source, write_source
+from transload.models.sources import CodeRef, Source, public_name, write_source
 
 X = TensorSpec("x", "float32", ("batch", 4))
 SIGNATURE = Signature((X,), (TensorSpec("y", "float32", ("batch", 4)),))
