@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ...models.job import Facts, JsonRecord
 from ...models.job_records import RecipeFacts
 from ...models.signature import Signature, TensorSpec
+from ..conversion_records import StoredWeights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,7 @@ class FileOptions(JsonRecord):
     inputs: tuple[TensorSpec, ...] = ()
     external: Mapping[str, str] = field(default_factory=dict)  # digests of an ONNX file's data files, where known
     trust: bool = False  # the model may do more than compute
+    format: str = ""  # of a file that is only described
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,3 +46,17 @@ class ArtifactFacts(Facts):
     target: str
     signature: Signature
     flex: tuple[str, ...]  # the operators of a TFLite file that need TensorFlow's Flex delegate
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileDescription(Facts):
+    """What a model's file says of itself. Texts are the file's own, as far as they can be printed."""
+
+    producer: str = ""  # name and version of what wrote it
+    versions: tuple[str, ...] = ()  # of the format: "IR 10", "opset 18"
+    inputs: tuple[str, ...] = ()  # as "image=float32[batch,3,224,224]"
+    outputs: tuple[str, ...] = ()
+    operators: Mapping[str, int] = field(default_factory=dict)  # counts by name, the most first
+    weights: tuple[StoredWeights, ...] = ()  # by dtype, the most bytes first
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()  # what could not be told, and why

@@ -22,7 +22,7 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
         "collection_def": (4, "map Collection"), "signature_def": (5, "map Signature"),
         "object_graph_def": (7, "ObjectGraph"),
     },
-    "MetaInfo": {"tags": (4, "*string")},
+    "MetaInfo": {"tags": (4, "*string"), "tensorflow_version": (5, "string")},
     "Graph": {"node": (1, "*Node"), "library": (2, "Library")},
     "Node": {"name": (1, "string"), "op": (2, "string"), "input": (3, "*string"), "attr": (5, "map Attr")},
     "Attr": {"list": (1, "AttrList"), "func": (10, "Called")},

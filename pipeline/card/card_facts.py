@@ -18,7 +18,7 @@ from ..result.check_rows import CheckRows
 from ..result.schema import ArtifactRow, DriftRow, ExercisedRow, ProbeResultRow
 from ..workers.interpreters import interpreter_of
 from ..workers.toolchain import requirement_of
-from .card_records import Card, CardCheck, CardRuntime, ModelFacts
+from .card_records import CARD_SCHEMA, Card, CardCheck, CardRuntime, ModelFacts
 
 _SAMPLES = ("whole test set", "samples")  # the probes that are no stress
 
@@ -40,6 +40,7 @@ def card_of(
     probes = [probe for probe in evidence.probes if probe.artifact == row.name and probe.values in _SAMPLES]
     rows = [*probes, *(compared for compared in drift if compared.artifact == row.name)]
     return Card(
+        schema=CARD_SCHEMA,
         name=name,
         target=str(result.target),
         file=artifact.path.name,

@@ -63,7 +63,7 @@ class CardRuntime(JsonRecord):
 class Card(JsonRecord):
     """The facts of an artifact that are known once it has been verified."""
 
-    schema: int = CARD_SCHEMA
+    schema: int
     name: str  # of the model
     target: str
     file: str  # the payload's name
@@ -87,8 +87,9 @@ def read_card(folder: Path) -> Card | None:
     file = folder / CARD
     try:
         document = read_json(file)
-        if document["schema"] != CARD_SCHEMA:
-            raise ValueError(f"its schema is {document['schema']!r:.20}, and this version reads {CARD_SCHEMA}")
+        schema = document.get("schema")
+        if schema != CARD_SCHEMA:
+            raise ValueError(f"its schema is {schema!r:.20}, and this version reads {CARD_SCHEMA}")
         return Card.part_of(document)
     except FileNotFoundError:
         return None

@@ -9,7 +9,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from ...converters.intake.intake_records import ArtifactFacts, FileFacts, FileOptions
+from ...converters.intake.intake_records import ArtifactFacts, FileDescription, FileFacts, FileOptions
 from ...models.artifact import BESIDE, read_artifact
 from ...models.errors import BadRequest, StepFailed, StepOutOfMemory, StepTimeout
 from ...models.foreign_files import check_plain
@@ -26,7 +26,7 @@ from .model_argument import ModelRequest
 _MORE_TIME = "give it more time with --model-seconds"
 _BLOCK_BYTES = 512  # the unit of st_blocks, on every file system
 _MOST_COUNTED = 10_000  # files beside an ONNX file
-_INTAKE = "transload.converters.intake.take_in"
+_INTAKE = "transload.converters.intake"
 # The libraries with which a worker reads a file or an artifact of a format.
 _READ_WITH: Mapping[Format, tuple[str, ...]] = {
     Format.ONNX: ("onnx",), Format.PT2: ("torch",), Format.TORCHSCRIPT: ("torch",),
@@ -37,7 +37,7 @@ _READ_WITH: Mapping[Format, tuple[str, ...]] = {
 def load_file(context: Context, request: ModelRequest, model_format: Format) -> LoadedModel:
     """Load a model that is a file, or a SavedModel's folder.
     Raises BadRequest where it is refused, ToolMissing where a library that reads it is not installed."""
-    path, work = Path(request.text).absolute(), f"take_in_{model_format.replace('-', '_')}"
+    path, work = Path(request.text).absolute(), f"take_in:take_in_{model_format.replace('-', '_')}"
     take_in = partial(_take_in, context, request, path, name=path.stem, work=work, model_format=model_format)
     stored = take_in()
     facts = FileFacts.from_json(stored.facts)
@@ -58,16 +58,26 @@ def load_artifact(context: Context, request: ModelRequest) -> LoadedModel:
     model_format = read_artifact(folder).target.format
     if model_format not in DEFAULT_RUNTIME:
         raise BadRequest(f"no runtime takes {model_format}", fix=f"name an artifact of {', '.join(DEFAULT_RUNTIME)}")
-    stored = _take_in(context, request, folder, name=folder.name, work="take_in_artifact", model_format=model_format)
+    stored = _take_in(
+        context, request, folder, name=folder.name, work="take_in:take_in_artifact", model_format=model_format
+    )
     facts = ArtifactFacts.from_json(stored.facts)
     description = ModelDescription(Path(request.text).name, facts.signature)
     return LoadedModel(description, stored, parse_target(facts.target), facts.flex)
 
 
+def describe_file(context: Context, text: str, model_format: Format) -> FileDescription:
+    """Return what a model's file says of itself.
+    Raises BadRequest where it is refused, ToolMissing where a library that reads it is not installed."""
+    path, known = Path(text).absolute(), {"work": "describe_file:describe_file", "format": str(model_format)}
+    stored = _take_in(context, ModelRequest(text), path, name=path.stem, model_format=model_format, **known)
+    return FileDescription.from_json(stored.facts)
+
+
 def _take_in(
     context: Context, request: ModelRequest, path: Path, *, name: str, work: str, model_format: Format, **known: Any
 ) -> Stored:
-    """Let a worker read the model at `path`. `known`: `external` of the options, where data files lie beside it."""
+    """Let a worker read the model at `path`. `known`: further options, as `external` where data files lie beside it."""
     requires = _READ_WITH[model_format]
     require_libraries(request.text, requires)
     check_plain(path)
@@ -77,7 +87,7 @@ def _take_in(
     options = FileOptions(path=str(path), sha256=digest, inputs=request.inputs, trust=trust, **known)
     action = Action(
         f"given.{name}",
-        f"{_INTAKE}:{work}",
+        f"{_INTAKE}.{work}",
         options=options.to_json(),
         requires=requires,
         framework=framework_of(requires),
