@@ -11,11 +11,8 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
-
-_Flat: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.uint8]]"  # a mapped file
 
 # The fields of tflite.Model, of a Buffer and of a Metadata (schema.fbs), by their place in the table.
 _VERSION, _BUFFERS, _METADATA = 0, 4, 6
@@ -29,7 +26,7 @@ def add_metadata(path: Path, text: str, *, name: str) -> bool:
 
     A file that counts from its beginning (weights behind its tables, above 2 GB), or of a later schema, stays as it is.
     """
-    flat = np.memmap(path, mode="r")
+    flat = np.memmap(path, mode="r").data
     head = _new_head(flat, text.encode(), name.encode())
     del flat
     if head is None:
@@ -42,7 +39,7 @@ def add_metadata(path: Path, text: str, *, name: str) -> bool:
     return True
 
 
-def _new_head(flat: _Flat, content: bytes, name: bytes) -> bytes | None:
+def _new_head(flat: memoryview, content: bytes, name: bytes) -> bytes | None:
     """Return what is put before the old bytes of a file; None where that would break it."""
     fields = _fields(flat, _target(flat, 0))
     buffers, entries = (_elements(flat, fields.get(field)) for field in (_BUFFERS, _METADATA))
@@ -70,16 +67,16 @@ def _new_head(flat: _Flat, content: bytes, name: bytes) -> bytes | None:
     return bytes(head.content)
 
 
-def _number(flat: _Flat, place: int) -> int:
+def _number(flat: memoryview, place: int) -> int:
     return int(struct.unpack_from("<I", flat, place)[0])
 
 
-def _target(flat: _Flat, place: int) -> int:
+def _target(flat: memoryview, place: int) -> int:
     """Return where the offset at `place` leads."""
     return place + _number(flat, place)
 
 
-def _fields(flat: _Flat, table: int) -> dict[int, int]:
+def _fields(flat: memoryview, table: int) -> dict[int, int]:
     """Return the positions of a table's fields by their place in it."""
     vtable = table - struct.unpack_from("<i", flat, table)[0]
     count = (struct.unpack_from("<H", flat, vtable)[0] - 4) // 2
@@ -87,7 +84,7 @@ def _fields(flat: _Flat, table: int) -> dict[int, int]:
     return {field: table + offset for field, offset in enumerate(offsets) if offset}
 
 
-def _elements(flat: _Flat, field: int | None) -> list[int]:
+def _elements(flat: memoryview, field: int | None) -> list[int]:
     """Return the positions of the tables in the vector that a field leads to; none for a field that is absent."""
     if field is None:
         return []
@@ -95,14 +92,14 @@ def _elements(flat: _Flat, field: int | None) -> list[int]:
     return [_target(flat, place) for place in range(vector + 4, vector + 4 + 4 * _number(flat, vector), 4)]
 
 
-def _text(flat: _Flat, field: int | None) -> bytes:
+def _text(flat: memoryview, field: int | None) -> bytes:
     if field is None:
         return b""
     start = _target(flat, field)
     return bytes(flat[start + 4 : start + 4 + _number(flat, start)])
 
 
-def _counts_from_start(flat: _Flat, buffer: int) -> bool:
+def _counts_from_start(flat: memoryview, buffer: int) -> bool:
     """Return whether a buffer says where its data lie in the file (schema.fbs: an offset above 1)."""
     place = _fields(flat, buffer).get(_BUFFER_OFFSET)
     return place is not None and int(struct.unpack_from("<Q", flat, place)[0]) > 1

@@ -83,6 +83,33 @@ def read_images(folder: Path, inputs: Sequence[TensorSpec], options: ImageOption
         yield {layout.item.name: _read(path, layout, options)[np.newaxis]}, label
 
 
+def image_labels(folder: Path) -> dict[str, str]:
+    """Return the names of the labels by their numbers, none where the folder has none."""
+    names = [name for name in list_images(folder) if name]
+    return {str(number): name for name, number in sorted(number_labels(names).items(), key=lambda item: item[1])}
+
+
+def describe_images(inputs: Sequence[TensorSpec], options: ImageOptions) -> str:
+    """Return in a sentence what is done to an image."""
+    layout = _find_layout(inputs, options)
+    floats = np.dtype(layout.item.dtype).kind == "f"
+    parts = [
+        f"its shorter side is resized to {options.resize} pixels ({options.resample})" if options.resize else "",
+        f"stretched to {options.size[0]} x {options.size[1]} ({options.resample})" if options.size else "",
+        f"cut to the {options.crop[0]} x {options.crop[1]} in its middle" if options.crop else "",
+        f"the bytes 0..255 become {options.range[0]:g}..{options.range[1]:g}" if floats and options.range else "",
+        f"minus {_numbers(options.mean)}" if options.mean else "",
+        f"divided by {_numbers(options.std)}" if options.std else "",
+        f"channels {options.order}, {'first' if layout.channels_first else 'last'}" if layout.channels > 2 else "",
+    ]
+    steps = ", ".join(filter(None, parts)) or "its bytes as they are"
+    return f"An image becomes {layout.item.name}: {steps}"
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return f"({', '.join(f'{value:g}' for value in values)})" if len(values) > 1 else f"{values[0]:g}"
+
+
 def _in_turn(by_label: Mapping[str, Sequence[Path]]) -> Iterator[tuple[Path, str]]:
     places = [(at, name, path) for name, paths in by_label.items() for at, path in enumerate(paths)]
     return ((path, name) for _, name, path in sorted(places))

@@ -62,6 +62,18 @@ def read_table(path: Path, inputs: Sequence[TensorSpec], options: TableOptions) 
         start += batch.num_rows
 
 
+def describe_table(
+    path: Path, inputs: Sequence[TensorSpec], options: TableOptions
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the names of the labels by their numbers, where they are text, and a sentence on each input's columns."""
+    table = _open(path, options)
+    columns = _assign(table, item_specs(inputs), options)
+    is_text = columns.label is not None and not table.is_number(columns.label)
+    names = table.classes(columns.label) if columns.label and is_text else ()
+    sentences = [f"{name} takes the columns {', '.join(held)}, in this order" for name, held in columns.inputs.items()]
+    return {str(number): str(name) for number, name in enumerate(names)}, tuple(sentences)
+
+
 class _Table:
     """A table that is read several times, each time from its start."""
 

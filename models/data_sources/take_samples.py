@@ -23,9 +23,9 @@ from ..signature import Array, TensorSpec
 from ..sources import CodeRef
 from .code_samples import read_code
 from .data_argument import DataKind, source_digest
-from .image_folder import read_images
+from .image_folder import describe_images, image_labels, read_images
 from .sample_writer import Chunk, collect
-from .tables import read_table
+from .tables import describe_table, read_table
 
 _CALIBRATION_SEED = 12
 
@@ -48,7 +48,23 @@ def take_samples(job: Job) -> Mapping[str, Any]:
     write_dataset(job.out / TEST, data)
     calibration = _draw(data)
     write_dataset(job.out / CALIBRATION, calibration)
-    return DataFacts(test=len(data), calibration=len(calibration), labels=data.labels is not None).to_json()
+    names, sentences = _describe(options, inputs)
+    return DataFacts(
+        test=len(data),
+        calibration=len(calibration),
+        labels=data.labels is not None,
+        label_names=names,
+        label_source=f"the data {Path(options.place).name}" if names else "",
+        preprocessing=sentences,
+    ).to_json()
+
+
+def _describe(options: SourceSamplesOptions, inputs: Sequence[TensorSpec]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the names of labels by number, and how the source's samples became inputs, where its kind says so."""
+    kind, path = DataKind(options.kind), Path(options.place)
+    if kind is DataKind.IMAGES:
+        return image_labels(path), (describe_images(inputs, options.images),)
+    return describe_table(path, inputs, options.table) if kind is DataKind.TABLE else ({}, ())
 
 
 def _read(options: SourceSamplesOptions, inputs: Sequence[TensorSpec], scratch: Path) -> Dataset:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
-from transload.models.whole_files import copy_folder_whole, rename_synced, write_synced, write_whole
+from transload.models.whole_files import copy_folder_whole, link_folder_whole, rename_synced, write_synced, write_whole
 
 
 @pytest.mark.parametrize("content", ["two", b"two"])
@@ -44,3 +46,22 @@ def test_a_finished_file_is_renamed(tmp_path: Path) -> None:
     (tmp_path / "last.ckpt.part").write_text("state")
     rename_synced(tmp_path / "last.ckpt.part", tmp_path / "last.ckpt")
     assert [path.name for path in tmp_path.iterdir()] == ["last.ckpt"]
+
+
+def test_files_are_shared_where_the_disk_can_and_copied_where_it_cannot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "object").mkdir()
+    (tmp_path / "object" / "file").write_text("content")
+    (tmp_path / "object" / "link").symlink_to("file")
+    link_folder_whole(tmp_path / "object", tmp_path / "linked")
+    assert (tmp_path / "linked" / "file").samefile(tmp_path / "object" / "file")
+    assert not (tmp_path / "linked" / "link").is_symlink()
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EXDEV, "another disk")
+
+    monkeypatch.setattr(os, "link", refuse)
+    link_folder_whole(tmp_path / "object", tmp_path / "copied")
+    assert (tmp_path / "copied" / "file").read_text() == "content"
+    assert not (tmp_path / "copied" / "file").samefile(tmp_path / "object" / "file")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from transload.models.data_sources.image_folder import number_labels, read_images
+from transload.models.data_sources.image_folder import describe_images, image_labels, number_labels, read_images
 from transload.models.data_sources.sample_writer import collect
 from transload.models.data_sources.source_options import ImageOptions
 from transload.models.dataset import Dataset
@@ -161,3 +161,21 @@ def test_any_error_of_a_reader_of_images_is_a_broken_image(tmp_path: Path) -> No
     (tmp_path / "photos" / "1.png").write_bytes(content[:-12] + chunk + content[-12:])
     with pytest.raises(BadRequest, match=r"1\.png is a broken image: "):
         read(tmp_path / "photos", CHW, **BYTES)
+
+
+def test_what_is_done_to_an_image_is_told_in_a_sentence(tmp_path: Path) -> None:
+    options = ImageOptions(resize=8, crop=(5, 6), range=(0.0, 1.0), mean=(0.5, 0.25, 0.125), std=(2.0,))
+    assert describe_images((parse_input(CHW),), options) == (
+        "An image becomes image: its shorter side is resized to 8 pixels (bilinear), cut to the 5 x 6 in its middle, "
+        "the bytes 0..255 become 0..1, minus (0.5, 0.25, 0.125), divided by 2, channels rgb, first"
+    )
+    assert describe_images((parse_input("x=uint8[batch,5,6]"),), ImageOptions()) == (
+        "An image becomes x: its bytes as they are"
+    )
+
+
+def test_labels_have_the_names_of_their_folders(tmp_path: Path) -> None:
+    for name in ("dog", "cat"):
+        picture(tmp_path / name / "0.png", 0)
+    assert image_labels(tmp_path) == {"0": "cat", "1": "dog"}
+    assert image_labels(tmp_path / "dog") == {}

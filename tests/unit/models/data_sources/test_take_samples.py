@@ -24,14 +24,20 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def take(path: Path, kind: DataKind = DataKind.ARRAYS, **options: Any) -> tuple[Dataset, Dataset]:
+def facts_of(path: Path, kind: DataKind = DataKind.ARRAYS, **options: Any) -> dict[str, Any]:
     out = path.parent / "out"
     out.mkdir()
     options = {"signature": Signature(X, X).to_json(), **options}
     place = {"kind": kind, "place": str(path), "sha256": source_digest(kind, str(path))}
-    facts = take_samples(Job({}, out, {**options, **place}))
+    return dict(take_samples(Job({}, out, {**options, **place})))
+
+
+def take(path: Path, kind: DataKind = DataKind.ARRAYS, **options: Any) -> tuple[Dataset, Dataset]:
+    facts = facts_of(path, kind, **options)
+    out = path.parent / "out"
     test, calibration = (read_dataset(out / name, X) for name in ("test.npz", "calibration.npz"))
-    assert facts == {"test": len(test), "calibration": len(calibration), "labels": test.labels is not None}
+    sizes = {"test": len(test), "calibration": len(calibration), "labels": test.labels is not None}
+    assert {name: facts[name] for name in sizes} == sizes
     return test, calibration
 
 
@@ -85,3 +91,15 @@ def test_what_a_person_reads_of_arrays_that_do_not_fit(case: str, tmp_path: Path
     with pytest.raises(BadRequest) as caught:
         take(tmp_path / "d.npz")
     assert str(caught.value) == message.format(path=tmp_path / "d.npz")
+
+
+def test_a_table_says_which_columns_it_gave_and_what_its_labels_are_called(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("a,b,c,label\n1,2,3,virginica\n4,5,6,setosa\n")
+    facts = facts_of(tmp_path / "d.csv", DataKind.TABLE)
+    assert facts["preprocessing"] == ["x takes the columns a, b, c, in this order"]
+    assert (facts["label_names"], facts["label_source"]) == ({"0": "setosa", "1": "virginica"}, "the data d.csv")
+
+
+def test_samples_of_arrays_say_nothing_of_how_they_were_made(tmp_path: Path) -> None:
+    np.savez(tmp_path / "d.npz", x=ROWS, labels=np.arange(300))
+    assert facts_of(tmp_path / "d.npz").keys() == {"test", "calibration", "labels"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from transload.models.signature import Signature, TensorSpec
 from transload.models.store import Stored
 from transload.pipeline.plan.router import TargetResult
 from transload.pipeline.plan.run_plan import Route
-from transload.pipeline.result.run_folder import artifact_row, links
+from transload.pipeline.result.run_folder import artifact_row, links, publish_artifacts
 from transload.pipeline.result.schema import RouteStatus, Status, TriedRow, Verdict, WeightsRow
 
 from ..report import samples
@@ -69,3 +70,26 @@ def test_a_copy_that_holds_nothing_of_its_precision_is_never_verified(
     )
     assert row.status is status
     assert row.weights == (WeightsRow(dtype, 2, 64),)
+
+
+def test_a_runs_artifacts_are_plain_files_that_the_store_shares(tmp_path: Path) -> None:
+    """A copy of the run's folder is whole, and the store's object is not needed for it."""
+    target, objects, run = parse_target("saved-model"), tmp_path / "objects", tmp_path / "run"
+    specs = (TensorSpec("x", "float32", ("batch", 2)),)
+    (objects / "made" / "saved_model" / "variables").mkdir(parents=True)
+    (objects / "made" / "saved_model" / "variables" / "v").write_text("weights")
+    write_artifact(objects / "made", target, Signature(specs, specs))
+    (objects / "source").mkdir()
+    (objects / "source" / "source.json").write_text("{}")
+    run.mkdir()
+    made, source = (
+        Stored("k", "d", objects / name, {}, tmp_path / "log", 1.0, cached=False) for name in ("made", "source")
+    )
+    for _ in range(2):  # again, in place of the first
+        publish_artifacts(run, source, [TargetResult(target, made, Route(())), TargetResult(target, None, None)])
+    assert not any(path.is_symlink() for path in run.rglob("*"))
+    weights = run / "artifacts" / "saved-model" / "saved_model" / "variables" / "v"
+    assert weights.samefile(objects / "made" / "saved_model" / "variables" / "v")
+    shutil.rmtree(objects)
+    assert weights.read_text() == "weights"
+    assert (run / "artifacts" / "source" / "source.json").is_file()

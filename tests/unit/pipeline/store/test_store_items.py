@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from transload.models.store import Store
-from transload.pipeline.store.store_items import ItemKind, UseKind, read_items, with_users
+from transload.pipeline.store.store_items import ItemKind, ItemUser, UseKind, read_items, with_users
 
 from .store_samples import key_of, link, put
 
@@ -67,3 +69,26 @@ def test_a_folder_is_named_once_by_its_strongest_use(store: Store, tmp_path: Pat
     assert kinds() == [(UseKind.RUNNING,), (UseKind.RUNNING,)]
     store.close()
     assert kinds() == [(UseKind.LINK,), (UseKind.STEP,)]
+
+
+@pytest.mark.parametrize("record", ["artifact.json", "source.json"])
+def test_a_run_that_shares_files_uses_the_object_and_one_with_copies_does_not(record: str, tmp_path: Path) -> None:
+    store = Store(tmp_path / ".transload")
+    digests = {}
+    for name in ("shared", "copied"):
+        with store.workspace() as work:
+            (work / "out").mkdir()
+            (work / "out" / record).write_text(name)
+            digests[name] = store.commit(key_of(name), work / "out", {}, 1.0).digest
+    store.close()
+    run = tmp_path / "runs" / "one"
+    for name, copy in (("shared", os.link), ("copied", shutil.copy2)):
+        place = run / "artifacts" / name
+        place.mkdir(parents=True)
+        copy(store.root / "objects" / digests[name] / record, place / record)
+    items = {entry.name: entry for entry in with_users(store.root, read_items(store.root), [])}
+    assert items[digests["shared"]].users == (ItemUser(UseKind.LINK, run),)
+    assert items[digests["copied"]].users == ()
+    shutil.rmtree(run)
+    items = {entry.name: entry for entry in with_users(store.root, read_items(store.root), [])}
+    assert items[digests["shared"]].users == ()
