@@ -82,6 +82,55 @@ def test_each_target_lies_in_its_folder_with_logs_and_scripts(here: Path) -> Non
     assert all((made / row["path"]).exists() for row in rows)
 
 
+def run_snippet(folder: Path) -> str:
+    """Run the program in the README.md of an artifact, as somebody who got the folder alone; return the shapes."""
+    (code,) = re.findall(r"^```python\n(.*?)^```$", (folder / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    code += "print({name: tuple(array.shape) for name, array in outputs.items()})"
+    command = (sys.executable, "-P", "-c", code)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_an_artifacts_folder_is_whole_and_says_how_it_is_called(here: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "got"
+    shutil.copytree(here / "made" / "onnx", folder)
+    assert {path.name for path in folder.iterdir()} == {
+        "model.onnx", "artifact.json", "card.json", "README.md", "requirements.txt", "SHA256SUMS",
+    }  # fmt: skip
+    subprocess.run(["sha256sum", "-c", "--strict", "--quiet", "SHA256SUMS"], cwd=folder, check=True)
+    assert run_snippet(folder) == "{'output': (1, 5)}\n"
+    named = [line.partition("==")[0] for line in (folder / "requirements.txt").read_text().splitlines()]
+    assert named in (["onnxruntime", "numpy"], ["onnxruntime-gpu", "numpy"])
+    done = run(here, "inspect", str(folder), "--json", "--quiet")
+    card = json.loads(done.stdout)["card"]
+    assert (card["name"], card["status"], card["checks"][0]["runtime"]) == ("net.py:Net", "verified", "onnxruntime")
+    with (folder / "model.onnx").open("ab") as file:
+        file.write(b"\0")
+    done = run(here, "inspect", str(folder), status=1)
+    assert "CHANGED  model.onnx" in done.stdout
+
+
+def test_a_file_says_what_made_it_wherever_it_went(here: Path, tmp_path: Path) -> None:
+    shutil.copyfile(here / "made" / "onnx-fp16" / "model.onnx", tmp_path / "alone.onnx")
+    before = sorted(tmp_path.rglob("*"))
+    done = run(tmp_path, "inspect", "alone.onnx", "--quiet")
+    facts = {name: text.strip() for name, _, text in (line.partition(":") for line in done.stdout.splitlines())}
+    assert facts["input"] == "image=float32[batch,3,9,7]"
+    assert facts["made from"].startswith("net.py:Net (sha256 of the code: ")
+    assert "onnxruntime" in done.stdout.rpartition("step to onnx:fp16:")[2]
+    assert "float16" in facts["weights"]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.slow
+def test_the_program_of_every_card_runs(tmp_path: Path) -> None:
+    targets = ("onnx", "onnx:int8", "saved-model", "tflite", "tflite:int8", "torchscript", "pt2")
+    run_alone(tmp_path, "convert", "zoo:digits-cnn", "--to", ",".join(targets), "--out", "made", "--quiet")
+    shapes = {name: run_snippet(tmp_path / "made" / name.replace(":", "-")) for name in targets}
+    assert shapes == dict.fromkeys(targets, "{'logits': (1, 10)}\n")
+
+
 def test_a_person_gets_a_line_per_target_and_the_verdict_last(here: Path) -> None:
     lines = (here / "printed").read_text().splitlines()
     assert [line.split()[:2] for line in lines[:4]] == [[name, "verified"] for name in TARGETS]
