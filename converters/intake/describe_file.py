@@ -80,7 +80,7 @@ def _describe_onnx(path: Path) -> FileDescription:
 
 
 def _onnx_dtype(number: int) -> str:
-    name = onnx.TensorProto.DataType.Name(number).lower()
+    name: str = onnx.TensorProto.DataType.Name(number).lower()
     return {"float": "float32", "double": "float64"}.get(name, name)
 
 
@@ -165,7 +165,8 @@ def _describe_saved_model(path: Path) -> FileDescription:
         return FileDescription(
             producer=_plain(f"TensorFlow {version}" if version else ""),
             versions=(_plain(f"tags {tags}"), _plain(f"signatures {names}")),
-            **_specs(signature),
+            inputs=_texts(signature, "inputs"),
+            outputs=_texts(signature, "outputs"),
             operators=_counted(node.op.decode(errors="replace") for node in nodes),
             weights=(StoredWeights(dtype="variables", tensors=count, bytes=size),) if count else (),
             metadata=_extra_text(path / EXTRA_FILE),
@@ -190,7 +191,8 @@ def _describe_pt2(path: Path) -> FileDescription:
         return FileDescription(
             producer="PyTorch",
             versions=tuple(_archive_versions(archive)),
-            **_specs(signature),
+            inputs=_texts(signature, "inputs"),
+            outputs=_texts(signature, "outputs"),
             operators=_counted(calls),
             weights=_torch_weights(tensors),
             metadata=_archive_texts(archive),
@@ -254,7 +256,8 @@ def _describe_keras(path: Path) -> FileDescription:
     tensors = [(str(weight.dtype), math.prod(weight.shape)) for weight in model.weights]
     return FileDescription(
         producer=_plain(f"Keras {saved.get('keras_version', '')}"),
-        **_specs(signature),
+        inputs=_texts(signature, "inputs"),
+        outputs=_texts(signature, "outputs"),
         operators=_counted(type(layer).__name__ for layer in model.layers),
         weights=_summed(tensors),
         metadata={"saved on": _plain(str(saved["date_saved"]))} if "date_saved" in saved else {},
@@ -276,10 +279,9 @@ def _signature(read: Callable[[], Signature]) -> tuple[Signature | None, tuple[s
         return None, (_plain(error.what),)
 
 
-def _specs(signature: Signature | None) -> dict[str, tuple[str, ...]]:
-    if signature is None:
-        return {}
-    return {"inputs": tuple(map(str, signature.inputs)), "outputs": tuple(map(str, signature.outputs))}
+def _texts(signature: Signature | None, side: str) -> tuple[str, ...]:
+    """Return the inputs or the outputs of a signature, none where it is not known."""
+    return () if signature is None else tuple(map(str, getattr(signature, side)))
 
 
 def _counted(names: Iterable[str]) -> dict[str, int]:

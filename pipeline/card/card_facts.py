@@ -38,7 +38,10 @@ def card_of(
     artifact = read_artifact(result.stored.folder)
     exercised = {checked.runtime: checked for checked in evidence.exercised if checked.artifact == row.name}
     probes = [probe for probe in evidence.probes if probe.artifact == row.name and probe.values in _SAMPLES]
-    rows = [*probes, *(compared for compared in drift if compared.artifact == row.name)]
+    rows: list[DriftRow | ProbeResultRow] = [
+        *probes,
+        *(compared for compared in drift if compared.artifact == row.name),
+    ]
     return Card(
         schema=CARD_SCHEMA,
         name=name,

@@ -65,9 +65,9 @@ def write_identity(path: Path, *, metadata: dict[str, bytes] | None = None) -> n
     model.version, model.description, model.metadata = 3, b"made by a test", []
     model.buffers = [schema.BufferT() for _ in range(2)]
     model.buffers[1].data = weights.view(np.uint8)
-    for name, content in (metadata or {}).items():
+    for key, content in (metadata or {}).items():
         entry, buffer = schema.MetadataT(), schema.BufferT()
-        entry.name, entry.buffer, buffer.data = name, len(model.buffers), np.frombuffer(content, np.uint8)
+        entry.name, entry.buffer, buffer.data = key, len(model.buffers), np.frombuffer(content, np.uint8)
         model.metadata.append(entry)
         model.buffers.append(buffer)
     code = schema.OperatorCodeT()
