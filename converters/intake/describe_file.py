@@ -96,11 +96,14 @@ def _onnx_value(value: onnx.ValueInfoProto) -> str:
 
 
 def _describe_tflite(path: Path) -> FileDescription:
+    from ai_edge_litert.interpreter import Interpreter
+
     with path.open("rb") as opened:
         head = opened.read(_MAGIC_AT + len(_MAGIC))
     if head[_MAGIC_AT:] != _MAGIC:
         raise BadRequest(f"{path} is no TFLite file", fix=_COPY_AGAIN)
     with whole_file(path, "TFLite file", _COPY_AGAIN):
+        Interpreter(model_path=str(path), num_threads=1)  # verifies the file, and runs nothing
         model = model_of(np.memmap(path, mode="r"))
         graph = model.Subgraphs(0)
         names = {number: name.lower() for name, number in vars(tflite.TensorType).items() if isinstance(number, int)}

@@ -50,7 +50,7 @@ def card_of(
         sha256=row.sha256 or digest_of(artifact.path),
         bytes=row.bytes or size_of(artifact.path),
         status=str(row.status),
-        agreement=next((tried.reason for tried in row.tried if tried.route == row.route), "the model as it was given"),
+        agreement=_agreement(row),
         route=row.route,
         signature=artifact.signature,
         runtime=_runtime(result),
@@ -61,6 +61,11 @@ def card_of(
         weights=(text,) if (text := stored_weights(row).removeprefix("weights: ")) else (),
         flex=artifact.flex,
     )
+
+
+def _agreement(row: ArtifactRow) -> str:
+    reasons = (tried.reason for tried in row.tried if tried.route == row.route)
+    return next(reasons, "the model as it was given")
 
 
 def _by_runtime(rows: Sequence[DriftRow | ProbeResultRow]) -> dict[str, list[DriftRow | ProbeResultRow]]:
