@@ -98,7 +98,7 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (configured, {"config.dept": 5}, r"takes no 'config\.dept'\n  fix: did you mean 'config\.depth'"),
     (configured, {"config": {}, "config.depth": 5}, "names config both whole and by its fields"),
     (configured, {"config.depth": 5, "config": {}}, "names config both whole and by its fields"),
-    (configured, {"config.depth": "x"}, r"config\.depth of config of net\.py:make takes int, got 'x'"),
+    (configured, {"config.depth": "x"}, r"config\.depth of net\.py:make takes int, got 'x'"),
     (needs_head, {"head.bias": True}, r"head of net\.py:make needs classes\n  fix: .* --set head\.classes=VALUE"),
     (opaque, {"config.depth": 5}, "is neither a dataclass nor a dict\n  fix: write a function that makes config"),
 ]
