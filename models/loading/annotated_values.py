@@ -84,11 +84,17 @@ def check_names(names: Collection[str], known: Sequence[str], owner: str) -> Non
             raise BadRequest(f"{owner} takes no {name!r}", fix=f"{did}it takes {', '.join(known)}")
 
 
-def check_complete(names: Collection[str], needed: Sequence[str], owner: str, prefix: str = "") -> None:
-    """Raise BadRequest where a name that is needed is missing."""
+def check_complete(names: Collection[str], needed: Mapping[str, object], owner: str, prefix: str = "") -> None:
+    """Raise BadRequest where a name that is needed is missing; `needed` has the annotation of each."""
     if lacking := [name for name in needed if name not in names]:
-        words = " ".join(f"--set {prefix}{name}=VALUE" for name in lacking)
+        words = " ".join(f"--set {prefix}{name}{_first_field(needed[name])}=VALUE" for name in lacking)
         raise BadRequest(f"{owner} needs {' and '.join(lacking)}", fix=f"give what it needs: {words}")
+
+
+def _first_field(hint: object) -> str:
+    """Return ".width" where an annotation is a record whose first field is width."""
+    records = [record for kind in kinds_of(hint) if (record := record_class(kind)) and record.fields]
+    return f".{next(iter(records[0].fields))}" if records else ""
 
 
 def annotated_value(value: object, hint: object, base: object, place: ArgumentPlace) -> object:
@@ -194,7 +200,7 @@ def _record(record: RecordClass, value: Mapping[Any, object], base: object, plac
     check_names([place.part(key).name for key in nested], known, place.text)
     own = record.values_of(base) if base is not None and record.is_instance(base) else {}
     if not own:
-        needed = [key for key, field in record.fields.items() if field.is_required]
+        needed = {key: field.hint for key, field in record.fields.items() if field.is_required}
         check_complete(nested, needed, place.text, f"{place.name}.")
     values = {}
     for key, part in nested.items():

@@ -79,7 +79,7 @@ def factory_arguments(
     )
     wanted = {name: part for name, part in offered.items() if name not in set_names}
     offer = _offer(wanted, hints, defaults, RecordedValues(factory, owner))
-    _check_complete({**offer.values, **nested}, parameters, owner, offer)
+    _check_complete({**offer.values, **nested}, (parameters, hints), owner, offer)
     values = {
         name: annotated_value(
             value, hints.get(name), offer.values.get(name, defaults.get(name)), ArgumentPlace(name, owner)
@@ -117,14 +117,18 @@ def _notes(
 
 
 def _check_complete(
-    names: Mapping[str, object], parameters: Mapping[str, inspect.Parameter], owner: str, offer: _Offer
+    names: Mapping[str, object],
+    signature: tuple[Mapping[str, inspect.Parameter], Mapping[str, object]],
+    owner: str,
+    offer: _Offer,
 ) -> None:
     """Raise BadRequest where an argument without a default is not set, and is not made of the checkpoint."""
+    parameters, hints = signature
     needed = [parameter for parameter in parameters.values() if parameter.default is inspect.Parameter.empty]
     by_place = [parameter.name for parameter in needed if parameter.kind is inspect.Parameter.POSITIONAL_ONLY]
     if by_place:
         raise BadRequest(f"{owner} takes {', '.join(by_place)} by position", fix="name a function without arguments")
-    needed_names = [parameter.name for parameter in needed if parameter.kind in _NAMED]
+    needed_names = {parameter.name: hints.get(parameter.name) for parameter in needed if parameter.kind in _NAMED}
     for name, refusal in offer.refusals.items():
         if isinstance(names.get(name), Fields) or (name in needed_names and name not in names):
             raise refusal
