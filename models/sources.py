@@ -29,16 +29,32 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {  # the modules that a model of thei
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedSettings:
+    """Arguments that a checkpoint records for the factory of its model (loading/checkpoints/hyper_parameters.py)."""
+
+    file: str = ""  # its name
+    values: Mapping[str, Any] = field(default_factory=dict, hash=False)  # JSON
+    open_names: tuple[str, ...] = ()  # those that **kwargs takes, too
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> RecordedSettings:
+        """Read what `asdict` gives."""
+        return cls(record.get("file", ""), record.get("values", {}), tuple(record.get("open_names", ())))
+
+
+@dataclass(frozen=True, slots=True)
 class CodeRef:
     """A reference to a Python object.
     `path/to/file.py[:NAME]`, `package.module[:NAME]`, `zoo:digits-cnn`, or a model of a library: `torchvision:NAME`,
     `timm:NAME`, `hf:FOLDER`. NAME is RECIPE where it is left out. `root` is the folder that goes last on sys.path in
     the worker, so that the user's own imports work, and that a relative path starts at. `settings` are arguments of the
-    factory that makes the model, JSON values by name (models/loading/factory_arguments.py)."""
+    factory that makes the model, JSON values by name (models/loading/factory_arguments.py); those that are not set are
+    `recorded` ones, of its checkpoint."""
 
     text: str
     root: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    recorded: RecordedSettings = field(default_factory=RecordedSettings, hash=False)
 
     @property
     def library(self) -> str | None:
@@ -136,7 +152,10 @@ class Source:
 def write_source(folder: Path, source: Source) -> None:
     """Record a source in `folder`; its weights lie there already."""
     called = {"call": dict(source.call)} if source.call is not None else {}
-    record = {"ref": asdict(source.ref), "signature": source.signature.to_json(), "code": source.code, **called}
+    ref = asdict(source.ref)
+    if not source.ref.recorded.values:
+        del ref["recorded"]
+    record = {"ref": ref, "signature": source.signature.to_json(), "code": source.code, **called}
     (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n")
 
 
@@ -149,7 +168,8 @@ def read_source(folder: Path) -> Source:
     """Read the source that `write_source` has recorded in `folder`. Raises BadRequest where there is none."""
     try:
         record = read_json(folder / RECORD)
-        ref, signature = CodeRef(**record["ref"]), Signature.from_json(record["signature"])
+        recorded = RecordedSettings.from_json(record["ref"].pop("recorded", {}))
+        ref, signature = CodeRef(**record["ref"], recorded=recorded), Signature.from_json(record["signature"])
         return Source(ref, signature, record["code"], record.get("call"))
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise BadRequest(f"{folder} holds no source: {error}", fix="name a model: zoo:NAME or FILE.py:NAME") from error

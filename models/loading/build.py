@@ -6,7 +6,8 @@ Runs the user's code: worker only.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,10 @@ from ..signature import Signature
 from ..sources import WEIGHTS, CodeRef, read_source
 from .call_convention import Call, flat
 from .code_refs import load_named
-from .factory_arguments import arguments
+from .factory_arguments import factory_arguments
 from .half_precision import widen
 from .user_code import user_code, working_in_root
-from .weight_files import load_weights, read_weights
+from .weight_files import add_note, load_weights, read_weights
 
 if TYPE_CHECKING:
     import torch
@@ -77,12 +78,17 @@ def construct(ref: CodeRef) -> torch.nn.Module:
     Raises BadRequest where the result is no torch module, or does not take the reference's settings."""
     import torch
 
-    with torch.random.fork_rng(devices=[]), user_code(f"making the model {ref.text}", ref):
+    notes: list[str] = []
+    with (
+        torch.random.fork_rng(devices=[]),
+        _blame_checkpoint(notes),
+        user_code(f"making the model {ref.text}", ref),
+    ):
         torch.manual_seed(_SEED)
         loaded = load_named(ref)  # an instance is made while its file is imported
         torch.manual_seed(_SEED)
         with working_in_root(ref):
-            model = _call_factory(loaded, ref)
+            model = _call_factory(loaded, ref, notes)
     if not isinstance(model, torch.nn.Module):
         raise BadRequest(
             f"{ref.text} gives a {type(model).__name__}, not a torch.nn.Module",
@@ -90,6 +96,8 @@ def construct(ref: CodeRef) -> torch.nn.Module:
         )
     bare = _unwrap(model, ref)
     _allow_tracing(bare)
+    for note in notes:
+        add_note(bare, note)
     with user_code(f"eval() of {ref.text}", ref):  # which may be the user's own
         return bare.eval().requires_grad_(False)
 
@@ -117,7 +125,21 @@ def _unwrap(model: torch.nn.Module, ref: CodeRef) -> torch.nn.Module:
     return _unwrap(inner, ref) if isinstance(inner, torch.nn.Module) else model
 
 
-def _call_factory(loaded: Any, ref: CodeRef) -> object:
+@contextmanager
+def _blame_checkpoint(notes: list[str]) -> Iterator[None]:
+    """Say in an error of the factory that it was called with what a checkpoint records."""
+    try:
+        yield
+    except BadRequest as error:
+        if not notes:
+            raise
+        raise BadRequest(
+            f"{error.what} ({notes[0]})", fix=f"set what is wrong: --set NAME=VALUE; or {error.fix}"
+        ) from error
+
+
+def _call_factory(loaded: Any, ref: CodeRef, notes: list[str]) -> object:
+    """Make the module; `notes` gets sentences on the arguments that its checkpoint records."""
     import torch
 
     if isinstance(loaded, Recipe):
@@ -129,7 +151,9 @@ def _call_factory(loaded: Any, ref: CodeRef) -> object:
     if inspect.isabstract(loaded):
         lacking = ", ".join(sorted(loaded.__abstractmethods__))
         raise BadRequest(f"{ref.text} is abstract: it lacks {lacking}", fix="name a class that has them")
-    return loaded(**arguments(loaded, ref.settings, ref.text))
+    call = factory_arguments(loaded, ref.settings, ref.text, ref.recorded)
+    notes += call.notes
+    return loaded(**call.values)
 
 
 def _check_unset(ref: CodeRef, kind: str) -> None:

@@ -25,7 +25,7 @@ from .library_models import known_inputs
 from .module_checks import ModuleState, SteadyAnswers, UserModule, check_lazy, check_steady, check_supported
 from .refused_inputs import suggest_inputs
 from .user_code import user_code
-from .weight_files import load_weight_file, notes_of, weights_digest, write_weights
+from .weight_files import notes_of, open_weight_file, weights_digest, write_weights
 
 if TYPE_CHECKING:
     import torch
@@ -38,8 +38,7 @@ def take_weights(job: Job) -> Mapping[str, Any]:
     """Write a source: a model with the weights of a file, or as its code makes it. SourceOptions -> SourceFacts.
     Raises BadRequest where code, weights or signature do not fit together, or the model cannot be converted."""
     options = SourceOptions.from_json(job.options)
-    ref = options.code_ref
-    model, weight_notes = _load(options)
+    model, ref, weight_notes = _load(options)
     check_supported(model)
     state = model.state_dict()
     if state:
@@ -73,16 +72,24 @@ class _CalledModel:
     inferred: bool = True
 
 
-def _load(options: SourceOptions) -> tuple[torch.nn.Module, list[str]]:
-    """Make the model with its weights, and return it with notes on them."""
-    model = construct(options.code_ref)
-    check_lazy(model)
+def _load(options: SourceOptions) -> tuple[torch.nn.Module, CodeRef, list[str]]:
+    """Make the model with its weights; return it with the reference that makes it again, and notes on the weights.
+    The file is read before the model is made: it may record what the factory takes."""
+    ref = options.code_ref
     if not options.weights:
-        return model, notes_of(model)
+        model = construct(ref)
+        check_lazy(model)
+        return model, ref, notes_of(model)
     path = Path(options.weights)
     if options.sha256 and path.is_file() and weights_digest(path) != options.sha256:
         raise BadRequest(f"{path} has changed since this run began", fix="run again when the file is finished")
-    return model, load_weight_file(model, path, options.key)
+    weights = open_weight_file(path)
+    if not ref.library:  # whose factories have settings that fetch weights
+        ref = replace(ref, recorded=weights.recorded_settings())
+    model = construct(ref)
+    check_lazy(model)
+    notes = [] if ref.library else notes_of(model)  # a library's are on the weights that it was made with
+    return model, ref, notes + weights.load_into(model, options.key)
 
 
 def _find_call(options: SourceOptions, model: torch.nn.Module, halves: bool) -> _CalledModel:

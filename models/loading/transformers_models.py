@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 from ..errors import BadRequest
 from ..foreign_errors import first_line
 from ..signature import TensorSpec
+from .checkpoints.file_head import WEIGHT_NAMES
 from .torchvision_ops import mend_torchvision
 from .weight_files import add_note, few, read_weight_file, shards_of
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 CONFIG = "config.json"
 _PICTURES = "preprocessor_config.json"  # gives the size of pictures, where the configuration does not
-_WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 _CONFIG_BYTES = 16 << 20
 MOST_LAYERS = 10_000
 _CODE_KEYS = (
@@ -59,10 +59,10 @@ def folder_files(folder: Path) -> list[Path]:
         raise BadRequest(
             f"{folder} holds an adapter, not a whole model", fix="merge it: merge_and_unload(), save_pretrained(FOLDER)"
         )
-    weights = next((folder / name for name in _WEIGHTS if (folder / name).is_file()), None)
+    weights = next((folder / name for name in WEIGHT_NAMES if (folder / name).is_file()), None)
     if weights is None:
         raise BadRequest(
-            f"{folder} holds no weights: there is no {_WEIGHTS[0]}", fix="save them: model.save_pretrained(FOLDER)"
+            f"{folder} holds no weights: there is no {WEIGHT_NAMES[0]}", fix="save them: model.save_pretrained(FOLDER)"
         )
     shards = shards_of(weights) if weights.suffix == ".json" else []
     more = [folder / _PICTURES] if (folder / _PICTURES).is_file() else []

@@ -5,18 +5,25 @@ A module also keeps notes for the user on where its weights are from.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shlex
-import zipfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from ..array_file import map_arrays
 from ..errors import BadRequest
-from ..foreign_files import check_plain, check_unpacked
+from ..foreign_files import check_plain
+from ..sources import RecordedSettings
 from ..store import digest_of, digest_of_json
+from .checkpoints.checkpoint_file import read_checkpoint
+from .checkpoints.file_head import check_weight_file
+from .checkpoints.hyper_parameters import recorded_arguments
+from .checkpoints.state_dicts import list_keys, part_at, state_of, state_places, without_prefix
+from .checkpoints.stored_tensors import load_tensors, tensor_record
+from .checkpoints.stubs import PickleRefused
 
 if TYPE_CHECKING:
     import torch
@@ -25,6 +32,7 @@ _INDEX = ".index.json"  # of weights in several files, as transformers writes th
 _INDEX_BYTES = 64 << 20
 _NOTES = "_transload_notes"  # the attribute of a module
 _SHOWN = 3  # names in a sentence
+Tensor = TypeVar("Tensor")  # torch's, or a record of one
 _SAYABLE = (bool, int, float, str)  # settings that a user would write on a command line
 
 
@@ -39,23 +47,145 @@ def weights_digest(path: Path) -> str:
     return digest_of_json({file.name: digest_of(file) for file in (path, *shards)})
 
 
-def load_weight_file(model: torch.nn.Module, path: Path, key: str | None = None) -> list[str]:
-    """Put the weights in the file at `path` into `model`, and return sentences for the user.
-    They say that a prefix was removed, that names were left out, that weights had another dtype. Raises BadRequest
-    where the weights do not fit, or the file is not complete."""
-    wanted, content = model.state_dict(), _content(path)
-    state, notes = fit_names(_state_in(content, path, key), set(wanted))
-    notes += [] if key else _also_there(content, path)
-    try:
-        load_weights(model, state)
-    except BadRequest as error:
-        raise _with_settings(error, model, content) from error
-    kinds = Counter(str(value.dtype) for name, value in state.items() if value.dtype != wanted[name].dtype)
-    for dtype, count in kinds.items():
-        notes.append(
-            f"{count} weights are {dtype.removeprefix('torch.')} in {path.name}, and are taken as the model has them"
+@dataclass(frozen=True)
+class WeightFile:
+    """A file of weights that was read once. The tensors of a checkpoint are not loaded yet."""
+
+    path: Path
+    content: object  # a state dict of torch's tensors, or a checkpoint as read_checkpoint reads it
+
+    def load_into(self, model: torch.nn.Module, key: str | None = None) -> list[str]:
+        """Put the weights into `model`, and return sentences for the user.
+        They say that a prefix was removed, that names were left out, that weights had another dtype. Raises BadRequest
+        where the weights do not fit, or the file is not complete."""
+        wanted = model.state_dict()
+        records, notes = self.records(key, set(wanted))
+        records, prefix_notes = fit_names(records, set(wanted))
+        notes += prefix_notes
+        state = _tensors(records, self.path)
+        try:
+            load_weights(model, state)
+        except BadRequest as error:
+            raise _with_settings(error, model, self.content) from error
+        kinds = Counter(str(value.dtype) for name, value in state.items() if value.dtype != wanted[name].dtype)
+        for dtype, count in kinds.items():
+            kind = dtype.removeprefix("torch.")
+            notes.append(f"{count} weights are {kind} in {self.path.name}, and are taken as the model has them")
+        return notes
+
+    def state(self, key: str | None = None) -> dict[str, torch.Tensor]:
+        """Return the state dict in the file, or in the part that `key` names. Raises BadRequest."""
+        return _tensors(self.records(key)[0], self.path)
+
+    def recorded_settings(self) -> RecordedSettings:
+        """Return the arguments that a checkpoint records for the factory of its model."""
+        values, open_names = recorded_arguments(self.content)
+        return RecordedSettings(self.path.name, values, open_names)
+
+    def records(
+        self, key: str | None = None, wanted: Collection[str] = frozenset()
+    ) -> tuple[Mapping[str, Any], list[str]]:
+        """Return the state dict that is meant, with sentences for the user.
+
+        That is the part at `key`; without one the file itself, else its state_dict, else the only part whose names fit
+        those that are wanted. Raises BadRequest where there is none."""
+        content = part_at(self.content, key, self.path) if key else self.content
+        if state := _state(content):
+            return state, []
+        places = {} if key else state_places(content)
+        if "state_dict" in places:
+            state = places.pop("state_dict")
+            twins = [place for place, part in places.items() if len(part) == len(state)]
+            some = f"of state_dict and {', '.join(twins)} in {self.path.name} the first was taken"
+            return state, [f"{some}; --weights-key names another"] if twins else []
+        fitting = [place for place, part in places.items() if _fits(part, wanted)]
+        if len(fitting) == 1:
+            return places[fitting[0]], [f"the weights are the part {fitting[0]} of {self.path.name}"]
+        names = (fitting or list(places))[:4]
+        fix = f"name the part: {' or '.join(f'--weights-key {place}' for place in names)}" if names else ""
+        raise BadRequest(
+            f"{self.path} holds no state dict, but {list_keys(content)}", fix=fix or "save model.state_dict()"
         )
-    return notes
+
+
+def _state(content: object) -> Mapping[str, Any] | None:
+    """Return a state dict of tensors, of records of them, or of both (an index of files of two kinds); or None."""
+    import torch
+
+    values = content.values() if isinstance(content, Mapping) else ()
+    if any(isinstance(value, torch.Tensor) for value in values):
+        plain = all(isinstance(value, torch.Tensor) or tensor_record(value) is not None for value in values)
+        return cast("Mapping[str, Any]", content) if plain else None
+    return state_of(content)
+
+
+def _fits(state: Mapping[str, Any], wanted: Collection[str]) -> bool:
+    try:
+        return bool(wanted) and set(fit_names(state, set(wanted))[0]) == set(wanted)
+    except BadRequest:  # it fits more than once
+        return True
+
+
+def _tensors(records: Mapping[str, Any], path: Path) -> dict[str, torch.Tensor]:
+    """Load the tensors of a state dict. Raises BadRequest where one is not plain numbers."""
+    tensors = {name: value for name, value in records.items() if tensor_record(value) is None}
+    stored = {name: record for name, value in records.items() if (record := tensor_record(value)) is not None}
+    try:
+        return tensors | load_tensors(stored, path.name)
+    except PickleRefused as error:
+        raise BadRequest(
+            f"{error}, which is not read", fix="save plain tensors: dequantised, dense and whole"
+        ) from error
+
+
+def load_weight_file(model: torch.nn.Module, path: Path, key: str | None = None) -> list[str]:
+    """Put the weights in the file at `path` into `model`, and return sentences for the user (WeightFile.load_into)."""
+    return open_weight_file(path).load_into(model, key)
+
+
+def read_weight_file(path: Path, key: str | None = None) -> dict[str, torch.Tensor]:
+    """Read a state dict from a file of weights.
+
+    That is a .safetensors file, the files that an index names (.safetensors.index.json, .bin.index.json), or a
+    checkpoint (.pt, .pth, .ckpt, .bin). Of a checkpoint's pickle only tensors are built, and nothing that it names is
+    imported or called. Of a file with more in it than the model's weights, `key` names the part: "model_ema.state", or
+    a prefix of the weights' names. Without it a part called state_dict is used, as Lightning writes it.
+    Raises BadRequest."""
+    return open_weight_file(path).state(key)
+
+
+def open_weight_file(path: Path) -> WeightFile:
+    """Read a file, or the files that an index names, but for the tensors of checkpoints. Raises BadRequest."""
+    check_weight_file(path)
+    if path.suffix == ".npz":
+        return WeightFile(path, _read_arrays(path))
+    if path.suffix != ".json":
+        return WeightFile(path, read_weights(path) if path.suffix == ".safetensors" else read_checkpoint(path))
+    state: dict[str, object] = {}
+    for shard in shards_of(path):
+        check_weight_file(shard)
+        part: Mapping[str, Any] = (
+            read_weights(shard)
+            if shard.suffix == ".safetensors"
+            else WeightFile(shard, read_checkpoint(shard)).records()[0]
+        )
+        if twice := [name for name in part if name in state]:
+            raise BadRequest(
+                f"{few(twice)} of {path.name} lies in {shard.name} and in another file", fix="copy the model again"
+            )
+        state |= part
+    return WeightFile(path, state)
+
+
+def _read_arrays(path: Path) -> dict[str, torch.Tensor]:
+    """Read arrays that numpy.savez wrote, as a state dict. Raises BadRequest."""
+    import numpy as np
+    import torch
+
+    try:
+        return {name: torch.from_numpy(np.array(array)) for name, array in map_arrays(path).items()}
+    except TypeError as error:  # text and dates are no tensors
+        raise BadRequest(f"{path} has an array that is no tensor: {error}", fix="save arrays of numbers") from error
 
 
 def _with_settings(error: BadRequest, model: torch.nn.Module, checkpoint: object) -> BadRequest:
@@ -71,43 +201,6 @@ def _with_settings(error: BadRequest, model: torch.nn.Module, checkpoint: object
             text = setting if isinstance(setting, str) else json.dumps(setting)
             options.append(f"--set {shlex.quote(f'{name}={text}')}")
     return BadRequest(error.what, fix=f"make the model as the file says: {' '.join(options)}") if options else error
-
-
-def read_weight_file(path: Path, key: str | None = None) -> dict[str, torch.Tensor]:
-    """Read a state dict from a file of weights.
-
-    That is a .safetensors file, the files that an index names (.safetensors.index.json), or a checkpoint that holds
-    nothing but weights (.pt, .pth, .ckpt, .bin). A checkpoint's pickle is read by torch's weights-only reader, which
-    runs nothing that the file names. Of a file with more in it than the model's weights, `key` names the part:
-    "model_ema.state", or a prefix of the weights' names. Without it a part called state_dict is used, as Lightning
-    writes it.
-    Raises BadRequest."""
-    return _state_in(_content(path), path, key)
-
-
-def _content(path: Path) -> object:
-    """Read everything in a file, or in the files that an index names."""
-    _check_there(path)
-    if path.suffix != ".json":
-        return read_weights(path) if path.suffix == ".safetensors" else _read_checkpoint(path)
-    state: dict[str, torch.Tensor] = {}
-    for shard in shards_of(path):
-        _check_there(shard)
-        state |= (
-            read_weights(shard) if shard.suffix == ".safetensors" else _state_in(_read_checkpoint(shard), shard, None)
-        )
-    return state
-
-
-def _also_there(content: object, path: Path) -> list[str]:
-    """Say that beside the state_dict that was used lie as many other weights, such as an average of them."""
-    state = content.get("state_dict") if isinstance(content, Mapping) else None
-    if not isinstance(state, Mapping) or not _is_state(state):
-        return []
-    parts = {place: _part(content, place, path) for place in _places(content) if place != "state_dict"}
-    twins = [place for place, part in parts.items() if isinstance(part, Mapping) and len(part) == len(state)]
-    note = f"of state_dict and {', '.join(twins)} in {path.name} the first was taken; --weights-key names another"
-    return [note] if twins else []
 
 
 def shards_of(index: Path) -> list[Path]:
@@ -130,95 +223,7 @@ def shards_of(index: Path) -> list[Path]:
     return [index.parent / name for name in files]
 
 
-def _check_there(path: Path) -> None:
-    if not path.is_file():
-        raise BadRequest(f"no such file: {path}", fix="check the path of the weights")
-    if path.stat().st_size == 0:
-        raise BadRequest(f"{path} is empty", fix="copy it again, or save it again")
-
-
-def _read_checkpoint(path: Path) -> object:
-    with contextlib.suppress(zipfile.BadZipFile, NotImplementedError, ValueError), zipfile.ZipFile(path) as archive:
-        check_unpacked(path, archive)  # what is no whole zip, torch says
-    import pickle
-    import re
-    import warnings
-
-    import torch
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns of a TorchScript archive, and then raises
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        named = re.search(r"GLOBAL ([\w.]+)\s", f"{error} ")  # what is no name is the content of any file
-        reason = f"it names {named[1]}" if named else "it is no checkpoint of torch.save"
-        raise BadRequest(
-            f"{path} holds more than weights ({reason}), and is not executed",
-            fix="where you trust it, load it and save torch.save(model.state_dict(), FILE)",
-        ) from None  # torch's own words, which the log would have, quote the file
-    except Exception as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].partition(". ")[0]
-        raise BadRequest(
-            f"{path} is not a whole checkpoint: {reason}", fix="copy it again, or save model.state_dict() again"
-        ) from error
-
-
-def _state_in(content: object, path: Path, key: str | None) -> dict[str, torch.Tensor]:
-    if key:
-        content = _part(content, key, path)
-    elif isinstance(content, Mapping) and isinstance(content.get("state_dict"), Mapping):
-        content = content["state_dict"]
-    if not _is_state(content):
-        places = list(_places(content))[:4]
-        fix = f"name the part: {' or '.join(f'--weights-key {place}' for place in places)}" if places else ""
-        raise BadRequest(f"{path} holds no state dict, but {_keys(content)}", fix=fix or "save model.state_dict()")
-    return dict(content)  # type: ignore[call-overload,no-any-return]
-
-
-def _part(content: object, key: str, path: Path) -> object:
-    """Return the part of a checkpoint at a dotted key.
-    A step may have dots of its own, and the last may be a prefix of the weights' names."""
-    if not isinstance(content, Mapping):
-        raise BadRequest(f"{path} has no part {key!r}", fix=f"leave --weights-key out: it holds {_keys(content)}")
-    if key in content:
-        return content[key]
-    for at in (at for at, letter in enumerate(key) if letter == "."):
-        if isinstance(content.get(key[:at]), Mapping):
-            return _part(content[key[:at]], key[at + 1 :], path)
-    named = _without_prefix(content, f"{key}.")
-    if not named:
-        raise BadRequest(f"{path} has no part {key!r}", fix=f"name one of {_keys(content)}")
-    return named
-
-
-def _is_state(content: object) -> bool:
-    import torch
-
-    return (
-        isinstance(content, Mapping)
-        and bool(content)
-        and all(isinstance(name, str) and isinstance(value, torch.Tensor) for name, value in content.items())
-    )
-
-
-def _places(content: object, before: str = "", deep: int = 3) -> Iterator[str]:
-    """Yield the keys of the state dicts inside a checkpoint."""
-    if isinstance(content, Mapping) and deep:
-        for key, value in content.items():
-            if _is_state(value):
-                yield f"{before}{key}"
-            else:
-                yield from _places(value, f"{before}{key}.", deep - 1)
-
-
-def _keys(content: object) -> str:
-    if not isinstance(content, Mapping):
-        return f"a {type(content).__name__}"
-    return ", ".join(str(key) for key in list(content)[:8]) or "nothing"
-
-
-def fit_names(state: Mapping[str, torch.Tensor], wanted: set[str]) -> tuple[dict[str, torch.Tensor], list[str]]:
+def fit_names(state: Mapping[str, Tensor], wanted: set[str]) -> tuple[dict[str, Tensor], list[str]]:
     """Return the weights under the model's names, with sentences for the user.
 
     A prefix that a wrapper put before every name is removed (`model.` of a LightningModule, `module.` of DDP,
@@ -229,7 +234,7 @@ def fit_names(state: Mapping[str, torch.Tensor], wanted: set[str]) -> tuple[dict
         return dict(state), []
     first = min(wanted)
     prefixes = [path.removesuffix(first) for path in state if path.endswith(f".{first}")]
-    prefixes = [prefix for prefix in prefixes if set(_without_prefix(state, prefix)) == wanted]
+    prefixes = [prefix for prefix in prefixes if set(without_prefix(state, prefix)) == wanted]
     if len(prefixes) > 1:
         keys = " or ".join(f"--weights-key {prefix.removesuffix('.')}" for prefix in prefixes)
         raise BadRequest(
@@ -245,11 +250,7 @@ def fit_names(state: Mapping[str, torch.Tensor], wanted: set[str]) -> tuple[dict
         )
     left = [name for name in state if not name.startswith(prefix)]
     notes = [f"the weights' names begin with {prefix}; left out: {few(left)}"] if left else []
-    return _without_prefix(state, prefix), notes
-
-
-def _without_prefix(weights: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    return {str(name).removeprefix(prefix): value for name, value in weights.items() if str(name).startswith(prefix)}
+    return without_prefix(state, prefix), notes
 
 
 def write_weights(path: Path, state: Mapping[str, torch.Tensor]) -> None:

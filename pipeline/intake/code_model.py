@@ -10,10 +10,12 @@ from pathlib import Path
 from ...converters.intake.intake_records import CodeFacts
 from ...converters.steps import missing
 from ...models.errors import BadRequest, CallFailed, StepFailed, StepTimeout, ToolMissing
+from ...models.foreign_files import check_plain
 from ...models.job_records import CodeOptions, RecipeFacts, SourceFacts, SourceOptions, TrainOptions
+from ...models.loading.checkpoints.file_head import check_weight_file, weights_in
 from ...models.loading.code_refs import ref_digest
 from ...models.loading.transformers_models import folder_files
-from ...models.loading.weight_files import weights_digest
+from ...models.loading.weight_files import shards_of, weights_digest
 from ...models.probes.stress_values import free_integers
 from ...models.processors import core_count
 from ...models.signature import bounds_of
@@ -37,6 +39,7 @@ def load_code(context: Context, request: ModelRequest) -> LoadedModel:
     installed, StepFailed where the code ends its process or does not return in time."""
     text, inputs = request.text, request.inputs
     bounds_of(inputs)  # raises where an axis has two
+    weights_file(context.request)  # raises where it is no file of weights, before anything is imported
     ref = code_ref(text, context.request.root, context.request.model.settings)
     _require_libraries(ref)
     code = ref_digest(ref)
@@ -108,12 +111,18 @@ def _train(context: Context, recipe: ModelDescription) -> Stored:
 
 
 def weights_file(request: RunRequest) -> Path | None:
-    """Return the file of weights that the request names, or None. Raises BadRequest where there is no such file."""
+    """Return the file of weights that the request names, or the one in the folder that it names; None without any.
+    Raises BadRequest where there is no such file, or where it is cut short or plainly something else."""
     if request.model.weights is None:
         return None
     path = Path(request.root or ".") / request.model.weights
+    if path.is_dir():
+        path = weights_in(path)
     if not path.is_file():
         raise BadRequest(f"no such file: {path}", fix="check model.weights in the pipeline file, or --weights")
+    for file in (path, *(shards_of(path) if path.suffix == ".json" else ())):
+        check_plain(file)
+        check_weight_file(file)
     return path
 
 
@@ -168,10 +177,18 @@ def _with_weights(context: Context, options: SourceOptions, code: str, *, requir
         framework="torch",
         code=code,
         root=options.root,
-        reads=(*ref.reads, *((options.weights,) if options.weights else ())),
+        reads=(*ref.reads, *_weight_files(options.weights)),
         limits=_limits_of(context, ref),
     )
     return context.executor.perform(action)
+
+
+def _weight_files(weights: str | None) -> tuple[str, ...]:
+    """List the files that the weights are read from: of an index also those that it names."""
+    if weights is None:
+        return ()
+    shards = shards_of(Path(weights)) if weights.endswith(".json") else []
+    return (weights, *map(str, shards))
 
 
 def _limits_of(context: Context, ref: CodeRef) -> Limits:

@@ -360,14 +360,13 @@ def weights(kind: str) -> Callable[[Path], bytes]:
     }[kind]
 
 
-RUNS = "holds more than weights (it names posix.system), and is not executed"
-MORE = "where you trust it, load it and save torch.save(model.state_dict(), FILE)"
-SAFE = "copy it again, or save it again with save_file"
+MORE = "copy it again, or save model.state_dict() again"
+SAFE = "copy it again, or save it again"
 WEIGHTS = {
-    ("w.pt", "boom"): f"{{path}} {RUNS}\n  fix: {MORE}",
-    ("w.ckpt", "archive"): f"{{path}} {RUNS}\n  fix: {MORE}",
-    ("w.safetensors", "cut"): f"{{path}} is not a whole safetensors file: ...\n  fix: {SAFE}",
-    ("w.safetensors", "huge"): f"{{path}} is not a whole safetensors file: ...\n  fix: {SAFE}",
+    ("w.pt", "boom"): f"{{path}} is not a whole checkpoint: it is no checkpoint of torch.save\n  fix: {MORE}",
+    ("w.ckpt", "archive"): "{path} holds no state dict, but an object of posix.system\n  fix: save model.state_dict()",
+    ("w.safetensors", "cut"): f"{{path}} is not a whole safetensors file: it has 96 bytes of 124\n  fix: {SAFE}",
+    ("w.safetensors", "huge"): f"{{path}} is not a whole safetensors file: its header is cut short\n  fix: {SAFE}",
     ("w.safetensors", "empty"): "{path} is empty\n  fix: copy it again, or save it again",
 }  # fmt: skip
 

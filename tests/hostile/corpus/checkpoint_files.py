@@ -121,8 +121,9 @@ def _checkpoints() -> Iterator[Case]:
         "an offset before the storage": _checkpoint(_storage_pickle(12, offset=-(1 << 40)), **{"archive/data/0": bytes(48)}),
         "a record that is not there": _checkpoint(_storage_pickle(12)),
     }  # fmt: skip
-    for name, content in files.items():
+    for name, content in (files | _bombs()).items():
         yield _case(name, "run code, or break the reader", "w.ckpt", content)
+    yield from _settings()
     sparse_words = convert("net.py:Net", "onnx", "--weights", "w.ckpt", "--input", "x=float32[batch,4]")
     yield Case(
         "ckpt/a pipe",
@@ -130,6 +131,58 @@ def _checkpoints() -> Iterator[Case]:
         lambda place: (place.write("net.py", NET), os.mkfifo(place.here / "w.ckpt")),
         sparse_words,
     )
+
+
+def _bombs() -> dict[str, bytes | Callable[[Place], bytes]]:
+    """Pickles that would take for ever, or all of the memory, in a machine that reads what they say."""
+    repeated = b"\x80\x02](" + b"N" * 100_000 + b"eq\x000cbuiltins\nlist\nq\x010" + b"h\x01h\x00\x85R" * 100_000 + b"."
+    encoded = (
+        b"\x80\x02" + _text("x" * 100_000) + b"q\x000c_codecs\nencode\nq\x010" + b"h\x01h\x00\x85R" * 100_000 + b"."
+    )
+    module = b"}(" + _text("_parameters") + b"}" + _text("_buffers") + b"}" + _text("_modules") + b"}" + _text("a")
+    return {
+        "a list copied 100,000 times": _checkpoint(repeated), "a text encoded 100,000 times": _checkpoint(encoded),
+        "tuples that double as a key": _checkpoint(b"\x80\x02})" + b"2\x86" * 60 + b"Ns."),
+        "20 million empty dicts": _checkpoint(b"\x80\x02" + b"}" * 20_000_000 + b"."),
+        "a module that is its own part": _checkpoint(b"\x80\x02cnet\nNet\n)\x81q\x00" + module + b"h\x00sub."),
+        "an older file of 2^60 numbers": lambda place: _older(1 << 60), "an older file, cut": lambda place: _older(12)[:-9],
+        "a view beyond its storage": lambda place: _older(12, view=(6, 7)),
+    }  # fmt: skip
+
+
+def _older(numbers: int, view: tuple[int, int] | None = None) -> bytes:
+    """A checkpoint as torch wrote it before its zip: pickles, and then the storages."""
+    part = b"N" if view is None else b"(" + _text("0") + b"".join(map(_number, view)) + b"t"
+    storage = b"(" + _text("storage") + b"ctorch\nFloatStorage\n" + _text("0") + _text("cpu") + _number(numbers) + part
+    shape = _number(0) + b"(" + _number(3) + _number(4) + b"t(" + _number(4) + _number(1) + b"t\x89}tR"
+    tensor = b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"tQ" + shape
+    heads = [pickle.dumps(value, 2) for value in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True})]
+    content = b"\x80\x02}" + _text(_WEIGHT) + tensor + b"s."
+    return b"".join(heads) + content + pickle.dumps(["0"], 2) + struct.pack("<q", numbers) + bytes(48)
+
+
+_CALLING = NET.replace("def __init__(self):", "def __init__(self, call):").replace(
+    "self.inner =", "call({marker!r})\n        self.inner ="
+)
+
+
+def _settings() -> Iterator[Case]:
+    """Checkpoints whose settings would have the model's code call what they name."""
+    members = {
+        "os.system": b"cposix\nsystem\n", "an open file": b"c_io\nopen\n", "subprocess.Popen": b"csubprocess\nPopen\n",
+        "pathlib.Path.touch": b"cbuiltins\ngetattr\n(cpathlib\nPath\n" + _text("touch") + b"tR",
+        "functools.partial": b"cfunctools\npartial\n(cposix\nsystem\ntR(cposix\nsystem\n)}Ntb",
+        "a partial in a list": b"](cfunctools\npartial\n(cposix\nsystem\ntRe",
+    }  # fmt: skip
+    for name, value in members.items():
+
+        def build(place: Place, value: bytes = value) -> None:
+            place.write("net.py", "from subprocess import Popen\n" + _CALLING.format(marker=str(place.marker)))
+            pair = b"}" + _text("call") + value + b"s"
+            place.write("w.ckpt", _checkpoint(b"\x80\x02}" + _text("hyper_parameters") + pair + b"s."))
+
+        words = convert("net.py:Net", "onnx", "--weights", "w.ckpt", "--input", "x=float32[batch,4]")
+        yield Case(f"ckpt/settings that name {name}", "have the model's code call it", build, words)
 
 
 def _text(value: str) -> bytes:

@@ -89,6 +89,7 @@ def test_dotted_names_and_objects_fill_what_an_argument_holds(
 REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (Net, {"widht": 8}, r"net\.py:make takes no 'widht'\n  fix: did you mean 'width'\? it takes width, kind, rate"),
     (Net, {}, r"net\.py:make needs width\n  fix: give what it needs: --set width=VALUE"),
+    (needs_config, {}, r"net\.py:make needs config\n  fix: give what it needs: --set config\.depth=VALUE"),
     (Net, {"width": "eight"}, r"width of net\.py:make takes int, got 'eight'"),
     (Net, {"width": True}, r"width of net\.py:make takes int, got True"),
     (Net, {"width": 8, "kind": 3}, "takes str, got 3\n  fix: give kind as str, as in --set kind='\"3\"'"),
@@ -98,7 +99,7 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (configured, {"config.dept": 5}, r"takes no 'config\.dept'\n  fix: did you mean 'config\.depth'"),
     (configured, {"config": {}, "config.depth": 5}, "names config both whole and by its fields"),
     (configured, {"config.depth": 5, "config": {}}, "names config both whole and by its fields"),
-    (configured, {"config.depth": "x"}, r"config\.depth of config of net\.py:make takes int, got 'x'"),
+    (configured, {"config.depth": "x"}, r"config\.depth of net\.py:make takes int, got 'x'"),
     (needs_head, {"head.bias": True}, r"head of net\.py:make needs classes\n  fix: .* --set head\.classes=VALUE"),
     (opaque, {"config.depth": 5}, "is neither a dataclass nor a dict\n  fix: write a function that makes config"),
 ]

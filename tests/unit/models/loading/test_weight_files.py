@@ -90,10 +90,58 @@ def test_weights_in_half_precision_are_taken_and_said(tmp_path: Path) -> None:
     assert notes == ["2 weights are float16 in w.pt, and are taken as the model has them"]
 
 
+@pytest.mark.parametrize("part", ["model", "net.state"])
+def test_the_only_part_that_fits_the_model_is_taken_and_said(part: str, tmp_path: Path) -> None:
+    value: dict[str, Any] = {"epoch": 3, "optimizer": {"state": {0: {"exp_avg": STATE["bias"]}}, "param_groups": []}}
+    value |= {"other": {"w": STATE["bias"]}, **({"net": {"state": STATE}} if "." in part else {part: STATE})}
+    assert loaded(tmp_path / "w.pt", value) == (WANTED, [f"the weights are the part {part} of w.pt"])
+
+
+class Norm(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(3)
+        self.parts = torch.nn.ModuleDict({"a": torch.nn.Linear(3, 2, bias=False), "b": torch.nn.Sequential()})
+        self.register_buffer("passing", torch.ones(2), persistent=False)
+        self.parts["tied"] = self.parts["a"]
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_module_that_was_pickled_gives_its_state_dict(zipped: bool, tmp_path: Path) -> None:
+    module = Norm()
+    for wrapped in (module, torch.nn.DataParallel(module), {"model": module, "epoch": 3}):
+        torch.save(wrapped, tmp_path / "w.pt", _use_new_zipfile_serialization=zipped)
+        empty = Norm()
+        load_weight_file(empty, tmp_path / "w.pt")
+        assert [value.tolist() for value in empty.state_dict().values()] == [
+            value.tolist() for value in module.state_dict().values()
+        ]
+    assert list(read_weight_file(tmp_path / "w.pt", "model")) == list(module.state_dict())
+
+
+def test_a_weight_that_is_not_plain_numbers_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest) as caught:
+        loaded(tmp_path / "w.pt", {**STATE, "bias": STATE["bias"].to_sparse()})
+    assert str(caught.value) == (
+        "bias in w.pt is sparse, which is not read\n  fix: save plain tensors: dequantised, dense and whole"
+    )
+
+
+def test_an_index_may_name_checkpoints_and_no_weight_twice(tmp_path: Path) -> None:
+    index = write_shards(tmp_path, bias="more.bin")
+    (tmp_path / "model-00002-of-00002.safetensors").unlink()
+    torch.save({"bias": STATE["bias"]}, tmp_path / "more.bin")
+    assert {name: value.tolist() for name, value in read_weight_file(index).items()} == WANTED
+    torch.save(STATE, tmp_path / "more.bin")
+    with pytest.raises(BadRequest, match=r"weight of .* lies in more\.bin and in another file\n  fix: copy the model"):
+        read_weight_file(index)
+
+
 @pytest.mark.parametrize(
     ("value", "key", "words"),
     [
-        ({"ema": {"state": STATE}, "step": 3}, None, r"but ema, step\n  fix: name the part: --weights-key ema\.state"),
+        ({"a": STATE, "b": STATE}, None, r"but a, b\n  fix: name the part: --weights-key a or --weights-key b"),
+        ({"net": {"w": STATE["bias"]}, "step": 3}, None, r"but net, step\n  fix: name the part: --weights-key net"),
         ({"ema": STATE}, "emma", r"has no part 'emma'\n  fix: name one of ema"),
         ({"ema": {"state": STATE}}, "ema.stat", "has no part 'stat'\n  fix: name one of state"),
         (under("a.") | under("b."), None, r"once: under a\., b\.\n  fix: choose: --weights-key a or --weights-key b"),
