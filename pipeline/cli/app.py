@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ...models.errors import BadRequest, Exit
+from ..terminal_text import fit_terminal
 
 if TYPE_CHECKING:
     import typer
@@ -119,7 +120,7 @@ def root_help() -> str:
 def _help(words: Sequence[str]) -> int:
     if words:
         return _run(find_command(words[0]), ["--help"])
-    print(root_help())
+    print(fit_terminal(root_help(), sys.stdout))
     return Exit.PASS
 
 

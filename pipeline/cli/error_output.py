@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from ...models.errors import BadRequest, Exit, TransloadError
+from ..terminal_text import fit_terminal
 
 INTERRUPTED = 130  # as a shell has it: 128 + SIGINT; SIGTERM and SIGHUP are 143 and 129
 READER_GONE = 141  # 128 + SIGPIPE: `transload zoo | head -1`
@@ -115,7 +116,7 @@ def _bug_sentence(error: Exception) -> str:
 
 def _told(text: str, status: int) -> int:
     with suppress(OSError):  # nobody reads stderr: the status has to say it
-        print(text, file=sys.stderr, flush=True)
+        print(fit_terminal(text, sys.stderr), file=sys.stderr, flush=True)
     return status
 
 
