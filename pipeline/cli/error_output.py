@@ -73,16 +73,22 @@ def _explained(error: Exception) -> int:
     return _told(sentence, Exit.USAGE) if sentence else _told(_bug_sentence(error), BUG)
 
 
-def usage_error(error: Exception, command: str, options: Sequence[str]) -> BadRequest:
-    """Return an error of typer's parser in our form. `options` are those of the command."""
+def usage_error(
+    error: Exception, command: str, options: Sequence[str], *, subcommands: Sequence[str] = (), page: str
+) -> BadRequest:
+    """Return an error of typer's parser in our form. `options` and `subcommands` are those of the command, `page` is
+    where it is described."""
     option = getattr(error, "option_name", None)  # typer keeps the classes of its errors in a private module
     if type(error).__name__ == "NoSuchOption" and option:
         near = get_close_matches(option, options, n=1)
         mend = f"did you mean {near[0]}? " if near else ""
         return BadRequest(f"{command} has no option {option}", fix=f"{mend}'{command} --help' lists them")
     told = getattr(error, "format_message", error.__str__)
-    words = " ".join(str(told()).split()).rstrip(".")
-    return BadRequest(f"{command}: {words[:1].lower()}{words[1:]}", fix=f"'{command} --help' says what it takes")
+    words = " ".join(str(told()).split()).rstrip(".").replace("Value error, ", "")
+    fix = f"'{command} --help' says what it takes, {page} how it is used"
+    if subcommands:
+        fix = f"use one of {', '.join(subcommands)} ({page})"
+    return BadRequest(f"{command}: {words[:1].lower()}{words[1:]}", fix=fix)
 
 
 def disk_sentence(error: Exception) -> str | None:
