@@ -10,16 +10,18 @@ import io
 import os
 from collections.abc import Sequence
 from contextlib import redirect_stdout
+from importlib import import_module
 from subprocess import SubprocessError
 from typing import Any
 
 import typer
-from typer import completion
 from typer.core import TyperCommand, TyperGroup
 
 from ...models.errors import BadRequest, Exit, TransloadError
 from .app import COMMANDS, COMPLETE_VARIABLE, PROGRAM, SHOW_COMPLETION, find_command
 
+# It has what it passes on from private modules without naming it as exported, so that no type is known.
+_typer_completion: Any = import_module("typer.completion")
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 _JOINTS = (":", "=")
 
@@ -44,13 +46,13 @@ class _Commands(TyperGroup):
 
 def answer_shell(instruction: str) -> int:
     """Print the completions that a shell asks for by its variables; nothing where there are none."""
-    completion.completion_init()
+    _typer_completion.completion_init()
     cut = _join_words() if instruction == "complete_bash" else 0
     output = io.StringIO()
     try:
         with redirect_stdout(output):
             group = _Commands(name=PROGRAM, commands={})
-            status: int = completion.shell_complete(group, {}, PROGRAM, COMPLETE_VARIABLE, instruction)
+            status: int = _typer_completion.shell_complete(group, {}, PROGRAM, COMPLETE_VARIABLE, instruction)
     except (TransloadError, KeyError, ValueError):  # a half-written line may be wrong, and a variable may be missing
         return Exit.FAIL
     if text := "\n".join(line[cut:] for line in output.getvalue().splitlines()):
@@ -66,10 +68,10 @@ def install_or_show(words: Sequence[str]) -> int:
         named = f"{option} {' '.join(rest)}" if rest else f"the shell in use ({shell or 'unknown'})"
         raise BadRequest(f"{named}: no such shell is completed", fix=f"name one: {option} {'|'.join(SHELLS)}")
     if option == SHOW_COMPLETION:
-        print(completion.get_completion_script(prog_name=PROGRAM, complete_var=COMPLETE_VARIABLE, shell=shell))
+        print(_typer_completion.get_completion_script(prog_name=PROGRAM, complete_var=COMPLETE_VARIABLE, shell=shell))
         return Exit.PASS
     try:
-        _, path = completion.install(shell, PROGRAM, COMPLETE_VARIABLE)
+        _, path = _typer_completion.install(shell, PROGRAM, COMPLETE_VARIABLE)
     except (OSError, SubprocessError, typer.Exit) as error:
         raise BadRequest(
             f"the completion of {shell} cannot be installed: {error}",
@@ -80,8 +82,7 @@ def install_or_show(words: Sequence[str]) -> int:
 
 
 def _shell_in_use() -> str | None:
-    import shellingham
-
+    shellingham: Any = import_module("shellingham")  # comes with typer, without types
     try:
         name: str = shellingham.detect_shell()[0]
     except (shellingham.ShellDetectionFailure, OSError):
