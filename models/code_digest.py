@@ -36,7 +36,7 @@ def code_digest(path: Path, root: Path | None = None) -> str:
     Raises BadRequest where the file is missing."""
     path = path.absolute()
     if not path.is_file():
-        raise BadRequest(f"no such file: {path}", fix="check the path")
+        raise BadRequest(f"no such file: {path}", fix="check the path; it starts at the folder you run transload in")
     roots = dict.fromkeys([*([root.absolute()] if root else []), path.parent])
     own = tuple(folder for folder in roots if folder.name not in _INSTALLED)
     return _digest(_closure([path], lambda file: _imported(file, own)), own)
@@ -59,7 +59,10 @@ def module_file(name: str, root: Path | None = None) -> Path:
         raise BadRequest(
             f"there is no module {name!r}: {spec.origin} hides the {first} of {root}", fix=f"rename your {first}"
         )
-    raise BadRequest(f"there is no module {name!r}", fix="check its name, and the folder you run transload in")
+    library = "" if rest else f"; a model of a library is named as in torchvision:{name} or timm:{name}"
+    raise BadRequest(
+        f"there is no module {name!r}", fix=f"check its name, and the folder you run transload in{library}"
+    )
 
 
 def _candidates(module: Path) -> tuple[Path, Path]:

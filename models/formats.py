@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import StrEnum
 
 from .errors import BadRequest
@@ -64,9 +65,12 @@ def parse_target(text: str) -> Target:
     """Parse `FORMAT[:PRECISION]`; an unknown word is refused with those that are known."""
     form, colon, precision = text.strip().partition(":")
     if form not in set(Format):
+        likely = get_close_matches(form, _WRITTEN, n=1, cutoff=0.7)
+        near = f"did you mean {likely[0]}? " if likely else ""
         raise BadRequest(
             f"unknown target {text!r}: no format is called {form!r}",
-            fix=f"use one of {', '.join(_WRITTEN)}, with a precision behind a colon if need be",
+            fix=f"{near}use one of {', '.join(_WRITTEN)}, with a precision behind a colon if need be "
+            "('transload formats')",
         )
     if colon and precision not in set(Precision):
         raise BadRequest(

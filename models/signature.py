@@ -261,7 +261,7 @@ def parse_input(text: str) -> TensorSpec:
     A number is a fixed size, a word a dynamic axis, `word=1..64` or `word=8..` a dynamic axis with bounds,
     `word=32..1024:32` or `word=32..:32` one with a step; `word=0..`, and nothing else, is one that may be empty.
     Raises BadRequest."""
-    fix = "write it as in --input image=float32[batch,3,224,224]"
+    fix = "write it as in --input image=float32[batch,3,224,224] (docs/convert.md)"
     if len(text) > _MOST_TEXT:
         raise BadRequest(f"--input {text[:80]!r}... has more than {_MOST_TEXT} characters", fix=fix)
     match = _INPUT.fullmatch(text.strip())

@@ -26,12 +26,21 @@ class Timeline:
 
     clock: Callable[[], float] = time.monotonic
     spans: list[TimelineSpan] = field(default_factory=list)
+    _running: list[TimelineSpan] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def running(self) -> tuple[TimelineSpan, ...]:
+        """What is going on now, in the order in which it began."""
+        with self._lock:
+            return tuple(self._running)
 
     @contextmanager
     def span(self, name: str, *, is_stage: bool = False) -> Iterator[TimelineSpan]:
         """Record what goes on until the end of the block. An exception is a doubt of the span, in its own words."""
         span = TimelineSpan(name, self.clock(), is_stage=is_stage)
+        with self._lock:
+            self._running.append(span)
         try:
             yield span
         except Exception as error:
@@ -40,6 +49,7 @@ class Timeline:
         finally:
             span.seconds = self.clock() - span.started_s
             with self._lock:
+                self._running = [other for other in self._running if other is not span]
                 self.spans.append(span)
 
 

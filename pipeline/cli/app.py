@@ -9,6 +9,7 @@ for is imported, and it may import no framework.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +18,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ...models.errors import BadRequest, Exit
+from ..terminal_text import fit_terminal
 
 if TYPE_CHECKING:
     import typer
 
 PROGRAM = "transload"
+COMPLETE_VARIABLE = "_TRANSLOAD_COMPLETE"  # a shell sets it to ask for completions
+INSTALL_COMPLETION, SHOW_COMPLETION = _COMPLETION = ("--install-completion", "--show-completion")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,11 @@ class Command:
     name: str
     summary: str  # one sentence
     group: str
+
+    @property
+    def page(self) -> str:
+        """The page that shows the command in use."""
+        return f"docs/{_PAGES.get(self.name, self.name)}.md"
 
     def load(self) -> Any:
         """Return the command as typer has it. Imports its module, and typer."""
@@ -49,6 +58,8 @@ class Command:
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 WORK, LOOK = "Work", "Look"
+_PAGES = {"new": "recipes", "zoo": "recipes", "formats": "convert"}  # of commands without a page of their own
+_LEAST_LIKENESS = 0.7  # of two words: frobnicate is not meant for locate
 
 COMMANDS: tuple[Command, ...] = (
     Command("run", "Train, convert, validate, measure, and say what may be released.", WORK),
@@ -77,6 +88,10 @@ COMMANDS: tuple[Command, ...] = (
 def dispatch(argv: Sequence[str] | None = None) -> int:
     """Run the command that `argv` names, and return its exit status.
     Raises TransloadError; errors.py turns it into the sentence that a person reads."""
+    if argv is None and (instruction := os.environ.get(COMPLETE_VARIABLE)):
+        from .completion import answer_shell
+
+        return answer_shell(instruction)
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help", "help"):
         return _help(words[1:])
@@ -85,6 +100,10 @@ def dispatch(argv: Sequence[str] | None = None) -> int:
 
         print(f"{PROGRAM} {__version__}")
         return Exit.PASS
+    if words[0] in _COMPLETION:
+        from .completion import install_or_show
+
+        return install_or_show(words)
     return _run(find_command(words[0]), words[1:])
 
 
@@ -93,12 +112,13 @@ def find_command(name: str) -> Command:
     commands = {command.name: command for command in COMMANDS}
     if name in commands:
         return commands[name]
-    known = ["--help", "--version"] if name.startswith("-") else list(commands)
-    near = get_close_matches(name, known, n=1)
-    kind = "option" if name.startswith("-") else "command"
+    known = ["--help", "--version", *_COMPLETION] if name.startswith("-") else list(commands)
+    near = get_close_matches(name, known, n=1, cutoff=_LEAST_LIKENESS)
+    is_option = name.startswith("-")
+    rest = f"write the command before its options; '{PROGRAM} --help' lists them"
     raise BadRequest(
-        f"unknown {kind} {name!r}",
-        fix=f"did you mean {PROGRAM} {near[0]}?" if near else f"use one of {', '.join(known)}",
+        f"unknown {'option' if is_option else 'command'} {name!r}",
+        fix=f"did you mean {PROGRAM} {near[0]}?" if near else rest if is_option else f"use one of {', '.join(known)}",
     )
 
 
@@ -113,14 +133,20 @@ def root_help() -> str:
     for group in dict.fromkeys(command.group for command in COMMANDS):
         rows = [f"  {command.name:<{width}}{command.summary}" for command in COMMANDS if command.group == group]
         lines += ["", f"{group}:", *rows]
-    options = [("-h, --help", "Show this, or the help of a command."), ("-V, --version", "Show the version.")]
-    return "\n".join([*lines, "", "Options:", *(f"  {name:<15}{text}" for name, text in options)])
+    options = (
+        ("-h, --help", "Show this, or the help of a command."),
+        ("-V, --version", "Show the version."),
+        (f"{INSTALL_COMPLETION} [SHELL]", "Complete commands and options in this shell, or in the one named."),
+        (f"{SHOW_COMPLETION} [SHELL]", "Print the script that does so."),
+    )
+    width = max(len(name) for name, _ in options) + 2
+    return "\n".join([*lines, "", "Options:", *(f"  {name:<{width}}{text}" for name, text in options)])
 
 
 def _help(words: Sequence[str]) -> int:
     if words:
         return _run(find_command(words[0]), ["--help"])
-    print(root_help())
+    print(fit_terminal(root_help(), sys.stdout))
     return Exit.PASS
 
 
@@ -143,5 +169,6 @@ def _run(command: Command, words: list[str]) -> int:
         parsed = getattr(error, "ctx", None)  # of a group, the command in it
         name, loaded = (parsed.command_path, parsed.command) if parsed else (name, loaded)
         options = [option for param in loaded.params for option in param.opts]
-        raise usage_error(error, name, options) from error
+        subcommands = list(getattr(loaded, "commands", {}))
+        raise usage_error(error, name, options, subcommands=subcommands, page=command.page) from error
     return Exit.PASS

@@ -9,6 +9,7 @@ import typer
 
 from ...serving.runtimes.tuning_space import settings_text
 from . import options
+from .completion_values import complete_models
 from .render import finish, page, table
 
 _DOUBTS = 3  # the weightiest; all of them are in bench.json
@@ -25,7 +26,10 @@ Candidates = Annotated[
 Against = Annotated[
     str | None,
     typer.Option(
-        "--against", metavar="MODEL", help="What ratios are held against, as 'convert' takes it; else the first."
+        "--against",
+        metavar="MODEL",
+        help="What ratios are held against, as 'convert' takes it; else the first.",
+        autocompletion=complete_models,
     ),
 ]
 Tune = Annotated[

@@ -10,6 +10,7 @@ import typer
 from ...models.errors import BadRequest
 from ..intake.model_argument import ACCEPTED
 from . import options
+from .completion_values import complete_models
 from .render import finish, print_json, print_lines
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    model: Annotated[list[str], typer.Argument(metavar="MODEL", help=f"{ACCEPTED}.")],
+    model: Annotated[list[str], typer.Argument(metavar="MODEL", help=f"{ACCEPTED}.", autocompletion=complete_models)],
     *,
     to: options.To = None,
     out: options.Out = None,

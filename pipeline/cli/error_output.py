@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from ...models.errors import BadRequest, Exit, TransloadError
+from ..terminal_text import fit_terminal
 
 INTERRUPTED = 130  # as a shell has it: 128 + SIGINT; SIGTERM and SIGHUP are 143 and 129
 READER_GONE = 141  # 128 + SIGPIPE: `transload zoo | head -1`
@@ -72,16 +73,22 @@ def _explained(error: Exception) -> int:
     return _told(sentence, Exit.USAGE) if sentence else _told(_bug_sentence(error), BUG)
 
 
-def usage_error(error: Exception, command: str, options: Sequence[str]) -> BadRequest:
-    """Return an error of typer's parser in our form. `options` are those of the command."""
+def usage_error(
+    error: Exception, command: str, options: Sequence[str], *, subcommands: Sequence[str] = (), page: str
+) -> BadRequest:
+    """Return an error of typer's parser in our form. `options` and `subcommands` are those of the command, `page` is
+    where it is described."""
     option = getattr(error, "option_name", None)  # typer keeps the classes of its errors in a private module
     if type(error).__name__ == "NoSuchOption" and option:
         near = get_close_matches(option, options, n=1)
         mend = f"did you mean {near[0]}? " if near else ""
         return BadRequest(f"{command} has no option {option}", fix=f"{mend}'{command} --help' lists them")
     told = getattr(error, "format_message", error.__str__)
-    words = " ".join(str(told()).split()).rstrip(".")
-    return BadRequest(f"{command}: {words[:1].lower()}{words[1:]}", fix=f"'{command} --help' says what it takes")
+    words = " ".join(str(told()).split()).rstrip(".").replace("Value error, ", "")
+    fix = f"'{command} --help' says what it takes, {page} how it is used"
+    if subcommands:
+        fix = f"use one of {', '.join(subcommands)} ({page})"
+    return BadRequest(f"{command}: {words[:1].lower()}{words[1:]}", fix=fix)
 
 
 def disk_sentence(error: Exception) -> str | None:
@@ -115,7 +122,7 @@ def _bug_sentence(error: Exception) -> str:
 
 def _told(text: str, status: int) -> int:
     with suppress(OSError):  # nobody reads stderr: the status has to say it
-        print(text, file=sys.stderr, flush=True)
+        print(fit_terminal(text, sys.stderr), file=sys.stderr, flush=True)
     return status
 
 

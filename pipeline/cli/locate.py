@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import options
+from .completion_values import complete_models
 from .render import finish, words_of
 
 if TYPE_CHECKING:
@@ -16,7 +17,15 @@ if TYPE_CHECKING:
 
     from ..commands.locate import LocateResult
 
-Against = Annotated[str, typer.Option("--against", metavar="MODEL", help="The model in PyTorch that it was made from.")]
+Against = Annotated[
+    str,
+    typer.Option(
+        "--against",
+        metavar="MODEL",
+        help="The model in PyTorch that it was made from.",
+        autocompletion=complete_models,
+    ),
+]
 Seconds = Annotated[float, typer.Option("--seconds", min=1, metavar="S", help="How long to search.")]
 
 

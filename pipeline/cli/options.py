@@ -20,11 +20,18 @@ from ...models.signature import TensorSpec, parse_input
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..commands.bench_options import LoadOptions, TuningOptions
 from ..load.load_cases import LOAD_SECONDS, LoadEngine, check_load, parse_load
+from . import completion_values
 
 Texts = list[str] | None
 
 To = Annotated[
-    Texts, typer.Option("--to", metavar="TARGETS", help="Targets, FORMAT[:PRECISION], as in onnx,tflite:int8.")
+    Texts,
+    typer.Option(
+        "--to",
+        metavar="TARGETS",
+        help="Targets, FORMAT[:PRECISION], as in onnx,tflite:int8.",
+        autocompletion=completion_values.complete_targets,
+    ),
 ]
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where to put what is made.")]
 Input = Annotated[
@@ -97,6 +104,7 @@ Metric = Annotated[
         metavar="NAME",
         help="The task's metric beside the labels: accuracy, top5, f1, auroc, ece, mae, rmse, r2, cosine, recall@K, "
         "miou, map, perplexity or FILE.py:FUNCTION.",
+        autocompletion=completion_values.complete_metrics,
     ),
 ]
 AllowedLoss = Annotated[
@@ -110,9 +118,23 @@ AllowedLoss = Annotated[
 ]
 Batch = Annotated[Texts, typer.Option("--batch", metavar="SIZES", help="Batch sizes, as in 1,8.")]
 RuntimeNames = Annotated[
-    Texts, typer.Option("--runtime", metavar="NAMES", help="Runtimes, as in onnxruntime,tflite ('transload formats').")
+    Texts,
+    typer.Option(
+        "--runtime",
+        metavar="NAMES",
+        help="Runtimes, as in onnxruntime,tflite ('transload formats').",
+        autocompletion=completion_values.complete_runtimes,
+    ),
 ]
-Device = Annotated[str | None, typer.Option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:N.")]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        metavar="DEVICE",
+        help="auto, cpu, cuda or cuda:N.",
+        autocompletion=completion_values.complete_devices,
+    ),
+]
 Rounds = Annotated[
     int | None, typer.Option("--rounds", min=3, metavar="N", help="Turns of each model in each process, at least.")
 ]

@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 
 import typer
 
+from ..terminal_text import fit_terminal
+
 
 def print_json(document: Any) -> None:
     """One JSON document on stdout, and nothing beside it."""
@@ -50,13 +52,13 @@ def finish(document: Any, lines: Sequence[str], status: int, *, json: bool) -> N
 
 
 def print_lines(lines: Sequence[str]) -> None:
-    """Lines on stdout; the joints of a tree as ASCII where stdout takes no more."""
+    """Lines on stdout, wrapped at words on a terminal; the joints of a tree as ASCII where stdout takes no more."""
     text = "\n".join(lines)
     try:
         text.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:
         text = text.translate(_ASCII).encode(sys.stdout.encoding or "ascii", "replace").decode()
-    print(text)
+    print(fit_terminal(text, sys.stdout))
 
 
 _ASCII = str.maketrans({"─": "-", "┬": "+", "├": "+", "└": "+"})

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from . import options
+from .completion_values import complete_models
 
 _StartWeights = Annotated[
     Path | None, typer.Option("--weights", metavar="FILE", help="Start from these weights; do not train.")
@@ -21,7 +22,11 @@ _Baseline = Annotated[
 def command(
     request: Annotated[
         str | None,
-        typer.Argument(metavar="WHAT", help="PIPELINE.toml, RECIPE.py or zoo:NAME; without it, zoo:digits-cnn."),
+        typer.Argument(
+            metavar="WHAT",
+            help="PIPELINE.toml, RECIPE.py or zoo:NAME; without it, zoo:digits-cnn.",
+            autocompletion=complete_models,
+        ),
     ] = None,
     *,
     weights: _StartWeights = None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import options
+from .completion_values import complete_models
 from .render import finish, page, words_of
 
 if TYPE_CHECKING:
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
     from ..result.schema import GateRow
 
 Against = Annotated[
-    str, typer.Option("--against", metavar="MODEL", help="The model that they were made from, as 'convert' takes it.")
+    str,
+    typer.Option(
+        "--against",
+        metavar="MODEL",
+        help="The model that they were made from, as 'convert' takes it.",
+        autocompletion=complete_models,
+    ),
 ]
 
 

@@ -66,6 +66,12 @@ class BenchResult:
             doubts=self.doubts,
         )  # fmt: skip
 
+    def _repr_html_(self) -> str:
+        from ..report.notebook_html import render_latencies
+
+        notes = [*([self.note] if self.note else []), *self.doubts]
+        return render_latencies(self.decided[0], self.latency, notes, self.folder)
+
 
 def bench(
     request: RunRequest,

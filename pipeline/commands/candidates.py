@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from ...models.errors import BadRequest
 from ...models.formats import Format
@@ -26,6 +27,8 @@ def check_candidate(text: str, runtimes: Sequence[str]) -> None:
         require_runtime(parse_model_url(text).runtime)
         return
     target = start_of(text)
+    if target is None and ":" not in text and not Path(text).exists():
+        raise BadRequest(f"no such file or folder: {text}", fix="name an artifact's folder, or a model in a file")
     if target is None:
         raise BadRequest(
             f"{text} is a model and no artifact", fix=f"convert it first: transload convert {text} --to onnx --out DIR"

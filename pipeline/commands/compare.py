@@ -60,6 +60,11 @@ class CompareResult:
         head |= {name: list(getattr(rows, name)) for name in ("differences", "new", "gone", "notes")}
         return head | document_of(self.decided, figures=rows.figures)
 
+    def _repr_html_(self) -> str:
+        from ..report.notebook_html import render_comparison
+
+        return render_comparison(self.comparison, self.folder)
+
 
 def compare(
     before: Path, after: Path, *, limits: CompareLimits | None = None, out: Path | None = None

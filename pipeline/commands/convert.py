@@ -63,6 +63,11 @@ class ConvertResult:
         rows = {"artifacts": self.artifacts, "smallest": smallest, "doubts": self.doubts}
         return document_of(self.decided, **rows, **vars(self.evidence))
 
+    def _repr_html_(self) -> str:
+        from ..report.notebook_html import render_conversion
+
+        return render_conversion(self.decided[0], {"": self.artifacts}, agreement, self.doubts, self.folder)
+
 
 def explain(model: str, targets: Sequence[Target], requested: Collection[str] = ()) -> Plan:
     """Plan the routes from the model to each target, without running anything.
@@ -195,6 +200,13 @@ class ConvertManyResult:
     def document(self) -> dict[str, Any]:
         """convert.json; the paths of a model's artifacts are relative to the folder of its name."""
         return {**document_of(self.decided), "models": [model.document for model in self.models]}
+
+    def _repr_html_(self) -> str:
+        from ..report.notebook_html import render_conversion
+
+        rows = {model.name: model.converted.artifacts if model.converted else () for model in self.models}
+        notes = [f"{model.name}: {model.error.what}; {model.error.fix}" for model in self.models if model.error]
+        return render_conversion(self.decided[0], rows, agreement, notes, self.folder)
 
 
 def convert_models(

@@ -58,6 +58,12 @@ class ValidateResult:
         rows = {"drift": self.drift, "gate": self.gate, "doubts": self.doubts}
         return document_of(self.decided, **rows, **vars(self.evidence))
 
+    def _repr_html_(self) -> str:
+        from ..report.notebook_html import render_drift
+
+        notes = [*([self.note] if self.note else []), *self.doubts]
+        return render_drift(self.decided[0], self.drift, self.gate, notes, self.folder)
+
 
 def validate(
     request: RunRequest, candidates: Sequence[str], against: ModelRequest, local: LocalSettings, progress: Progress

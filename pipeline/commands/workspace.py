@@ -40,6 +40,7 @@ def new_context(
     model = request.model.recipe if "recipe" in request.model.model_fields_set else name or folder.name
     executor = LocalExecutor(Store(local.store, folder, model), folder, slots)
     slots.on_stop(executor.stop)
+    progress.follow(executor.timeline, model)
     return Context(request, executor, folder, progress, device, local.jobs, limit_bytes, local.runs)
 
 

@@ -24,6 +24,7 @@ ACCEPTED = (
     "FILE.py[:NAME], package.module:NAME, zoo:NAME, torchvision:NAME, timm:NAME, hf:FOLDER, FILE.onnx, FILE.pt2, "
     "FILE.pt (TorchScript), FILE.keras, FILE.tflite, a SavedModel's folder, or the folder of an artifact"
 )
+_ACCEPTED_FIX = f"name {ACCEPTED} (docs/convert.md)"
 _NO_CODE = "name the model's code, and this file with --weights"
 _NO_FOLDER = "name the folder of a SavedModel, with its variables"
 _HDF5 = (
@@ -34,7 +35,7 @@ _HDF5 = (
 _REFUSED = {
     ".ckpt": ("a checkpoint", _NO_CODE), ".safetensors": ("weights without their model", _NO_CODE),
     ".pb": ("a TensorFlow graph", _NO_FOLDER), ".pbtxt": ("a TensorFlow graph", _NO_FOLDER),
-    ".h5": _HDF5, ".hdf5": _HDF5, ".toml": ("a pipeline file", f"name {ACCEPTED}"),
+    ".h5": _HDF5, ".hdf5": _HDF5, ".toml": ("a pipeline file, which 'transload run' takes", _ACCEPTED_FIX),
 }  # fmt: skip
 _SHOWN = 200  # characters of an argument that a sentence repeats
 _SUFFIXES = {
@@ -86,7 +87,7 @@ def kind_of(text: str) -> ModelKind | Format:
     if not path.exists():
         raise BadRequest(f"no such file: {text}", fix="check the path; it starts at the folder you run transload in")
     if suffix not in _SUFFIXES:
-        content, fix = _REFUSED.get(suffix, ("no model of a kind that is known", f"name {ACCEPTED}"))
+        content, fix = _REFUSED.get(suffix, ("no model of a kind that is known", _ACCEPTED_FIX))
         raise BadRequest(f"{text} is {content}, and is not taken as a model", fix=fix)
     return _SUFFIXES[suffix]
 
@@ -99,7 +100,7 @@ def _check_findable(path: Path) -> None:
         pass  # it is code, or nothing
     except OSError as error:
         message = f"{str(path)[:_SHOWN]} cannot be looked for: {error.strerror}"
-        raise BadRequest(message, fix=f"name {ACCEPTED}") from error
+        raise BadRequest(message, fix=_ACCEPTED_FIX) from error
 
 
 def _is_module(text: str) -> bool:
@@ -113,8 +114,8 @@ def _folder_error(path: Path) -> BadRequest:
     if (path / "config.json").is_file():
         return BadRequest(f"{path} is no artifact; it looks like a model of transformers", fix=f"name it hf:{path}")
     inside = sorted(str(record.parent) for record in (*path.glob(f"*/{RECORD}"), *path.glob(f"artifacts/*/{RECORD}")))
-    fix = f"name one of {', '.join(inside)}" if inside else f"name {ACCEPTED}"
-    return BadRequest(f"{path} holds no artifact: there is no {RECORD} in it", fix=fix)
+    fix = f"name one of {', '.join(inside)}" if inside else _ACCEPTED_FIX
+    return BadRequest(f"{path} holds no model: there is neither {RECORD} nor saved_model.pb in it", fix=fix)
 
 
 def start_of(text: str) -> Target | None:

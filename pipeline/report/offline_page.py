@@ -39,6 +39,11 @@ def render_page(template: str, plots: Sequence[Plot], **values: Any) -> str:
     )
 
 
+def render_part(template: str, **values: Any) -> str:
+    """Return a template that is no page of its own as text."""
+    return _templates().get_template(template).render(**values)
+
+
 @cache
 def _templates() -> Environment:
     loader = FunctionLoader(lambda name: (_HERE / name).read_text(encoding="utf-8"))

@@ -1,21 +1,23 @@
 """The result on a terminal: one table to decide from, what stands in the way, the verdict last.
 
-Narrow terminals get the same facts in fewer columns with more lines. Colour only says again what a word says.
+Narrow terminals get the same facts in fewer columns with more lines, very narrow ones in no columns at all. Colour only
+says again what a word says. No word is broken: what is longer than a line, as a path, is left to the terminal to wrap.
 """
 
 from __future__ import annotations
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from ..result.gate import answered, is_reference
 from ..result.schema import DriftRow, LatencyRow, RunResult
+from ..terminal_text import wrap_words
 from . import exercise_view, load_view, probe_view, units, view
 from .compare_text import baseline_lines
 
 WIDE = 116  # columns from which each fact has a column of its own
+NARROW = 76  # columns below which a table would break words
 _STYLES = {
     "pass": "green", "verified": "green", "fail": "red", "failed": "red",
     "inconclusive": "yellow", "unverified": "yellow", "degraded": "yellow", "reference": "dim",
@@ -28,15 +30,11 @@ def print_result(
 ) -> None:
     """Print the result. `logs` names the log of "ARTIFACT in RUNTIME" or of "ARTIFACT"; `report` is where
     report.html lies."""
-    console.print()
-    console.print(_table(result, console.width) if result.artifacts else Text("nothing was made"))
-    for note in _notes(result):
-        console.print(Text(note, style="dim"))
+    _print_artifacts(result, console)
     _print_load(result, console)
-    if probes := probe_view.describe(result):
-        console.print(Text(probes, style="dim"))
-    for exercise in exercise_view.exercises(result.exercised):
-        console.print(Text(exercise.sentence, style="dim"))
+    probes, exercises = probe_view.describe(result), exercise_view.exercises(result.exercised)
+    for sentence in (*([probes] if probes else []), *(exercise.sentence for exercise in exercises)):
+        _print(Text(sentence, style="dim"), console)
     _print_recommendation(result, console)
     for finding in view.findings(result, logs or {}):
         _print_finding(finding, console)
@@ -46,12 +44,30 @@ def print_result(
             console.print(Text(line), soft_wrap=True)
     _print_doubts(result, console)
     for doubt in result.doubts:
-        console.print(Text(f"\n{doubt}", style="yellow"))
+        console.print()
+        _print(Text(doubt, style="yellow"), console)
     if report:
         console.print(Text(f"\nreport: {report}"), soft_wrap=True)
     console.print()
+    _print_verdict(result, console)
+
+
+def _print_verdict(result: RunResult, console: Console) -> None:
     verdict = Text(f"{result.verdict}".upper(), style=f"bold {_STYLES[result.verdict]}")
-    console.print(verdict.append(f"  {view.headline(result)}", style="not bold default"), soft_wrap=True)
+    verdict.append(f"  {view.headline(result)}", style="not bold default")
+    if console.is_terminal:
+        _print(verdict, console)
+    else:  # the last line of a file is the verdict
+        console.print(verdict, soft_wrap=True)
+
+
+def _print(text: Text, console: Console, indent: str = "") -> None:
+    """Print a paragraph, wrapped at words."""
+    end = 0
+    for line in wrap_words(text.plain, console.width - len(indent)):
+        start = text.plain.index(line.strip(), end)
+        end = start + len(line.strip())
+        console.print(Text(indent).append_text(text[start:end]), soft_wrap=True)
 
 
 def _print_load(result: RunResult, console: Console) -> None:
@@ -67,7 +83,20 @@ def _print_load(result: RunResult, console: Console) -> None:
     console.print()
     console.print(table)
     for doubt in load_view.load_doubts(result.load, _MOST_DOUBTS):
-        console.print(_indented(Text(doubt, style="yellow")))
+        _print(Text(doubt, style="yellow"), console, "  ")
+
+
+def _print_artifacts(result: RunResult, console: Console) -> None:
+    """Print the table, in the form that the width allows, and what belongs to it."""
+    console.print()
+    if not result.artifacts:
+        console.print("nothing was made")
+    elif console.width < NARROW:
+        _print_blocks(result, console)
+    else:
+        console.print(_table(result, console.width))
+    for note in _notes(result):
+        _print(Text(note, style="dim"), console)
 
 
 def _table(result: RunResult, width: int) -> Table:
@@ -80,6 +109,24 @@ def _table(result: RunResult, width: int) -> Table:
             table.add_row()
         _add_line(table, line, result, wide=wide)
     return table
+
+
+def _print_blocks(result: RunResult, console: Console) -> None:
+    """Print the facts of the table in a paragraph for each artifact."""
+    for line in view.lines(result):
+        facts = [units.size(line.row.bytes), line.status] if line.row else [line.status]
+        facts += [f"gate {line.verdict}"] if line.verdict else []
+        name = Text(units.plain(line.name), style="bold")
+        _print(name.append("  ").append(", ".join(facts), style="not bold"), console)
+        task = _task(line.metric) if line.row else Text(view.reference_score(result))
+        _print(Text(f"{units.sqnr(line.worst)}  ").append(" ".join(task.plain.split("\n"))), console, "  ")
+        for speed in line.speeds:
+            text = Text(units.plain(speed.runtime))
+            for batch in view.batches(result):
+                time = Text(" ").join(part for part in _speed(speed.by_batch.get(batch)).split(" ") if part.plain)
+                text.append(f"  batch {batch}: ").append_text(time)
+            _print(text, console, "  ")
+    console.print()
 
 
 def _columns(result: RunResult, *, wide: bool) -> list[tuple[str, bool]]:
@@ -155,25 +202,26 @@ def _print_recommendation(result: RunResult, console: Console) -> None:
     if not sentences:
         return
     constraint = view.constraint(result)
-    console.print(
-        Text("\nto release", style="bold").append(f"  with {constraint}" if constraint else "", style="not bold dim")
-    )
+    title = Text("to release", style="bold").append(f"  with {constraint}" if constraint else "", style="not bold dim")
+    console.print()
+    _print(title, console)
     for sentence in sentences:
-        console.print(_indented(Text(sentence)))
+        _print(Text(sentence), console, "  ")
 
 
 def _print_finding(finding: view.Finding, console: Console) -> None:
-    word = Text(f"\n{finding.verdict}", style=_STYLES[finding.verdict])
-    console.print(word.append(f"  {finding.subject}", style="bold default"))
-    console.print(_indented(Text(finding.sentence)))
+    word = Text(f"{finding.verdict}", style=_STYLES[finding.verdict])
+    console.print()
+    _print(word.append(f"  {finding.subject}", style="bold default"), console)
+    _print(Text(finding.sentence), console, "  ")
     if finding.smallest:
-        console.print(_indented(Text(f"at its smallest: {units.plain(finding.smallest.message)}")))
-        console.print(_indented(Text(f"script: {units.plain(finding.smallest.script)}", style="dim")), soft_wrap=True)
-        console.print(_indented(Text(f"fix: {units.plain(finding.smallest.fix)}")))
+        _print(Text(f"at its smallest: {units.plain(finding.smallest.message)}"), console, "  ")
+        console.print(Text(f"  script: {units.plain(finding.smallest.script)}", style="dim"), soft_wrap=True)
+        _print(Text(f"fix: {units.plain(finding.smallest.fix)}"), console, "  ")
     if finding.located:
-        console.print(_indented(Text(f"located: {finding.located}")))
+        _print(Text(f"located: {finding.located}"), console, "  ")
     if finding.log:
-        console.print(_indented(Text(f"log: {finding.log}", style="dim")), soft_wrap=True)
+        console.print(Text(f"  log: {finding.log}", style="dim"), soft_wrap=True)
 
 
 def _print_doubts(result: RunResult, console: Console) -> None:
@@ -184,11 +232,7 @@ def _print_doubts(result: RunResult, console: Console) -> None:
     timed = sum(answered(row) for row in result.latency)
     console.print(Text(f"\ndoubts on {len(rows)} of {timed} latencies", style="yellow"))
     for doubt in doubts[:_MOST_DOUBTS]:
-        console.print(_indented(Text(f"{doubt.who}: {doubt.text}")))
+        _print(Text(f"{doubt.who}: {doubt.text}"), console, "  ")
     rest = len(doubts) - _MOST_DOUBTS
     if rest > 0:
-        console.print(_indented(Text(f"{rest} lighter {'kind' if rest == 1 else 'kinds'} in the report")))
-
-
-def _indented(text: Text) -> Padding:
-    return Padding(text, (0, 0, 0, 2), expand=False)
+        _print(Text(f"{rest} lighter {'kind' if rest == 1 else 'kinds'} in the report"), console, "  ")

@@ -520,6 +520,11 @@ class RunResult:
     recommendation: Recommendation | None = None
     baseline: RunComparison | None = None  # how it compares with the run that --baseline names
 
+    def _repr_html_(self) -> str:
+        from ..report.notebook_html import render_run
+
+        return render_run(self)
+
 
 @cache
 def _adapter() -> TypeAdapter[RunResult]:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from transload.models.errors import BadRequest
 from transload.pipeline.cli import main, options
+from transload.pipeline.cli.app import COMMANDS
+
+ROOT = Path(__file__).parents[2]
 
 WRONG_USE = [
     (["dcotor"], "error: unknown command 'dcotor'\n  fix: did you mean transload doctor?\n"),
     (["--hepl"], "error: unknown option '--hepl'\n  fix: did you mean transload --help?\n"),
-    (["--to", "onnx"], "error: unknown option '--to'\n  fix: use one of --help, --version\n"),
+    (
+        ["--to", "onnx"],
+        "error: unknown option '--to'\n  fix: write the command before its options; 'transload --help' lists them\n",
+    ),
     (
         ["zoo", "--jsno"],
         "error: transload zoo has no option --jsno\n  fix: did you mean --json? 'transload zoo --help' lists them\n",
@@ -21,13 +28,37 @@ WRONG_USE = [
     (
         ["zoo", "digits"],
         "error: transload zoo: got unexpected extra argument(s) (digits)\n"
-        "  fix: 'transload zoo --help' says what it takes\n",
+        "  fix: 'transload zoo --help' says what it takes, docs/recipes.md how it is used\n",
     ),
-    (["new"], "error: transload new: missing argument 'NAME'\n  fix: 'transload new --help' says what it takes\n"),
+    (
+        ["new"],
+        "error: transload new: missing argument 'NAME'\n"
+        "  fix: 'transload new --help' says what it takes, docs/recipes.md how it is used\n",
+    ),
+    (
+        ["convert", "--to", "onnx"],
+        "error: transload convert: missing argument 'MODEL'\n"
+        "  fix: 'transload convert --help' says what it takes, docs/convert.md how it is used\n",
+    ),
+    (
+        ["new", "x", "--task", "vision"],
+        "error: transload new: invalid value for '--task': 'vision' is not one of 'classification', 'regression', "
+        "'segmentation', 'text', 'tabular'\n"
+        "  fix: 'transload new --help' says what it takes, docs/recipes.md how it is used\n",
+    ),
+    (
+        ["store", "list"],
+        "error: transload store: no such command 'list'. Did you mean 'ls'?\n"
+        "  fix: use one of ls, gc, verify (docs/store.md)\n",
+    ),
+    (
+        ["validate", "none", "--against", "zoo:digits-cnn"],
+        "error: no such file or folder: none\n  fix: name an artifact's folder, or a model in a file\n",
+    ),
     (
         ["doctor", "--store"],
         "error: transload doctor: option '--store' requires an argument\n"
-        "  fix: 'transload doctor --help' says what it takes\n",
+        "  fix: 'transload doctor --help' says what it takes, docs/doctor.md how it is used\n",
     ),
 ]
 
@@ -40,10 +71,11 @@ def test_wrong_use_is_two_lines_and_status_2(words: list[str], text: str, capsys
     assert (status, *capsys.readouterr()) == (2, "", text)
 
 
-def test_an_unknown_command_without_a_near_one_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["xyzzy"]) == 2
+@pytest.mark.parametrize("word", ["xyzzy", "frobnicate"])
+def test_an_unknown_command_without_a_near_one_lists_all(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([word]) == 2
     what, fix = capsys.readouterr().err.splitlines()
-    assert what == "error: unknown command 'xyzzy'"
+    assert what == f"error: unknown command {word!r}"
     assert fix.startswith("  fix: use one of ")
     assert "doctor" in fix
 
@@ -53,8 +85,8 @@ BAD_VALUES: list[tuple[Callable[[], object], str]] = [
     (
         lambda: options.parse_targets(["onnx,onxn"]),
         "unknown target 'onxn': no format is called 'onxn'\n"
-        "  fix: use one of pt2, torchscript, onnx, saved-model, tflite, "
-        "with a precision behind a colon if need be",
+        "  fix: did you mean onnx? use one of pt2, torchscript, onnx, saved-model, tflite, "
+        "with a precision behind a colon if need be ('transload formats')",
     ),
     (
         lambda: options.parse_targets(["tflite:int4"]),
@@ -73,7 +105,7 @@ BAD_VALUES: list[tuple[Callable[[], object], str]] = [
     (
         lambda: options.parse_inputs(["x:float32[1]"]),
         "--input 'x:float32[1]' is not of the form NAME=DTYPE[dims]\n"
-        "  fix: write it as in --input image=float32[batch,3,224,224]",
+        "  fix: write it as in --input image=float32[batch,3,224,224] (docs/convert.md)",
     ),
     (
         lambda: options.parse_inputs(["x=float32[1]", "x=int64[2]"]),
@@ -87,6 +119,12 @@ def test_a_bad_value_is_refused_with_the_mend(act: Callable[[], object], text: s
     with pytest.raises(BadRequest) as caught:
         act()
     assert str(caught.value) == text
+
+
+def test_every_command_names_the_page_that_describes_it() -> None:
+    for command in COMMANDS:
+        page = (ROOT / command.page).read_text()
+        assert f"transload {command.name}" in page, command.name
 
 
 def test_lists_take_commas_and_repeats_and_keep_their_order() -> None:

@@ -27,7 +27,8 @@ VALIDATE = ("validate", "m.onnx", "--against", "m.onnx", "--quiet")
 
 WORDS: dict[tuple[str, ...], str] = {
     ("convert", "m.onnx", "--to", "onx", "--out", "out"): "unknown target 'onx': no format is called 'onx'"
-    f"\n  fix: use one of {FORMATS}, with a precision behind a colon if need be",
+    f"\n  fix: did you mean onnx? use one of {FORMATS}, with a precision behind a colon if need be "
+    "('transload formats')",
     ("convert", "m.onnx", "--out", "out"): "no target is named"
     "\n  fix: name what to make, as in --to onnx,tflite ('transload formats')",
     ("convert", "m.onnx", "--to", "onnx"): "nothing says where to put what is made"
@@ -53,7 +54,7 @@ WORDS: dict[tuple[str, ...], str] = {
     (*CONVERT, "--input", "x=float32[n,5]"): "--input x=float32[n,5] does not fit the model, which takes "
     "x=float32[batch,4]\n  fix: write --input x=float32[batch,4]",
     (*CONVERT, "--input", "x:float32[n,4]"): "--input 'x:float32[n,4]' is not of the form NAME=DTYPE[dims]"
-    "\n  fix: write it as in --input image=float32[batch,3,224,224]",
+    "\n  fix: write it as in --input image=float32[batch,3,224,224] (docs/convert.md)",
     (*CONVERT, "--weights", "w.safetensors"): "m.onnx is no code, and has weights of its own"
     "\n  fix: leave --weights out",
     (*CODE, "--input", "x=float32[batch,4]", "--weights", "none.safetensors"): "no such file: {here}/none.safetensors"

@@ -32,7 +32,8 @@ from .corpus.case import NET
 Make = Callable[[Path, Path], object]  # (the folder that the command runs in, the folder of good programs)
 TAKEN = (
     "name FILE.py[:NAME], package.module:NAME, zoo:NAME, torchvision:NAME, timm:NAME, hf:FOLDER, FILE.onnx, FILE.pt2, "
-    "FILE.pt (TorchScript), FILE.keras, FILE.tflite, a SavedModel's folder, or the folder of an artifact"
+    "FILE.pt (TorchScript), FILE.keras, FILE.tflite, a SavedModel's folder, or the folder of an artifact "
+    "(docs/convert.md)"
 )
 AGAIN = "copy it again, or export it again"
 AGAIN_PT2 = "copy it again, or write it again with torch.export.save"
@@ -226,11 +227,17 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
         "no such file: m.onnx\n  fix: check the path; it starts at the folder you run transload in",
     ),
     "a missing python file": (
-        lambda here, programs: None, "m.py:Net", "no such file: {here}/m.py\n  fix: check the path",
+        lambda here, programs: None, "m.py:Net",
+        "no such file: {here}/m.py\n  fix: check the path; it starts at the folder you run transload in",
     ),
     "a missing module": (
         lambda here, programs: None, "no.such:Net",
         "there is no module 'no.such'\n  fix: check its name, and the folder you run transload in",
+    ),
+    "a missing module of one word": (
+        lambda here, programs: None, "resnet50",
+        "there is no module 'resnet50'\n  fix: check its name, and the folder you run transload in; "
+        "a model of a library is named as in torchvision:resnet50 or timm:resnet50",
     ),
     "a missing name": (
         data("m.py", NET.encode()), "m.py:Nett", "m.py holds no Nett\n  fix: name what it holds: m.py:Net",
@@ -246,7 +253,8 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
         "breast-cancer-mlp",
     ),
     "a folder without a record": (
-        folder, "m", f"m holds no artifact: there is no artifact.json in it\n  fix: {TAKEN}",
+        folder, "m",
+        f"m holds no model: there is neither artifact.json nor saved_model.pb in it\n  fix: {TAKEN}",
     ),
     "an operator that no runtime has": (
         model("m.onnx", of_acme()), "m.onnx",

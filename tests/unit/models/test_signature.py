@@ -79,7 +79,7 @@ MESSAGES = [
     (
         "n=8",
         "--input 'x=int64[n=8]': 'n=8' is neither a size nor the name of an axis\n"
-        "  fix: write it as in --input image=float32[batch,3,224,224]",
+        "  fix: write it as in --input image=float32[batch,3,224,224] (docs/convert.md)",
     ),
 ]
 
@@ -236,4 +236,4 @@ def test_values_that_cannot_be_are_refused(text: str, what: str, fix: str) -> No
 def test_numbers_and_names_that_no_record_takes_are_refused(text: str) -> None:
     with pytest.raises(BadRequest, match=r"^--input ") as caught:
         parse_input(text)
-    assert caught.value.fix == "write it as in --input image=float32[batch,3,224,224]"
+    assert caught.value.fix == "write it as in --input image=float32[batch,3,224,224] (docs/convert.md)"

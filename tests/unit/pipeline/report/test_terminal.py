@@ -1,8 +1,9 @@
-"""What is printed, at 80 and at 120 columns."""
+"""What is printed, at 80 and at 120 columns, and on narrow terminals."""
 
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 
 import pytest
@@ -17,6 +18,7 @@ from . import samples
 from .samples import render
 
 WIDTHS = pytest.mark.parametrize("width", [80, 120])
+LONG_PATH = f"/{'folder/' * 12}report.html"
 
 
 @WIDTHS
@@ -43,6 +45,18 @@ def test_no_word_of_the_table_is_broken(width: int) -> None:
     text = render(samples.result(), width)
     for row in samples.result().artifacts:  # the longest name fits
         assert any(line.split(" ")[0] == row.name for line in text.splitlines()), row.name
+
+
+@pytest.mark.parametrize("width", [40, 60])
+def test_on_a_narrow_terminal_every_fact_is_a_whole_word(width: int) -> None:
+    text, wide = (render(samples.result(), columns, logs=samples.LOGS, report=LONG_PATH) for columns in (width, 120))
+    known = set(re.findall(r"[^\s,]+", wide))
+    parts = [word for word in re.findall(r"[^\s,]+", text) if word not in known]
+    assert set(parts) <= {"gate", "batch", *(f"{batch}:" for batch in (1, 8))}
+    lines = [line for line in text.splitlines() if "log:" not in line and LONG_PATH not in line and "FAIL" not in line]
+    assert max(cell_len(line) for line in lines) <= width
+    for row in samples.result().artifacts:
+        assert f"{row.name}  " in text
 
 
 @WIDTHS

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import threading
 from contextlib import ExitStack
 
-from transload.pipeline.progress import Progress
 from transload.pipeline.workers.worker_slots import WorkerSlots
 
 
@@ -63,34 +61,3 @@ def test_stop_ends_the_workers_of_every_model() -> None:
     slots.on_stop(lambda: ended.append("b"))
     slots.stop()
     assert ended == ["a", "b"]
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_lines_of_several_models_begin_with_their_names() -> None:
-    told = io.StringIO()
-    progress = Progress(told)
-    one, two = (progress.of(name, 5) for name in ("small", "net"))
-    with one.stage("convert", 2) as first, two.stage("model"):
-        one.step("onnx")
-        two.note("the steps of acme are left out")
-        first.note = "2 of 2 targets made"
-    lines = told.getvalue().splitlines()
-    assert lines[0] == "net    note: the steps of acme are left out"
-    assert lines[1].startswith("net    model ")
-    assert lines[2].startswith("small  convert ")
-    assert lines[2].endswith(" s  2 of 2 targets made")
-
-
-def test_a_terminal_sees_what_is_done_last_and_quiet_sees_nothing() -> None:
-    terminal, silent = Terminal(), Terminal()
-    for stream, quiet in ((terminal, False), (silent, True)):
-        part = Progress(stream, quiet=quiet).of("net")
-        with part.stage("convert", 2):
-            part.step("onnx")
-    assert "\rnet  convert    1/2 onnx" in terminal.getvalue()
-    assert terminal.getvalue().endswith("s\n")
-    assert silent.getvalue() == ""
