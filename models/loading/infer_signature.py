@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..errors import BadRequest
 from ..probes.random_inputs import sample_tensors
@@ -16,13 +16,12 @@ from .call_convention import Call, call_by_name, carried, is_flat, parted, takes
 if TYPE_CHECKING:
     import torch
 
+Inferred: TypeAlias = tuple[Signature, Call | None, Mapping[str, object]]  # as infer_signature returns them
 _MORE = 64  # than the first of two sizes that are neighbours
 _NAME_OUTPUTS = "name the outputs in the signature of a Recipe; `transload new NAME` writes one to start from"
 
 
-def infer_signature(
-    model: torch.nn.Module, inputs: tuple[TensorSpec, ...], call: Call | None = None
-) -> tuple[Signature, Call | None, Mapping[str, object]]:
+def infer_signature(model: torch.nn.Module, inputs: tuple[TensorSpec, ...], call: Call | None = None) -> Inferred:
     """Infer the signature of a model with these inputs, from calls in which every dynamic axis has another size.
 
     Returns the signature; the call, or None where the model takes its inputs by position and returns a tensor, or a

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ from ...models.store import Stored
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..bench.latency_rows import write_samples
 from ..context import Context, LocalSettings
+from ..intake.data_step import data_argument
 from ..intake.loaded_model import LoadedModel
 from ..intake.metric_choice import TaskChoice, choose_metric
 from ..intake.model_argument import ModelRequest
-from ..intake.run_inputs import ModelWithData, RunInputs, data_argument, load_model, record_reference, resolve_data
+from ..intake.run_inputs import ModelWithData, RunInputs, load_model, record_reference, resolve_data
 from ..intake.served_model import fit_served
 from ..load.load_cases import parse_load
 from ..progress import Progress
@@ -89,7 +90,7 @@ def bench(
         argument = data_argument(context, data)
         with progress.stage("model"):
             loaded = [load_candidate(context, text, inputs) for text in candidates]
-            reference = load_model(context, against) if against else None
+            reference = load_model(context, replace(against, data=data)) if against else None
         first = reference or next((model for model in loaded if not model.served), loaded[0])
         loaded = [fit_served(model, first.model.signature) for model in loaded]
         for text, candidate in zip(candidates, loaded, strict=True):
