@@ -70,12 +70,12 @@ def _check_constant(calls: Sequence[Mapping[str, object]]) -> None:
 
 
 def _large_sizes(inputs: tuple[TensorSpec, ...], first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
-    """Choose a third size for axes whose first two are neighbours.
-    A network that halves an axis five times still tells it from the first: 11 and 12 both become 6. The batch is not
-    halved, and an axis whose two sizes lie far apart needs no third."""
+    """Choose a third size for axes whose first two are near.
+    A network that halves an axis five times still tells it from the first: 11 and 12 both become 6, and 36 and 45 are
+    both padded to 48. The batch is not halved, and an axis whose two sizes lie far apart needs no third."""
     bounds, batch = bounds_of(inputs), batch_axis(inputs)
     limits = {axis: bounds.get(axis, ANY_SIZE) for axis in first if axis != batch}
-    near = {axis: own for axis, own in limits.items() if abs(first[axis] - second[axis]) == own.step}
+    near = {axis: own for axis, own in limits.items() if abs(first[axis] - second[axis]) < max(_MORE, 2 * own.step)}
     return {axis: near[axis].nearest(at + _MORE) if axis in near else at for axis, at in first.items()}
 
 

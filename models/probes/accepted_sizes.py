@@ -107,7 +107,7 @@ class _BoundsSearch:
         declared = bounds_of(self.inputs)
         bounds: dict[str, Bounds] = {}
         for axis in self.own:
-            limits = _in_steps(declared.get(axis, ANY_SIZE), least, step)
+            limits = in_steps(declared.get(axis, ANY_SIZE), least, step)
             if limits is None:
                 return None
             bounds[axis] = limits
@@ -149,7 +149,7 @@ class _BoundsSearch:
         return most <= _MOST_ELEMENTS and self.accepts(sizes)
 
 
-def _in_steps(declared: Bounds, least: int, step: int) -> Bounds | None:
+def in_steps(declared: Bounds, least: int, step: int) -> Bounds | None:
     """Return the multiples of `step` from `least` on that an axis may have; None where these are no two."""
     step = math.lcm(step, declared.step)
     low = -(-max(least, declared.filled.low) // step) * step if step > 1 else max(least, declared.filled.low)

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...models.errors import BadRequest, Exit
 from ...models.formats import Precision
+from ...models.job_records import DataFacts
 from ...models.signature import TensorSpec
 from ...models.store import Stored
 from ...serving.runtimes.runtime_table import RUNTIMES
@@ -109,14 +110,22 @@ def bench(
                 measured = measure_tuned(Bench(context, samples, servers, first.model), wanted, verifier)
                 stage.note = measured.note or ""
             loads = measure_load(context, samples, servers, first.model, measured.subjects)
+        doubts = (*context.doubts, *_doubts_of_samples(samples, measured.rows))
         result = BenchResult(
-            measured.rows, context.folder, measured.note, context.doubts, loads.rows, measured.tuning, measured.bounds
+            measured.rows, context.folder, measured.note, doubts, loads.rows, measured.tuning, measured.bounds
         )
         loads.write(context.folder)
         if measured.series:
             write_samples(context.folder / "latency.npz", measured.series)
         write_document(context.folder / "bench.json", result.document)
     return result
+
+
+def _doubts_of_samples(samples: Stored, rows: Sequence[LatencyRow]) -> tuple[str, ...]:
+    """Say where random samples may be why a model gave no answer."""
+    if not DataFacts.from_json(samples.facts).random or all(map(answered, rows)):
+        return ()
+    return ("the samples are random: where the model takes other numbers or sizes, give --data FILE.npz",)
 
 
 @dataclass(frozen=True)
