@@ -297,10 +297,12 @@ def left_out(left: ExcludedSizes, signature: Signature, model: torch.nn.Module) 
 
 def _in_steps_of(left: ExcludedSizes, signature: Signature) -> str | None:
     """Return the inputs as options, with a step for the sizes left out; None where a bound leaves no two of these."""
-    bounds = {axis: in_steps(signature.bounds.get(axis, ANY_SIZE), left.step, left.step) for axis in left.sizes}
-    if None in bounds.values():
-        return None
-    known = {**signature.bounds, **bounds}
+    known = signature.bounds
+    for axis in left.sizes:
+        bounds = in_steps(known.get(axis, ANY_SIZE), left.step, left.step)
+        if bounds is None:
+            return None
+        known[axis] = bounds
     specs = (
         replace(spec, bounds=tuple((axis, known[axis]) for axis in dict.fromkeys(spec.shape) if axis in known))
         for spec in signature.inputs

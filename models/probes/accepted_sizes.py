@@ -74,7 +74,9 @@ def find_sizes(
 ) -> str | None:
     """Return options with the bounds of `find_bounds`; None if there are none."""
     bounds = find_bounds(inputs, own, accepts, clock)
-    return bounds and _input_options(inputs, {axis: f"{axis}={limits}" for axis, limits in bounds.items()})
+    if not bounds:
+        return None
+    return _input_options(inputs, {axis: f"{axis}={limits}" for axis, limits in bounds.items()})
 
 
 def find_bounds(
