@@ -1,7 +1,8 @@
 """The table of conversion steps, as data: routing and `transload formats` read it without importing a framework.
 
 A step's entry is imported only in a worker, and is a `models.job.Work`. It reads the artifact (or the source) in
-inputs["source"], and calibration data in inputs["data"] if the step calibrates. It writes payload and record to `out`.
+inputs["source"], and the data in inputs["data"] if the step calibrates, or calls the model and the data is the user's.
+It writes payload and record to `out`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Step:
     requires: tuple[str, ...]  # modules that the worker must be able to find
     cost: float  # lower is tried first; reflects fidelity, then time
     calibrates: bool = False  # reads inputs["data"]
+    calls: bool = False  # calls the model, with the user's samples in inputs["data"] where there are any
     environment: PythonEnvironment | None = None  # another Python environment that may run it
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)  # job.options of its entry
     on_request: str = ""  # the option of a conversion that enables it, as "flex"; empty if it needs none
@@ -87,15 +89,15 @@ _TO_TFLITE = (
 )
 
 STEPS: tuple[Step, ...] = (
-    Step("torch.export", None, _PT2, _entry("to_pytorch.pt2_from_source"), ("torch",), 1),
-    Step("torch.jit", None, _TORCHSCRIPT, _entry("to_pytorch.torchscript_from_source"), ("torch",), 1),
+    Step("torch.export", None, _PT2, _entry("to_pytorch.pt2_from_source"), ("torch",), 1, calls=True),
+    Step("torch.jit", None, _TORCHSCRIPT, _entry("to_pytorch.torchscript_from_source"), ("torch",), 1, calls=True),
     Step("torch.onnx-dynamo", _PT2, _ONNX, _DYNAMO, ("torch", "onnx", "onnxscript"), 1),
-    Step("torch.onnx-torchscript", None, _ONNX, _OLDER, ("torch", "onnx"), 4),
+    Step("torch.onnx-torchscript", None, _ONNX, _OLDER, ("torch", "onnx"), 4, calls=True),
     # Each exporter again at another opset, which has other operators.
     Step("torch.onnx-dynamo@18", _PT2, _ONNX, _DYNAMO, ("torch", "onnx", "onnxscript"), 5,
          options={"opset": 18}, stands_in_for="torch.onnx-dynamo"),
     Step("torch.onnx-torchscript@20", None, _ONNX, _OLDER, ("torch", "onnx"), 7,
-         options={"opset": 20}, stands_in_for="torch.onnx-torchscript"),
+         calls=True, options={"opset": 20}, stands_in_for="torch.onnx-torchscript"),
     Step("onnxruntime-qdq", _ONNX, Target(Format.ONNX, Precision.INT8),
          _entry("to_onnx.onnx_precisions", "onnx_int8_from_onnx"), ("onnx", "onnxruntime"), 1, calibrates=True),
     Step("onnxruntime-fp16", _ONNX, Target(Format.ONNX, Precision.FP16),
@@ -115,10 +117,13 @@ STEPS: tuple[Step, ...] = (
     Step("tf2onnx-tflite", _TFLITE, _ONNX,
          _entry("to_onnx.onnx_from_tensorflow", "onnx_from_tflite"), ("tf2onnx", "onnx", "ai_edge_litert", *_TF), 3),
     # From TorchScript.
-    Step("torchscript.onnx", _TORCHSCRIPT, _ONNX, _entry("to_onnx.onnx_from_torchscript"), ("torch", "onnx"), 4),
-    Step("torchscript.export", _TORCHSCRIPT, _PT2, _entry("to_pytorch.pt2_from_torchscript"), ("torch",), 4),
+    Step("torchscript.onnx", _TORCHSCRIPT, _ONNX, _entry("to_onnx.onnx_from_torchscript"), ("torch", "onnx"), 4,
+         calls=True),
+    Step("torchscript.export", _TORCHSCRIPT, _PT2, _entry("to_pytorch.pt2_from_torchscript"), ("torch",), 4,
+         calls=True),
     # From ONNX to PyTorch: a readable module with its weights, and the exported program of it.
-    Step("onnx-to-torch", _ONNX, _PT2, _entry("to_pytorch.pt2_from_onnx"), ("torch", "onnx", "safetensors"), 5),
+    Step("onnx-to-torch", _ONNX, _PT2, _entry("to_pytorch.pt2_from_onnx"), ("torch", "onnx", "safetensors"), 5,
+         calls=True),
 )  # fmt: skip
 
 

@@ -65,6 +65,7 @@ class SourceFacts(Facts):
     parameters: int
     weights: str | None  # the file that they came from
     notes: tuple[str, ...]  # sentences for the user
+    examples: int = 0  # samples of its example inputs that lie beside it, where it refuses random ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,9 +102,10 @@ class RandomSamplesOptions(JsonRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SourceSamplesOptions(RandomSamplesOptions):
-    """A user's samples for a model (models/data_sources/data_argument.py)."""
+class SourceSamplesOptions(JsonRecord):
+    """A user's samples for a model of these inputs (models/data_sources/data_argument.py)."""
 
+    inputs: tuple[TensorSpec, ...]
     kind: str  # a DataKind
     place: str  # an absolute path, or a reference to code
     sha256: str = ""  # of the file; code has none
@@ -124,3 +126,8 @@ class DataFacts(Facts):
     label_names: Mapping[str, str] = field(default_factory=dict)  # by their numbers, where the data names them
     label_source: str = ""  # who names them
     preprocessing: tuple[str, ...] = ()  # how the inputs were made of the data: sentences
+
+    @property
+    def of_user(self) -> bool:
+        """Whether they are the user's own samples, and not those of a recipe or random ones."""
+        return self.labels is not None and not self.random

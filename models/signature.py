@@ -252,15 +252,15 @@ _INPUT = re.compile(r"(?P<name>[^=\s]+)=(?P<dtype>[a-z0-9]+)\[(?P<dims>[^\]]*)\]
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _VALUES = re.compile(rf"(?P<low>{_NUMBER})\s*\.\.\s*(?P<high>{_NUMBER})", re.ASCII)
 _BOUNDS = r"(?P<low>\d+)\s*\.\.\s*(?P<high>\d*)(\s*:\s*(?P<step>\d+))?"
+_MULTIPLE = re.compile(r"(\d+)\s*\*\s*([A-Za-z_]\w*)", re.ASCII)
 _AXIS = re.compile(rf"(?P<name>[A-Za-z_]\w*)(\s*=\s*{_BOUNDS})?", re.ASCII)
 
 
 def parse_input(text: str) -> TensorSpec:
     """Parse `NAME=DTYPE[dims]`, or `NAME=DTYPE[dims] in LOW..HIGH`, which says what numbers the input holds.
 
-    A number is a fixed size, a word a dynamic axis, `word=1..64` or `word=8..` a dynamic axis with bounds,
-    `word=32..1024:32` or `word=32..:32` one with a step; `word=0..`, and nothing else, is one that may be empty.
-    Raises BadRequest."""
+    A number is a fixed size, a word a dynamic axis, `word=1..64` or `word=8..` one with bounds, `word=32..1024:32` or
+    `32*word` one with a step; `word=0..`, and nothing else, is one that may be empty. Raises BadRequest."""
     fix = "write it as in --input image=float32[batch,3,224,224] (docs/convert.md)"
     if len(text) > _MOST_TEXT:
         raise BadRequest(f"--input {text[:80]!r}... has more than {_MOST_TEXT} characters", fix=fix)
@@ -311,8 +311,9 @@ def _values(range_text: str, dtype: str, text: str) -> ValueRange:
 def _axis(dim: str, text: str, fix: str) -> tuple[Axis, Bounds | None]:
     if dim.isascii() and dim.isdecimal():
         return int(dim), None
-    match = _AXIS.fullmatch(dim)
+    match = _AXIS.fullmatch(_MULTIPLE.sub(r"\2=\1..:\1", dim))
     if not match:
+        fix = "write a step as in height=32..1024:32 or height=32..:32" if "*" in dim else fix
         raise BadRequest(f"--input {text!r}: {dim!r} is neither a size nor the name of an axis", fix=fix)
     name, low, high = match["name"], match["low"], match["high"]
     if low is None:

@@ -37,6 +37,7 @@ class FileFacts(Facts):
 
     signature: Signature
     external: Mapping[str, str] | None = None  # an ONNX file's data files by name, with their digests
+    notes: tuple[str, ...] = ()  # sentences for the user
 
 
 @dataclass(frozen=True, kw_only=True)

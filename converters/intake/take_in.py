@@ -21,6 +21,7 @@ from ...models.job_records import CodeOptions
 from ...models.keras_model import signature_of_keras
 from ...models.loading.code_refs import load_named
 from ...models.probes.samples import check_file
+from ...models.probes.user_samples import draws_user_samples
 from ...models.provenance import Provenance
 from ...models.recipe import Recipe
 from ...models.signature import Axis, Signature, TensorSpec, bounds_of
@@ -103,6 +104,7 @@ def take_in_pt2(job: Job) -> Mapping[str, Any]:
     return _store(job, Format.PT2, signature, path if call is None else None)
 
 
+@draws_user_samples
 def take_in_torchscript(job: Job) -> Mapping[str, Any]:
     """Take in a file of torch.jit.save, which does not declare its inputs: FileOptions -> FileFacts.
 
@@ -113,10 +115,11 @@ def take_in_torchscript(job: Job) -> Mapping[str, Any]:
     check_torchscript(path, trust=options.trust)
     bounds_of(options.inputs)  # raises where an axis has two
     module = load_torchscript(path, trust=options.trust)
-    signature, call = describe_torchscript(module, options.inputs, path)
+    signature, call, notes = describe_torchscript(module, options.inputs, path)
     if call is not None:
         write_flat_torchscript(module, signature, call, job.out / PAYLOAD[Format.TORCHSCRIPT])
-    return _store(job, Format.TORCHSCRIPT, signature, path if call is None else None)
+    facts = _store(job, Format.TORCHSCRIPT, signature, path if call is None else None)
+    return replace(FileFacts.from_json(facts), notes=notes).to_json()
 
 
 def take_in_saved_model(job: Job) -> Mapping[str, Any]:

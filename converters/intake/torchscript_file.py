@@ -22,8 +22,7 @@ from typing import Any
 from ...models.errors import BadRequest
 from ...models.foreign_errors import first_line
 from ...models.loading.call_convention import Call, Leaf, flat, flatten, is_flat
-from ...models.loading.infer_signature import infer_signature
-from ...models.loading.refused_inputs import suggest_inputs
+from ...models.loading.refused_inputs import fix_of_refusal, infer_accepted
 from ...models.signature import Signature, TensorSpec
 from ..lazy_import import torch
 from ..patches import private_torch
@@ -146,8 +145,8 @@ def load_torchscript(path: Path, *, trust: bool = False) -> torch.jit.ScriptModu
 
 def describe_torchscript(
     module: torch.jit.ScriptModule, requested: Sequence[TensorSpec], path: Path
-) -> tuple[Signature, Call | None]:
-    """Return the signature of a module, and its call convention unless that is plain.
+) -> tuple[Signature, Call | None, tuple[str, ...]]:
+    """Return the signature of a module, its call convention unless that is plain, and sentences for the user.
 
     A plain module takes tensors by position and nothing else, and returns a tensor, or a tuple, a list or a dict of
     tensors. Inputs have the names and order of forward's arguments; an argument with a default may be left out. Their
@@ -172,14 +171,14 @@ def describe_torchscript(
     specs = tuple(requested_by_name[name] for name in call.inputs)
     model = _watched_module(module, path)
     try:
-        signature, call_or_none, _ = infer_signature(model, specs, call)
+        (signature, call_or_none, _), notes = infer_accepted(model, specs, call, RuntimeError)
     except RuntimeError as error:
-        fix = suggest_inputs(model, specs, call) or f"hold {' '.join(map(str, specs))} against what it takes"
+        fix = fix_of_refusal(model, specs, call) or f"hold {' '.join(map(str, specs))} against what it takes"
         if any(str(weight.dtype) == "torch.bfloat16" for weight in module.parameters()):
             fix = "save it from the module in float32, by module.float(): no format takes bfloat16"
         raise BadRequest(f"calling {path} failed: {_last_line(error)}", fix=fix) from error
     plain = len(arguments) == len(specs) and model.plain
-    return signature, None if plain else call_or_none
+    return signature, None if plain else call_or_none, notes
 
 
 _TENSORS = ("Tensor", "Optional[Tensor]")
@@ -201,8 +200,12 @@ def _watched_module(module: torch.jit.ScriptModule, path: Path) -> torch.nn.Modu
     class WatchedModule(torch.nn.Module):
         plain = True
 
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = module  # so that its weights are seen
+
         def forward(self, *inputs: torch.Tensor, **named: torch.Tensor) -> Any:
-            result = module(*inputs, **named)
+            result = self.module(*inputs, **named)
             try:
                 flatten(result)
             except BadRequest as error:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...models.formats import PAYLOAD, Format
 from ...models.job import Job
+from ...models.probes.user_samples import draws_user_samples
 from ...models.signature import Signature
 from ...models.sources import read_source
 from ..conversion_records import OnnxExportOptions
@@ -24,6 +25,7 @@ from .finish_model import check_names_differ, finish
 TORCHSCRIPT_OPSET = 17
 
 
+@draws_user_samples
 def onnx_from_source(job: Job) -> Mapping[str, Any]:
     """Export the source in inputs["source"] with torch's older exporter, which traces it.
 

@@ -10,6 +10,7 @@ from typing import Any
 from ...models.artifact import read_artifact
 from ...models.errors import Refused
 from ...models.job import Job
+from ...models.probes.user_samples import draws_user_samples
 from ..lazy_import import torch
 from ..patches.torch_onnx_torchscript.multi_index import without_idle_slices
 from ..patches.torch_onnx_torchscript.symbolics import mend_older_exporter
@@ -20,6 +21,7 @@ from .finish_model import check_names_differ, finish
 from .onnx_from_source import write_by_older_exporter
 
 
+@draws_user_samples
 def onnx_from_torchscript(job: Job) -> Mapping[str, Any]:
     """Export the module in inputs["source"] with torch's older exporter. Its control flow becomes ONNX's."""
     source = read_artifact(job.inputs["source"])

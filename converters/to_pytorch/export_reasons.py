@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from ...models.errors import Refused, TransloadError
 from ...models.foreign_errors import first_line
 from ...models.loading.user_frames import line_of_error, line_of_now, quoted
+from ...models.probes.accepted_sizes import in_steps
 from ...models.probes.sizes import axes_of, example_sizes, with_sizes
 from ...models.signature import ANY_SIZE, Bounds, Signature, TensorSpec
 from ..patches import private_torch, torch_messages
@@ -271,6 +272,11 @@ def left_out(left: ExcludedSizes, signature: Signature, model: torch.nn.Module) 
             fix=f"leave that way out where the other one answers as well, or say that it never is: {empty}=1..",
         )
     where = _blamed(left.sizes, ("Ne(", "Eq("), signature, model)
+    if left.step and (stepped := _in_steps_of(left, signature)):
+        return OneWay(
+            f"the model takes another way at multiples of {left.step} of {' and '.join(left.sizes)}{where}",
+            fix=f"declare the step if no other sizes come, as in {stepped}, or compute both ways",
+        )
     if left.by_equality:
         return OneWay(
             f"the model takes another way where {' and '.join(left.sizes)} are of one size{where}",
@@ -287,6 +293,21 @@ def left_out(left: ExcludedSizes, signature: Signature, model: torch.nn.Module) 
         f"the model takes another way at the size {size} of {axis}{where}",
         fix="compute both ways, or give --input bounds without that size",
     )
+
+
+def _in_steps_of(left: ExcludedSizes, signature: Signature) -> str | None:
+    """Return the inputs as options, with a step for the sizes left out; None where a bound leaves no two of these."""
+    known = signature.bounds
+    for axis in left.sizes:
+        bounds = in_steps(known.get(axis, ANY_SIZE), left.step, left.step)
+        if bounds is None:
+            return None
+        known[axis] = bounds
+    specs = (
+        replace(spec, bounds=tuple((axis, known[axis]) for axis in dict.fromkeys(spec.shape) if axis in known))
+        for spec in signature.inputs
+    )
+    return " ".join(f"--input '{spec}'" if spec.values else f"--input {spec}" for spec in specs)
 
 
 def _blamed(sizes: Mapping[str, int], words: Sequence[str], signature: Signature, model: torch.nn.Module) -> str:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, combinations, zip_longest
 from types import CodeType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from ...models.probes.sizes import count_elements, empty_axes, example_sizes, least_sizes, most_elements
+from ...models.probes.sizes import count_elements, empty_axes, example_sizes, least_sizes, most_elements, other_axes
 from ...models.signature import ANY_SIZE, Signature
 from ..patches import torch_messages
 from .model_calls import TRIAL_BATCH, answers_at, same_answers
@@ -31,6 +31,7 @@ _STARTS = (2, 9, 65)  # take the first breaking size from each of these on: a mo
 _MAX_EXCLUDED = 16  # points to ask
 _MAX_PER_GUARD = 4  # further points for a guard that none of these breaks
 _MAX_ELEMENTS = 1_000_000  # of the inputs of a call at sizes of several axes
+_DIVISOR = re.compile(r"% (\d+)")
 _NAMESPACE: dict[str, Any] = {
     "__builtins__": {"max": max, "min": min, "round": round, "abs": abs, "int": int, "float": float},
     "math": math,
@@ -45,6 +46,11 @@ class SizeGuard:
     text: str
     axes: tuple[str, ...]
     code: CodeType
+
+    @property
+    def divisors(self) -> tuple[int, ...]:
+        """The numbers that it takes remainders by."""
+        return tuple(int(number) for number in _DIVISOR.findall(self.text) if int(number) > 1)
 
     def holds(self, sizes: Mapping[str, int]) -> bool:
         """Return whether it holds at these sizes of the axes; true if it cannot be evaluated."""
@@ -83,10 +89,12 @@ def read_guard(text: str, names: Sequence[str], signature: Signature) -> SizeGua
 
 @dataclass(frozen=True)
 class ExcludedSizes:
-    """Sizes of the axes of a guard that break it. `by_equality`: the guard breaks because they are equal."""
+    """Sizes of the axes of a guard that break it. `by_equality`: the guard breaks because they are equal. `step`: it
+    breaks because they are multiples of that; 0 where they are none."""
 
     sizes: Mapping[str, int]
     by_equality: bool = False
+    step: int = 0
 
 
 def lift_guards(
@@ -103,7 +111,8 @@ def lift_guards(
         sizes = {**own, **excluded.sizes}
         answers_same = answers_alike(without, model, signature, sizes)
         if answers_same is False:
-            return excluded, [{**own, **candidate.sizes} for candidate in (*candidates, excluded)]
+            points = [{**own, **candidate.sizes} for candidate in (*candidates, excluded)]
+            return replace(excluded, step=_step_of(guards, excluded.sizes)), points
         agreeing += [sizes] if answers_same else []
     broken = {guard.text for guard in guards if _is_broken(guard, agreeing)}
     texts: list[str] = getattr(program, "_guards_code", None) or []
@@ -134,12 +143,32 @@ def _excluded_sizes(guards: Sequence[SizeGuard], signature: Signature) -> list[E
     that."""
     interleaved = chain.from_iterable(zip_longest(*(_sizes_that_break(guard, signature) for guard in guards)))
     excluded = [ExcludedSizes({axis: 0}) for axis in empty_axes(signature.inputs)]
+    excluded += map(ExcludedSizes, _multiples_that_break(guards, signature))
     for candidate in interleaved:
         if len(excluded) >= _MAX_EXCLUDED:
             break
         if candidate is not None and candidate.sizes not in [former.sizes for former in excluded]:
             excluded.append(candidate)
     return excluded
+
+
+def _multiples_that_break(guards: Sequence[SizeGuard], signature: Signature) -> Iterator[dict[str, int]]:
+    """Yield sizes of all axes but the batch that break a guard on a remainder: each a multiple of the divisor.
+    `if h % 16 or w % 16` leaves a guard on the first axis alone, and takes the other way where both have no rest."""
+    for step in sorted({step for guard in guards for step in guard.divisors}):
+        sizes = {
+            axis: signature.bounds.get(axis, ANY_SIZE).nearest(step * (2 + at))
+            for at, axis in enumerate(other_axes(signature.inputs))
+        }
+        if not any(size % step for size in sizes.values()) and any(_is_broken(guard, [sizes]) for guard in guards):
+            yield sizes
+
+
+def _step_of(guards: Sequence[SizeGuard], sizes: Mapping[str, int]) -> int:
+    """Return the divisor of the guards that these sizes break by being multiples of it; 0 where there is none."""
+    broken = [guard for guard in guards if sizes.keys() >= set(guard.axes) and not guard.holds(sizes)]
+    divisors = {step for guard in broken for step in guard.divisors}
+    return max((step for step in divisors if not any(size % step for size in sizes.values())), default=0)
 
 
 def _sizes_that_break(guard: SizeGuard, signature: Signature) -> Iterator[ExcludedSizes]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...models.artifact import Artifact, read_artifact
 from ...models.errors import Refused
 from ...models.job import Job
+from ...models.probes.user_samples import draws_user_samples
 from ..onnx_graph.graph import OnnxModel, read_model
 from ..onnx_to_torch.generate_module import WEIGHTS, GeneratedModule, generate
 from ..onnx_to_torch.module_writer import torch_tensor
@@ -26,6 +27,7 @@ MODULE = "model.py"
 _IMPORTED = count()
 
 
+@draws_user_samples
 def pt2_from_onnx(job: Job) -> Mapping[str, Any]:
     """Write the artifact in inputs["source"] as a module (model.py, weights.safetensors) and its exported program.
     The program has the signature's dynamic axes, with bounds if it is valid for fewer sizes. Raises Refused if an

@@ -10,6 +10,7 @@ from ...models.errors import Refused
 from ...models.exported_program import save_program
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
+from ...models.probes.user_samples import draws_user_samples
 from ...models.signature import Signature
 from ...models.sources import read_source
 from ..patches import torch_messages
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import torch
 
 
+@draws_user_samples
 def pt2_from_source(job: Job) -> Mapping[str, Any]:
     """Capture the source with torch.export, every named axis dynamic.
     Facts: nodes; limits, the sizes beyond which the model itself raises, by axis. Raises Refused if an axis that the

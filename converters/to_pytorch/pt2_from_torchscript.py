@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...models.artifact import Artifact, read_artifact
 from ...models.errors import Refused
 from ...models.job import Job
+from ...models.probes.user_samples import draws_user_samples
 from ..patches import private_torch
 from .model_calls import example_inputs
 from .pt2_from_source import write_bounded
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 
+@draws_user_samples
 def pt2_from_torchscript(job: Job) -> Mapping[str, Any]:
     """Convert the module in inputs["source"] with torch's own converter, and export the result again.
     The second export makes the signature's axes dynamic; the converter chooses others. Raises Refused if the converter

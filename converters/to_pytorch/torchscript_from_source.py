@@ -7,6 +7,7 @@ from typing import Any
 
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
+from ...models.probes.user_samples import draws_user_samples
 from ...models.sources import read_source
 from ..write_converted import write_converted
 from .constant_weights import model_to_export
@@ -14,6 +15,7 @@ from .export_reasons import explained
 from .tracing import refusal_to_save, script_or_trace, without_deprecation
 
 
+@draws_user_samples
 def torchscript_from_source(job: Job) -> Mapping[str, Any]:
     """Trace or compile the source, and freeze it. Facts: note, a warning about a trace.
     Torch.export finds a branch on sizes, which is then compiled with both its sides. `optimize_for_inference` is not

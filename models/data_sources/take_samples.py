@@ -35,9 +35,9 @@ def take_samples(job: Job) -> Mapping[str, Any]:
 
     All samples are the test set; up to 256 of them, drawn at random, calibrate int8. feeds.py says what a source holds
     for each input.
-    Raises BadRequest where the source is missing, holds no samples, or does not fit the signature."""
+    Raises BadRequest where the source is missing, holds no samples, or does not fit the inputs."""
     options, scratch = SourceSamplesOptions.from_json(job.options), Path.cwd() / "samples"
-    inputs = options.signature.inputs
+    inputs = options.inputs
     data = _read(options, inputs, scratch)
     if not len(data):
         raise BadRequest(f"{options.place} holds no samples", fix="give at least one; more tell more")

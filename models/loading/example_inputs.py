@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ..dataset import Dataset
 from ..errors import BadRequest
 from ..foreign_errors import first_line
-from ..signature import BATCH, Axis, TensorSpec
+from ..signature import BATCH, Axis, TensorSpec, batch_axis
 from ..sources import CodeRef
 from .call_convention import Call, Leaf, Tree
 from .infer_signature import carried_dtype
@@ -145,7 +148,6 @@ def _argument_names(model: torch.nn.Module, count: int) -> list[str]:
 
 def _tree(value: Any, path: tuple[str, ...], inputs: dict[str, torch.Tensor], origin: str) -> Tree:
     """Replace the tensors in `value` by places of inputs, and add the tensors to `inputs` by their path."""
-    import numpy as np
     import torch
 
     if isinstance(value, np.ndarray):
@@ -183,6 +185,16 @@ def specs_of(example: Example, model: torch.nn.Module) -> tuple[tuple[TensorSpec
             shape[0] = BATCH
         specs.append(TensorSpec(name, carried_dtype(f"the input {name}", tensor.dtype), tuple(shape)))
     return tuple(specs), reason and f"the sizes are those of {example.origin}, and fixed: {reason}"
+
+
+def samples_of(example: Example, specs: Sequence[TensorSpec]) -> Dataset:
+    """Return the example as samples: the rows of its batch, else its arguments as one sample."""
+    arrays = {name: tensor.detach().cpu().numpy() for name, tensor in example.inputs.items()}
+    batch = batch_axis(specs)
+    count = next((len(arrays[spec.name]) for spec in specs if batch in spec.shape), 1) if batch else 1
+    return Dataset({
+        spec.name: arrays[spec.name] if batch in spec.shape else np.stack([arrays[spec.name]] * count) for spec in specs
+    })  # fmt: skip
 
 
 def _refusal(example: Example, model: torch.nn.Module) -> str | None:

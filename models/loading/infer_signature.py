@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..errors import BadRequest
 from ..probes.random_inputs import sample_tensors
@@ -16,13 +16,12 @@ from .call_convention import Call, call_by_name, carried, is_flat, parted, takes
 if TYPE_CHECKING:
     import torch
 
+Inferred: TypeAlias = tuple[Signature, Call | None, Mapping[str, object]]  # as infer_signature returns them
 _MORE = 64  # than the first of two sizes that are neighbours
 _NAME_OUTPUTS = "name the outputs in the signature of a Recipe; `transload new NAME` writes one to start from"
 
 
-def infer_signature(
-    model: torch.nn.Module, inputs: tuple[TensorSpec, ...], call: Call | None = None
-) -> tuple[Signature, Call | None, Mapping[str, object]]:
+def infer_signature(model: torch.nn.Module, inputs: tuple[TensorSpec, ...], call: Call | None = None) -> Inferred:
     """Infer the signature of a model with these inputs, from calls in which every dynamic axis has another size.
 
     Returns the signature; the call, or None where the model takes its inputs by position and returns a tensor, or a
@@ -71,12 +70,12 @@ def _check_constant(calls: Sequence[Mapping[str, object]]) -> None:
 
 
 def _large_sizes(inputs: tuple[TensorSpec, ...], first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
-    """Choose a third size for axes whose first two are neighbours.
-    A network that halves an axis five times still tells it from the first: 11 and 12 both become 6. The batch is not
-    halved, and an axis whose two sizes lie far apart needs no third."""
+    """Choose a third size for axes whose first two are near.
+    A network that halves an axis five times still tells it from the first: 11 and 12 both become 6, and 36 and 45 are
+    both padded to 48. The batch is not halved, and an axis whose two sizes lie far apart needs no third."""
     bounds, batch = bounds_of(inputs), batch_axis(inputs)
     limits = {axis: bounds.get(axis, ANY_SIZE) for axis in first if axis != batch}
-    near = {axis: own for axis, own in limits.items() if abs(first[axis] - second[axis]) == own.step}
+    near = {axis: own for axis, own in limits.items() if abs(first[axis] - second[axis]) < max(_MORE, 2 * own.step)}
     return {axis: near[axis].nearest(at + _MORE) if axis in near else at for axis, at in first.items()}
 
 

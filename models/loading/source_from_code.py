@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..dataset import Dataset, write_dataset
 from ..errors import BadRequest, CallFailed
 from ..foreign_errors import first_line
 from ..job import Job
 from ..job_records import SourceFacts, SourceOptions
-from ..probes.random_inputs import sample_inputs
+from ..probes.random_inputs import drawing_from, has_user_samples, sample_inputs
+from ..probes.samples import EXAMPLES
+from ..probes.user_samples import draws_of, draws_user_samples
 from ..recipe import Recipe
 from ..signature import Signature, TensorSpec
 from ..sources import WEIGHTS, CodeRef, Source, write_source
 from .build import call_model, construct, with_source_weights
 from .call_convention import Call, Leaf, call_by_name, flat, parameter_names
 from .code_refs import load_named, ref_digest
-from .example_inputs import dummy_example, find_example, specs_of, widen_example
+from .example_inputs import dummy_example, find_example, samples_of, specs_of, widen_example
 from .half_precision import map_half_precision_errors, own_distance, widen
 from .infer_signature import infer_signature
 from .library_models import known_inputs
 from .module_checks import ModuleState, SteadyAnswers, UserModule, check_lazy, check_steady, check_supported
-from .refused_inputs import suggest_inputs
+from .refused_inputs import fix_of_refusal, infer_accepted, refusal_of_random
 from .user_code import user_code
 from .weight_files import notes_of, open_weight_file, weights_digest, write_weights
 
@@ -34,6 +39,7 @@ _DISTANCE_BATCH = 8
 _OTHERWISE = "if it takes other inputs or sizes, name each, as in --input input_ids=int64[batch,128]"
 
 
+@draws_user_samples
 def take_weights(job: Job) -> Mapping[str, Any]:
     """Write a source: a model with the weights of a file, or as its code makes it. SourceOptions -> SourceFacts.
     Raises BadRequest where code, weights or signature do not fit together, or the model cannot be converted."""
@@ -51,25 +57,31 @@ def take_weights(job: Job) -> Mapping[str, Any]:
         called = _find_call(options, model, bool(halves))
         flattened = model if called.call is None else flat(model, called.call)
         own = UserModule(model, before, lambda: with_source_weights(_load(options)[0], job.out, called.call))
-        steady = check_steady(flattened, called.signature, own)
         notes = [*weight_notes, *called.notes]
-        if halves:
-            notes.append(own_distance(model, halves, _asking(flattened, called.signature)))
+        with drawing_from(draws_of(called.samples)) if called.samples else nullcontext():
+            steady = check_steady(flattened, called.signature, own)
+            if halves:
+                notes.append(own_distance(model, halves, _asking(flattened, called.signature)))
     call = _with_scratch(called, steady)
     write_source(job.out, Source(ref, called.signature, ref_digest(ref), None if call is None else call.to_json()))
+    if called.samples:
+        write_dataset(job.out / EXAMPLES, called.samples)
     return SourceFacts(
-        signature=called.signature, parameters=parameters, weights=options.weights, notes=tuple(notes)
-    ).to_json()
+        signature=called.signature, parameters=parameters, weights=options.weights, notes=tuple(notes),
+        examples=len(called.samples or ()),
+    ).to_json()  # fmt: skip
 
 
 @dataclass(frozen=True)
 class _CalledModel:
-    """A model's signature, how it is called (None: by position), and notes for the user."""
+    """A model's signature, how it is called (None: by position), and notes for the user.
+    `samples`: those of its example inputs, where it refuses random ones."""
 
     signature: Signature
     call: Call | None = None
     notes: tuple[str, ...] = ()
     inferred: bool = True
+    samples: Dataset | None = None
 
 
 def _load(options: SourceOptions) -> tuple[torch.nn.Module, CodeRef, list[str]]:
@@ -105,7 +117,7 @@ def _find_call(options: SourceOptions, model: torch.nn.Module, halves: bool) -> 
         wide = tuple(replace(spec, dtype="float32") if spec.dtype in floats else spec for spec in inputs)
         if halves:  # an error in it is one of dtypes, and no other inputs mend that
             return _with_notes(*infer_signature(model, wide))
-        return _with_notes(*_infer(ref, model, wide))
+        return _infer(ref, model, wide)
     example = example or dummy_example(model)
     if example is None:
         raise BadRequest(
@@ -115,29 +127,39 @@ def _find_call(options: SourceOptions, model: torch.nn.Module, halves: bool) -> 
     if halves:
         example = widen_example(example)
     specs, note = specs_of(example, model)
-    return _with_notes(*infer_signature(model, specs, example.call), note)
+    samples = samples_of(example, specs)
+    by_data = has_user_samples(specs)
+    with drawing_from(draws_of(samples)):
+        called = _with_notes(*infer_signature(model, specs, example.call), note)
+    refusal = None if by_data else refusal_of_random(model, specs, example.call)
+    if refusal is None:
+        return called
+    count = "the sample" if len(samples) == 1 else f"the {len(samples)} samples"
+    told = f"asked {count} of {example.origin}, for it refuses random ones ({refusal}); give --data for more"
+    return replace(called, samples=samples, notes=(*called.notes, told))
 
 
-def _infer(
-    ref: CodeRef, model: torch.nn.Module, inputs: tuple[TensorSpec, ...]
-) -> tuple[Signature, Call | None, Mapping[str, object]]:
-    """Infer the signature; where a call raises, the fix names inputs that the model takes, if any are found."""
+def _infer(ref: CodeRef, model: torch.nn.Module, inputs: tuple[TensorSpec, ...]) -> _CalledModel:
+    """Infer the signature; where a call raises, with values and sizes that the model takes, if any are found.
+    Raises CallFailed where none are, or BadRequest with a fix that names other inputs or the samples at fault."""
     call = call_by_name(model.forward, [spec.name for spec in inputs], f"forward of {type(model).__name__}")
+    calling = partial(user_code, f"calling {ref.text}", ref, _OTHERWISE, CallFailed)
     try:
-        with user_code(f"calling {ref.text}", ref, _OTHERWISE, CallFailed):
-            return infer_signature(model, inputs, call)
+        inferred, notes = infer_accepted(model, inputs, call, CallFailed, calling)
     except CallFailed as error:
-        if hint := suggest_inputs(model, inputs, call):
-            raise BadRequest(error.what, fix=hint) from error
+        if fix := fix_of_refusal(model, inputs, call):
+            samples = ", with your samples" if has_user_samples(inputs) else ""
+            raise BadRequest(f"{error.what}{samples}", fix=fix) from error
         raise
+    return _with_notes(*inferred, *notes)
 
 
 def _with_notes(
-    signature: Signature, call: Call | None, constants: Mapping[str, object], note: str | None = None
+    signature: Signature, call: Call | None, constants: Mapping[str, object], *notes: str | None
 ) -> _CalledModel:
     dropped = ", ".join(f"{name}={value!r}" for name, value in constants.items())
     drop_note = f"left out, as it is no tensor: {first_line(dropped)}" if dropped else None
-    return _CalledModel(signature, call, tuple(filter(None, (note, drop_note))))
+    return _CalledModel(signature, call, tuple(filter(None, (*notes, drop_note))))
 
 
 def _asking(model: torch.nn.Module, signature: Signature) -> Callable[[torch.dtype], Mapping[str, torch.Tensor]]:

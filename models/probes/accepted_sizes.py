@@ -1,4 +1,4 @@
-"""Search for sizes that a model takes where it refuses those of random samples, for the hint in the error.
+"""Search for sizes that a model takes where it refuses those that it was called at.
 
 A file gives its axes no names, so it does not say that two of them are one. Samples are small, and each axis has
 another size in them. A network that halves its input and puts the halves together again takes multiples alone.
@@ -17,6 +17,8 @@ from ..signature import ANY_SIZE, Axis, Bounds, TensorSpec, bounds_of
 
 _MOST_AXES, _MOST_WAYS = 8, 100  # eight axes may be taken for one another in 4,140 ways
 _LARGER = (16, 32, 64, 128, 256)
+_LARGEST = (1024, 4096, 16384)  # of a signal; tried after the steps, for a picture as large takes long
+_ONE_SIZE = (224, 32, 28, 64, 128, 256, 384, 299, 336, 448, 512, 518, 16, 48, 96, 112, 160, 192, 240, 288)
 _STEPS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 56, 64, 112, 128)
 _MULTIPLES = (1, 2, 4)  # of a step, that its sizes may begin at
 _MOST_ELEMENTS = 2**24  # of an input
@@ -55,21 +57,44 @@ def suggest_one_name(inputs: Sequence[TensorSpec], own: Mapping[str, int], accep
     return None
 
 
+def suggest_one_size(inputs: Sequence[TensorSpec], own: Mapping[str, int], accepts: AcceptsSizes) -> str | None:
+    """Say at which size the axes are fixed, if the model takes them all at one; None if none of those tried helps."""
+    search = _BoundsSearch(inputs, own, accepts)
+    for size in _ONE_SIZE if own else ():
+        if search.accepts_at(dict.fromkeys(own, size)):
+            return f"fix the size that it takes, as in {_input_options(inputs, dict.fromkeys(own, str(size)))}"
+    return None
+
+
 def find_sizes(
     inputs: Sequence[TensorSpec],
     own: Mapping[str, int],
     accepts: AcceptsSizes,
     clock: Callable[[], float] = time.monotonic,
 ) -> str | None:
-    """Return options with bounds for the axes of `own` at which a model answers; None if there are none in time.
-    Larger sizes come before those in steps. An axis that may have any size keeps it."""
+    """Return options with the bounds of `find_bounds`; None if there are none."""
+    bounds = find_bounds(inputs, own, accepts, clock)
+    if not bounds:
+        return None
+    return _input_options(inputs, {axis: f"{axis}={limits}" for axis, limits in bounds.items()})
+
+
+def find_bounds(
+    inputs: Sequence[TensorSpec],
+    own: Mapping[str, int],
+    accepts: AcceptsSizes,
+    clock: Callable[[], float] = time.monotonic,
+) -> Mapping[str, Bounds] | None:
+    """Return bounds for the axes of `own` at which a model answers; None if there are none in time.
+    Larger sizes come before those in steps, and begin at the least that has an answer. An axis that may have any size
+    is left out."""
     search, start = _BoundsSearch(inputs, own, accepts), clock()
-    for least, step in [*((size, 1) for size in _LARGER), *((by * step, step) for step in _STEPS for by in _MULTIPLES)]:
+    stepped = ((by * step, step) for step in _STEPS for by in _MULTIPLES)
+    for least, step in [*((size, 1) for size in _LARGER), *stepped, *((size, 1) for size in _LARGEST)]:
         if clock() - start > _MOST_S:
             return None
         if bounds := search.within(least, step):
-            words = {axis: f"{axis}={limits}" for axis, limits in search.relaxed(bounds).items()}
-            return _input_options(inputs, words)
+            return search.relaxed(search.lowered(bounds, least, step))
     return None
 
 
@@ -84,11 +109,29 @@ class _BoundsSearch:
         declared = bounds_of(self.inputs)
         bounds: dict[str, Bounds] = {}
         for axis in self.own:
-            limits = _in_steps(declared.get(axis, ANY_SIZE), least, step)
+            limits = in_steps(declared.get(axis, ANY_SIZE), least, step)
             if limits is None:
                 return None
             bounds[axis] = limits
         return bounds if all(map(self.accepts_at, _points(bounds))) else None
+
+    def lowered(self, bounds: dict[str, Bounds], least: int, step: int) -> dict[str, Bounds]:
+        """Return bounds from the least size on that has an answer; without a step, if the model needs none there.
+        `bounds` are those from `least` on in steps."""
+        if step > 1:
+            lower = self.within(least - step, step) if least > step else None
+            free = self.within(least, 1)
+            if free is None or any(limits.step > 1 for limits in free.values()):
+                return lower or bounds
+            bounds = free
+        refused = 0
+        while least - refused > 1:
+            middle = (least + refused) // 2
+            if lower := self.within(middle, 1):
+                bounds, least = lower, middle
+            else:
+                refused = middle
+        return bounds
 
     def relaxed(self, bounds: Mapping[str, Bounds]) -> Mapping[str, Bounds]:
         """Return the bounds without those axes that the model also takes at sizes outside of them."""
@@ -108,7 +151,7 @@ class _BoundsSearch:
         return most <= _MOST_ELEMENTS and self.accepts(sizes)
 
 
-def _in_steps(declared: Bounds, least: int, step: int) -> Bounds | None:
+def in_steps(declared: Bounds, least: int, step: int) -> Bounds | None:
     """Return the multiples of `step` from `least` on that an axis may have; None where these are no two."""
     step = math.lcm(step, declared.step)
     low = -(-max(least, declared.filled.low) // step) * step if step > 1 else max(least, declared.filled.low)

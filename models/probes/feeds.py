@@ -101,14 +101,22 @@ def make_feeds(
             f"and the data has {', '.join(data.inputs)}",
             fix="name the arrays of the data as the model's inputs are named",
         )
-    batch = batch_axis(signature.inputs)
-    values = {spec.name: _value(data.inputs[spec.name], rows, spec, batch, sizes or {}) for spec in signature.inputs}
-    for spec in signature.inputs if sizes else ():
+    values = resize_samples(data, rows, signature.inputs, sizes or {})
+    data.release()
+    return values
+
+
+def resize_samples(
+    data: Dataset, rows: Array, specs: Sequence[TensorSpec], sizes: Mapping[str, int]
+) -> dict[str, Array]:
+    """Return the samples `rows` of data that has every input, with axes of other `sizes` as in `make_feeds`."""
+    batch = batch_axis(specs)
+    values = {spec.name: _value(data.inputs[spec.name], rows, spec, batch, sizes) for spec in specs}
+    for spec in specs if sizes else ():
         if is_length(spec):
-            most = max_length(spec, signature.inputs, {**sizes_in(data, signature), **(sizes or {})})
+            most = max_length(spec, specs, {**_sizes_in(data, specs), **sizes})
             shortened = np.minimum(values[spec.name], np.asarray(most, spec.dtype))
             values[spec.name] = np.asarray(shortened)  # numpy.minimum of a 0-d array is no array
-    data.release()
     return values
 
 
@@ -122,14 +130,17 @@ def _value(array: Array, rows: Array, spec: TensorSpec, batch: str | None, sizes
 
 def sizes_in(data: Dataset, signature: Signature) -> dict[str, int]:
     """Return the sizes that the dynamic axes other than the batch have in the data."""
+    return _sizes_in(data, signature.inputs)
+
+
+def _sizes_in(data: Dataset, specs: Sequence[TensorSpec]) -> dict[str, int]:
     sizes: dict[str, int] = {}
-    specs = sample_specs(signature.inputs)
-    for spec in specs:
+    for spec in sample_specs(specs):
         array = data.inputs.get(spec.name)
         for at, axis in spec.dynamic_axes.items():
             if at > 0 and array is not None and array.ndim == len(spec.shape):
                 sizes.setdefault(axis, array.shape[at])
-    return {axis: sizes[axis] for axis in other_axes(signature.inputs) if axis in sizes}
+    return {axis: sizes[axis] for axis in other_axes(specs) if axis in sizes}
 
 
 def most_per_call(signature: Signature) -> int:

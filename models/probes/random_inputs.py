@@ -1,10 +1,15 @@
-"""Random inputs of a fixed seed that fit a signature."""
+"""Inputs that a step calls a model with itself: the user's samples where there are any, else random ones.
+
+Random ones have a fixed seed and fit the signature. The user's samples are those of `drawing_from`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,6 +19,40 @@ from .sizes import example_sizes
 _SEED = 0
 _LENGTHS = re.compile(r"(^|_)(seq)?_?(lengths?|lens?)$")
 _UNMEASURED = 3  # the largest length where nothing tells what is measured: that of any other integer of a random sample
+
+# Draws inputs of the specs at sizes, by a seed; None where it has none that fit.
+DrawsSamples: TypeAlias = Callable[[Sequence[TensorSpec], Mapping[str, int], int], dict[str, Array] | None]
+_DRAWS: ContextVar[tuple[DrawsSamples, ...]] = ContextVar("draws_samples", default=())
+
+
+@contextmanager
+def drawing_from(draws: DrawsSamples) -> Iterator[None]:
+    """Draw inputs by `draws` in this context, where it has any that fit and what was set before it has none."""
+    token = _DRAWS.set((*_DRAWS.get(), draws))
+    try:
+        yield
+    finally:
+        _DRAWS.reset(token)
+
+
+@contextmanager
+def drawing_at_random() -> Iterator[None]:
+    """Draw inputs at random in this context, whatever samples the user has given."""
+    token = _DRAWS.set(())
+    try:
+        yield
+    finally:
+        _DRAWS.reset(token)
+
+
+def has_user_samples(specs: Sequence[TensorSpec]) -> bool:
+    """Return whether inputs of these specs are drawn from samples of the user."""
+    return _user_samples(specs, example_sizes(specs, 1), _SEED) is not None
+
+
+def _user_samples(specs: Sequence[TensorSpec], sizes: Mapping[str, int], seed: int) -> dict[str, Array] | None:
+    every = (draws(specs, sizes, seed) for draws in _DRAWS.get())
+    return next((samples for samples in every if samples is not None), None)
 
 
 def sample_inputs(signature: Signature, batch: int, seed: int = _SEED) -> dict[str, Array]:
@@ -25,7 +64,7 @@ def sample_inputs(signature: Signature, batch: int, seed: int = _SEED) -> dict[s
 def sample_tensors(
     specs: Sequence[TensorSpec], sizes: Mapping[str, int], seed: int = _SEED, *, whole_bytes: bool = False
 ) -> dict[str, Array]:
-    """Draw arrays by name, with dynamic axes of the given sizes.
+    """Draw arrays by name, with dynamic axes of the given sizes: from the samples of `drawing_from`, else at random.
 
     Floats are normal around 0.3, so that a swapped sign, axis or channel shows. Integers are 0..3, which every table of
     embeddings has; in masks they are 0..1. Lengths go from 1 to what they measure (0 where that is empty).
@@ -33,6 +72,8 @@ def sample_tensors(
     `whole_bytes` draws int8 and uint8 over their whole range, as pictures are: in PyTorch a byte is no index. A model
     that makes an index of it (`table(codes.long())`) may have a small table, so it is not traced with these.
     """
+    if (samples := _user_samples(specs, sizes, seed)) is not None:
+        return samples
     rng = np.random.default_rng(seed)
     return {spec.name: _draw(spec, specs, sizes, rng, whole_bytes=whole_bytes) for spec in specs}
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dataset import CALIBRATION, TEST, Dataset, write_dataset
+from ..dataset import CALIBRATION, TEST, Dataset, read_dataset, write_dataset
 from ..errors import BadRequest
 from ..job import Job
 from ..job_records import DataFacts, RandomSamplesOptions
@@ -22,6 +22,7 @@ from .feeds import SAMPLES, sample_specs
 from .random_inputs import sample_tensors
 from .sizes import example_sizes
 
+EXAMPLES = "examples.npz"  # in the folder of a source: the samples of its example inputs
 RANDOM_SAMPLES = 64
 LEAST_SAMPLES = 8  # however large a sample is: probes at batches 1, 2 and 5 need several different ones
 MOST_BYTES = 256_000_000  # of the random samples of one split
@@ -39,6 +40,14 @@ def make_samples(job: Job) -> Mapping[str, Any]:
     for name, seed in ((TEST, _TEST_SEED), (CALIBRATION, _CALIBRATION_SEED)):
         write_dataset(job.out / name, Dataset(sample_tensors(specs, sizes, seed, whole_bytes=True)))
     return DataFacts(test=sizes[SAMPLES], calibration=sizes[SAMPLES], labels=False, random=True).to_json()
+
+
+def take_examples(job: Job) -> Mapping[str, Any]:
+    """Write a data folder of the example inputs beside the source in inputs["source"] -> DataFacts."""
+    samples = read_dataset(job.inputs["source"] / EXAMPLES)
+    for name in (TEST, CALIBRATION):
+        write_dataset(job.out / name, samples)
+    return DataFacts(test=len(samples), calibration=len(samples), labels=False).to_json()
 
 
 def _sizes(specs: Sequence[TensorSpec]) -> dict[str, int]:

@@ -16,6 +16,7 @@ _SMALL = 2  # a size of 1 takes part in broadcasting, which hides what goes wron
 _LARGE = (65, 257)  # sizes that none of the checks has
 _LARGEST = (1025, 513, 257, 129)  # of one axis where the others are small: the first that there is room for
 _TOGETHER = (65, 33, 17)  # of all axes at once, likewise
+_ALIGNED = (64, 32)  # of all axes at once: multiples of what networks pad to, where there is a branch
 _MOST_ELEMENTS = 100_000  # of the inputs of such a call
 
 
@@ -132,7 +133,7 @@ def least_sizes(specs: Sequence[TensorSpec], small: int = _SMALL) -> dict[str, i
 def far_sizes(specs: Sequence[TensorSpec]) -> list[dict[str, int]]:
     """List the far sizes to try a program at.
     Each dynamic axis is large, beside the others as in an example and then as small as they may be: a relation between
-    two breaks at one of them alone. Then all are large at once, and each is empty where it may be."""
+    two breaks at one of them alone. Then all are large at once, all are 64 or 32, and each is empty where it may be."""
     own, least, most = example_sizes(specs, _BATCH), least_sizes(specs), most_elements(specs)
     points: list[dict[str, int]] = []
     for axis in own:
@@ -142,6 +143,7 @@ def far_sizes(specs: Sequence[TensorSpec]) -> list[dict[str, int]]:
         steps = {axis: bounds_within(specs, axis).step for axis in own}
         together = ({axis: size + place * steps[axis] for place, axis in enumerate(own)} for size in _TOGETHER)
         points += list(_with_room(specs, together, most))[:1]
+    points += list(_with_room(specs, (dict.fromkeys(own, size) for size in _ALIGNED), most))[:1]
     points += [{**own, axis: 0} for axis in empty_axes(specs)]
     return [point for at, point in enumerate(points) if point != own and point not in points[:at]]
 

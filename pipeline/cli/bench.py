@@ -112,7 +112,12 @@ def _lines(done: BenchResult) -> list[str]:
         for row in done.tuning
         if row.verified is False
     ]
-    facts = [*([done.note] if done.note else []), *map(_bound, done.bounds), *dropped]
+    unanswered = dict.fromkeys(
+        f"{row.artifact} in {row.runtime} gave no answer: {row.doubts[0]}"
+        for row in done.latency
+        if row.throughput_per_s is None and row.doubts
+    )
+    facts = [*unanswered, *([done.note] if done.note else []), *map(_bound, done.bounds), *dropped]
     doubts = view.doubts(done.latency)
     heaviest = [f"{doubt.who}: {doubt.text}" for doubt in doubts[:_DOUBTS]]
     if len(doubts) > _DOUBTS:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ...models.errors import BadRequest, Exit
 from ...models.formats import Precision
+from ...models.job_records import DataFacts
 from ...models.signature import TensorSpec
 from ...models.store import Stored
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..bench.latency_rows import write_samples
 from ..context import Context, LocalSettings
+from ..intake.data_step import data_argument
 from ..intake.loaded_model import LoadedModel
 from ..intake.metric_choice import TaskChoice, choose_metric
 from ..intake.model_argument import ModelRequest
-from ..intake.run_inputs import ModelWithData, RunInputs, data_argument, load_model, record_reference, resolve_data
+from ..intake.run_inputs import ModelWithData, RunInputs, load_model, record_reference, resolve_data
 from ..intake.served_model import fit_served
 from ..load.load_cases import parse_load
 from ..progress import Progress
@@ -95,7 +97,7 @@ def bench(
         argument = data_argument(context, data)
         with progress.stage("model"):
             loaded = [load_candidate(context, text, inputs) for text in candidates]
-            reference = load_model(context, against) if against else None
+            reference = load_model(context, replace(against, data=data)) if against else None
         first = reference or next((model for model in loaded if not model.served), loaded[0])
         loaded = [fit_served(model, first.model.signature) for model in loaded]
         for text, candidate in zip(candidates, loaded, strict=True):
@@ -114,14 +116,22 @@ def bench(
                 measured = measure_tuned(Bench(context, samples, servers, first.model), wanted, verifier)
                 stage.note = measured.note or ""
             loads = measure_load(context, samples, servers, first.model, measured.subjects)
+        doubts = (*context.doubts, *_doubts_of_samples(samples, measured.rows))
         result = BenchResult(
-            measured.rows, context.folder, measured.note, context.doubts, loads.rows, measured.tuning, measured.bounds
+            measured.rows, context.folder, measured.note, doubts, loads.rows, measured.tuning, measured.bounds
         )
         loads.write(context.folder)
         if measured.series:
             write_samples(context.folder / "latency.npz", measured.series)
         write_document(context.folder / "bench.json", result.document)
     return result
+
+
+def _doubts_of_samples(samples: Stored, rows: Sequence[LatencyRow]) -> tuple[str, ...]:
+    """Say where random samples may be why a model gave no answer."""
+    if not DataFacts.from_json(samples.facts).random or all(map(answered, rows)):
+        return ()
+    return ("the samples are random: where the model takes other numbers or sizes, give --data FILE.npz",)
 
 
 @dataclass(frozen=True)

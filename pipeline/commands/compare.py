@@ -17,7 +17,8 @@ from ..compare.run_comparison import compare_runs, decide
 from ..compare.run_files import read_run
 from ..compare.side_by_side import SideBySide
 from ..context import Context, LocalSettings
-from ..intake.run_inputs import data_argument, resolve_data
+from ..intake.data_step import data_argument
+from ..intake.run_inputs import resolve_data
 from ..progress import Progress
 from ..report.compare_page import render_compare_page
 from ..report.compare_text import render_compare_markdown

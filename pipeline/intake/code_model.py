@@ -25,6 +25,7 @@ from ..context import Context
 from ..request import RunRequest
 from ..workers.engine import Action
 from ..workers.isolation import Limits
+from .data_step import samples_of_request
 from .file_model import limits_named
 from .loaded_model import LoadedModel, ModelDescription
 from .model_argument import ModelRequest
@@ -161,7 +162,9 @@ def _describe(context: Context, ref: CodeRef, code: str, facts: RecipeFacts) -> 
     )
 
 
-def _with_weights(context: Context, options: SourceOptions, code: str, *, requires: tuple[str, ...]) -> Stored:
+def _with_weights(
+    context: Context, options: SourceOptions, code: str, *, requires: tuple[str, ...], data: Stored | None = None
+) -> Stored:
     """Return the model that the options name with the weights of the request, or with those that its code gives it."""
     if path := weights_file(context.request):
         key = context.request.model.weights_key or None
@@ -172,6 +175,7 @@ def _with_weights(context: Context, options: SourceOptions, code: str, *, requir
     action = Action(
         name="weights",
         entry=f"{_MODELS}.loading.source_from_code:take_weights",
+        inputs={"data": data} if data else {},
         options=options.to_json(),
         requires=("torch", *requires),
         framework="torch",
@@ -203,7 +207,8 @@ def _source(context: Context, ref: CodeRef, code: str, request: ModelRequest) ->
     inputs = request.inputs
     options = SourceOptions.of(ref, inputs=inputs, copy_inputs=request.copy_inputs)
     try:
-        return _with_weights(context, options, code, requires=_libraries(ref))
+        data = samples_of_request(context, request)
+        return _with_weights(context, options, code, requires=_libraries(ref), data=data)
     except CallFailed as error:
         if not inputs:
             raise

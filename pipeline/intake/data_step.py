@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from ...converters.steps import missing
-from ...models.data_sources.data_argument import DataArgument, DataKind, source_digest
-from ...models.errors import ToolMissing
+from ...models.data_sources.data_argument import DataArgument, DataKind, parse_data, source_digest
+from ...models.errors import BadRequest, ToolMissing
 from ...models.job_records import SourceSamplesOptions
 from ...models.loading.code_refs import ref_digest
-from ...models.signature import Signature
+from ...models.signature import TensorSpec
 from ...models.sources import code_ref
+from ...models.store import Stored
 from ..context import Context
 from ..workers.engine import Action
+from .model_argument import ModelRequest
 
+_HALVES = ("float16", "bfloat16")
 _LIBRARIES = {DataKind.IMAGES: ("PIL",), DataKind.TABLE: ("pyarrow",)}
 
 
-def require_reader(argument: DataArgument) -> None:
+def data_argument(context: Context, text: str | None) -> DataArgument | None:
+    """Return the data that a command names, else that of the pipeline file; None where neither names any.
+    Raises BadRequest where it has no form that is known, ToolMissing where what reads it is not installed."""
+    text = text or context.request.data
+    if text is None:
+        return None
+    argument = parse_data(text, context.request.root)
+    _require_reader(argument)
+    return argument
+
+
+def _require_reader(argument: DataArgument) -> None:
     """Raise ToolMissing where the library that reads such data is not installed."""
     if need := missing(_LIBRARIES.get(argument.kind, ())):
         raise ToolMissing(
@@ -25,8 +40,21 @@ def require_reader(argument: DataArgument) -> None:
         )
 
 
-def samples_action(context: Context, argument: DataArgument, signature: Signature) -> Action:
-    """Return the action that reads the samples for a model of this signature.
+def samples_of_request(context: Context, request: ModelRequest) -> Stored | None:
+    """Return the samples of a request, for the first calls of its model; None where it has none, or names no inputs.
+    The samples of half-precision inputs are in float32, as the model is carried.
+    Raises BadRequest where they do not fit the inputs that the user has named."""
+    argument, inputs = data_argument(context, request.data), request.inputs or request.copy_inputs
+    if argument is None or not inputs:
+        return None
+    wide = tuple(replace(spec, dtype="float32") if spec.dtype in _HALVES else spec for spec in inputs)
+    with suppress(*(() if request.inputs else (BadRequest,))):  # a copy's inputs may be others than the model's
+        return context.executor.perform(samples_action(context, argument, wide))
+    return None
+
+
+def samples_action(context: Context, argument: DataArgument, inputs: tuple[TensorSpec, ...]) -> Action:
+    """Return the action that reads the samples for a model of these inputs.
     Raises BadRequest where the code that gives them is not there."""
     options = SourceSamplesOptions(
         kind=argument.kind,
@@ -35,7 +63,7 @@ def samples_action(context: Context, argument: DataArgument, signature: Signatur
         sha256=source_digest(argument.kind, argument.place),
         images=argument.images,
         table=argument.table,
-        signature=signature,
+        inputs=inputs,
     )
     action = Action(
         name="data",

@@ -20,6 +20,7 @@ from ..drift.sessions import DEFAULT_RUNTIME
 from ..workers.engine import Action
 from ..workers.fork_server import framework_of
 from ..workers.isolation import Limits
+from .data_step import samples_of_request
 from .loaded_model import LoadedModel, ModelDescription, require_libraries
 from .model_argument import ModelRequest
 
@@ -38,7 +39,9 @@ def load_file(context: Context, request: ModelRequest, model_format: Format) -> 
     """Load a model that is a file, or a SavedModel's folder.
     Raises BadRequest where it is refused, ToolMissing where a library that reads it is not installed."""
     path, work = Path(request.text).absolute(), f"take_in:take_in_{model_format.replace('-', '_')}"
-    take_in = partial(_take_in, context, request, path, name=path.stem, work=work, model_format=model_format)
+    # Nothing but the names of its inputs is known of a TorchScript file: it is called to know more.
+    data = samples_of_request(context, request) if model_format is Format.TORCHSCRIPT else None
+    take_in = partial(_take_in, context, request, path, name=path.stem, work=work, model_format=model_format, data=data)
     stored = take_in()
     facts = FileFacts.from_json(stored.facts)
     recorded = facts.external or {}
@@ -46,7 +49,7 @@ def load_file(context: Context, request: ModelRequest, model_format: Format) -> 
     if present != recorded:  # the store had the model, and the data files beside it have changed since
         stored = take_in(external={name: digest or "" for name, digest in present.items()})
         facts = FileFacts.from_json(stored.facts)
-    return LoadedModel(ModelDescription(path.stem, facts.signature), stored, Target(model_format))
+    return LoadedModel(ModelDescription(path.stem, facts.signature), stored, Target(model_format), notes=facts.notes)
 
 
 def load_artifact(context: Context, request: ModelRequest) -> LoadedModel:
@@ -75,8 +78,9 @@ def describe_file(context: Context, text: str, model_format: Format) -> FileDesc
 
 
 def _take_in(
-    context: Context, request: ModelRequest, path: Path, *, name: str, work: str, model_format: Format, **known: Any
-) -> Stored:
+    context: Context, request: ModelRequest, path: Path, *, name: str, work: str, model_format: Format,
+    data: Stored | None = None, **known: Any,
+) -> Stored:  # fmt: skip
     """Let a worker read the model at `path`. `known`: further options, as `external` where data files lie beside it."""
     requires = _READ_WITH[model_format]
     require_libraries(request.text, requires)
@@ -88,6 +92,7 @@ def _take_in(
     action = Action(
         f"given.{name}",
         f"{_INTAKE}.{work}",
+        inputs={"data": data} if data else {},
         options=options.to_json(),
         requires=requires,
         framework=framework_of(requires),

@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from ...models.data_sources.data_argument import DataArgument, parse_data
+from ...models.data_sources.data_argument import DataArgument
 from ...models.errors import BadRequest, NoAnswer, OpenFailed, StepFailed
 from ...models.formats import PAYLOAD, Target
-from ...models.job_records import CodeOptions, DataFacts, RandomSamplesOptions, TrainFacts
+from ...models.job_records import CodeOptions, DataFacts, RandomSamplesOptions, SourceFacts, TrainFacts
 from ...models.probes.feeds import most_per_call
 from ...models.probes.integer_range import MOST_TRIES
 from ...models.probes.masks import blank_inputs, mask_inputs, stress_inputs
@@ -25,12 +25,13 @@ from ..workers.engine import Action, Executor
 from ..workers.fork_server import framework_of
 from ..workers.interpreters import interpreter_of
 from .code_model import describe_recipe, load_code, load_recipe
-from .data_step import require_reader, samples_action
+from .data_step import data_argument, samples_action
 from .file_model import load_artifact, load_file
 from .loaded_model import LoadedModel, ModelDescription, require_runtime
 from .metric_choice import TaskChoice, check_answers, choose_metric
 from .model_argument import ModelKind, ModelRequest, kind_of
 
+_EXAMPLES = "transload.models.probes.samples:take_examples"
 _RANDOM = "transload.models.probes.samples:make_samples"
 
 
@@ -79,8 +80,9 @@ def resolve_inputs(
         with during_reference(inputs), _file_named(context, loaded, request):
             record = record_samples if samples_only else partial(record_reference, probes_only=probes_only)
             reference = record(context, inputs, loaded.runtime)
-        kind = "" if argument else "test " if request is None else "" if loaded.model.metric else "random "
-        samples = f"{'first of ' * samples_only}{DataFacts.from_json(data.facts).test} {kind}samples"
+        facts = DataFacts.from_json(data.facts)
+        kind = "test " if request is None and not argument else "random " if facts.random else ""
+        samples = f"{'first of ' * samples_only}{facts.test} {kind}samples"
         stage.note = f"{samples} answered by {loaded.runtime if request else 'PyTorch'}"
         metric = check_answers(context, metric, loaded.model, data, reference)
         if metric.note:
@@ -103,24 +105,18 @@ def load_model(context: Context, request: ModelRequest) -> LoadedModel:
     return load_file(context, request, kind)
 
 
-def data_argument(context: Context, text: str | None) -> DataArgument | None:
-    """Return the data that a command names, else that of the pipeline file; None where neither names any.
-    Raises BadRequest where it has no form that is known, ToolMissing where what reads it is not installed."""
-    text = text or context.request.data
-    if text is None:
-        return None
-    argument = parse_data(text, context.request.root)
-    require_reader(argument)
-    return argument
-
-
 def resolve_data(context: Context, loaded: LoadedModel, argument: DataArgument | None) -> Stored:
-    """Return the samples of the argument, else the recipe's own, else random ones.
+    """Return the samples of the argument, else the recipe's own, else the example inputs of a model that refuses random
+    ones, else random ones.
     Raises BadRequest where the samples do not fit the model."""
     if argument is not None:
-        return context.executor.perform(samples_action(context, argument, loaded.model.signature))
+        return context.executor.perform(samples_action(context, argument, loaded.model.signature.inputs))
     if loaded.model.metric:
         return _recipe_data(context, loaded.model)
+    if loaded.start is None and SourceFacts.part_of(loaded.stored.facts).examples:
+        return context.executor.perform(
+            Action("data", _EXAMPLES, inputs={"source": loaded.stored}, limits=context.limits())
+        )
     options = RandomSamplesOptions(signature=loaded.model.signature).to_json()
     return context.executor.perform(Action("data", _RANDOM, options=options, limits=context.limits()))
 

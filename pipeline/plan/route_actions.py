@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from ...converters import third_party
 from ...converters.conversion_records import ConversionFacts
 from ...models.formats import Precision, Target
+from ...models.job_records import DataFacts
 from ...models.store import Stored
 from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
 from ..drift.drift_records import CheckOptions
@@ -52,10 +53,11 @@ def conversion(inputs: ConversionInputs, route: Route, source: Stored) -> Action
     """Return the action of the route's last step, done to what the steps before it have made."""
     step = route.steps[-1]
     interpreter = interpreter_of(step)
+    needs_data = step.calibrates or (step.calls and DataFacts.from_json(inputs.data.facts).of_user)
     return Action(
         name=action_name("convert", route),
         entry=step.entry,
-        inputs={"source": source, **({"data": inputs.data} if step.calibrates else {})},
+        inputs={"source": source, **({"data": inputs.data} if needs_data else {})},
         options=step.options,
         requires=step.requires,
         python=interpreter.path,

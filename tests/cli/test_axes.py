@@ -37,6 +37,15 @@ class Graph(torch.nn.Module):
     def forward(self, nodes, edges, scale):
         return nodes + scale * torch.zeros_like(nodes).index_add(0, edges[1], nodes[edges[0]])
 
+class Tables(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tables = torch.nn.ModuleList(torch.nn.Embedding(rows, 4) for rows in (12, 7, 31, 2))
+
+    def forward(self, ids):
+        return torch.cat([table(ids[:, at]) for at, table in enumerate(self.tables)], 1)
+
+
 class Skip(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -93,12 +102,22 @@ def test_sizes_in_steps_are_kept_by_capture_checks_record_and_session(here: Path
     assert "fix: send a size within 8..64:8, such as 16 or 24" in refused.stderr
 
 
-def test_a_model_that_takes_multiples_alone_names_the_step_in_its_error(here: Path) -> None:
-    words = ("--input", "image=float32[batch,1,height,width]", "--to", "onnx", "--out", "any")
-    refused = run(here, "convert", "net.py:Skip", *words, "--quiet", status=2)
-    assert refused.stderr.splitlines()[-1] == (
-        "  fix: give the sizes that it takes, as in --input image=float32[batch,1,height=8..:8,width=8..:8]"
-    )
+def test_a_step_that_nobody_declared_is_found_told_and_recorded(here: Path) -> None:
+    words = ("--input", "image=float32[batch,1,height,8*w]", "--to", "torchscript", "--out", "any")
+    done = run(here, "convert", "net.py:Skip", *words)
+    assert "sizes height=8..:8 by asking the model, which refuses others" in " ".join(done.stderr.split())
+    record = json.loads((here / "any" / "torchscript" / "artifact.json").read_text())
+    assert record["signature"]["inputs"][0]["bounds"] == {"height": [8, None, 8], "w": [8, None, 8]}
+
+
+def test_samples_of_the_user_come_before_anything_made_up(here: Path) -> None:
+    ids = np.stack([np.arange(24) % rows for rows in (12, 7, 31, 2)], 1)
+    np.savez(here / "ids.npz", ids=ids)
+    words = ("net.py:Tables", "--input", "ids=int64[batch,4]", "--to", "torchscript", "--out", "tables")
+    done = run(here, "convert", *words, "--data", "ids.npz")
+    assert "24 samples answered by torch" in done.stderr
+    record = json.loads((here / "tables" / "torchscript" / "artifact.json").read_text())
+    assert record["signature"]["inputs"] == [{"name": "ids", "dtype": "int64", "shape": ["batch", 4]}]
 
 
 def test_a_trace_that_keeps_the_length_of_its_example_is_refused_with_the_line(here: Path) -> None:

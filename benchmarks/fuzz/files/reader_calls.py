@@ -29,7 +29,7 @@ def take_samples(folder: Path) -> None:
     from transload.models.data_sources.take_samples import take_samples
     from transload.models.job import Job
     from transload.models.job_records import SourceSamplesOptions
-    from transload.models.signature import Signature, TensorSpec
+    from transload.models.signature import TensorSpec
 
     path = the_file(folder)
     pictures = path.is_dir()
@@ -38,7 +38,7 @@ def take_samples(folder: Path) -> None:
     options = SourceSamplesOptions(
         kind=argument.kind, place=argument.place, images=argument.images, table=argument.table,
         sha256=source_digest(DataKind(argument.kind), argument.place),
-        signature=Signature((spec,), (TensorSpec("y", "float32", ("batch",)),)),
+        inputs=(spec,),
     )  # fmt: skip
     out = folder / "out"
     out.mkdir()

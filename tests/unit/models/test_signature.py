@@ -31,6 +31,7 @@ def specs(*texts: str) -> tuple[TensorSpec, ...]:
         ("h = 16 .. : 16", ("h",), {"h": Bounds(16, None, 16)}),
         ("h=0..64:32", ("h",), {"h": Bounds(0, 64, 32)}),
         ("h=33..:32", ("h",), {"h": Bounds(33, None, 32)}),
+        ("16*h, 8 * w", ("h", "w"), {"h": Bounds(16, None, 16), "w": Bounds(8, None, 8)}),
         ("h=2..5:1", ("h",), {"h": Bounds(2, 5)}),
         ("n=2..5,n", ("n", "n"), {"n": Bounds(2, 5)}),
         ("n=2..5,n=2..5", ("n", "n"), {"n": Bounds(2, 5)}),
@@ -76,6 +77,11 @@ MESSAGES = [
     ("n=9..4:2", "--input 'x=int64[n=9..4:2]': 'n=9..4:2' leaves no two sizes\n  fix: write n=4..8:2"),
     ("n=4..5:2", "--input 'x=int64[n=4..5:2]': 'n=4..5:2' leaves no two sizes\n  fix: a fixed size is written 4"),
     ("n=1..2,n=1..3", "--input 'x=int64[n=1..2,n=1..3]': the axis n has two bounds\n  fix: give n its bounds once"),
+    (
+        "n*16",
+        "--input 'x=int64[n*16]': 'n*16' is neither a size nor the name of an axis\n"
+        "  fix: write a step as in height=32..1024:32 or height=32..:32",
+    ),
     (
         "n=8",
         "--input 'x=int64[n=8]': 'n=8' is neither a size nor the name of an axis\n"

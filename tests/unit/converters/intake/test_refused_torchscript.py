@@ -1,4 +1,4 @@
-"""A TorchScript that raises on random inputs: the error names inputs that it takes."""
+"""A TorchScript that raises on random inputs: what it takes is found by asking it."""
 
 from __future__ import annotations
 
@@ -28,20 +28,37 @@ class Windows(torch.nn.Module):
         return x.view(x.shape[0], x.shape[1] // 4, 4).sum(-1)
 
 
-@pytest.mark.parametrize(
-    ("module", "spec", "fix"),
-    [
-        (Table(), "ids=int64[batch,n]", "say which values it takes, as in --input 'ids=int64[batch,n] in 0..1'"),
-        (Windows(), "x=float32[batch,n]", "give the sizes that it takes, as in --input x=float32[batch,n=4..:4]"),
-        (Windows(), "x=float32[batch,3]", "hold x=float32[batch,3] against what it takes"),
-    ],
-)
-def test_the_fix_names_what_it_takes(module: torch.nn.Module, spec: str, fix: str) -> None:
+def scripted(module: torch.nn.Module) -> torch.jit.ScriptModule:
     with pytest.warns(DeprecationWarning, match="torch.jit"):
         script: torch.jit.ScriptModule = torch.jit.script(module)
+    return script
+
+
+@pytest.mark.parametrize(
+    ("module", "spec", "accepted", "note"),
+    [
+        (
+            Table(), "ids=int64[batch,n]", "ids=int64[batch,n] in 0..1",
+            "ids: ids 0..1 by its smallest table; give --data for more",
+        ),
+        (
+            Windows(), "x=float32[batch,n]", "x=float32[batch,n=4..:4]",
+            "sizes n=4..:4 by asking the model, which refuses others",
+        ),
+    ],
+)  # fmt: skip
+def test_values_and_sizes_that_it_takes_are_used_and_told(
+    module: torch.nn.Module, spec: str, accepted: str, note: str
+) -> None:
+    signature, _, notes = describe_torchscript(scripted(module), [parse_input(spec)], Path("net.pt"))
+    assert signature.inputs == (parse_input(accepted),)
+    assert notes == (note,)
+
+
+def test_a_shape_that_nothing_mends_is_refused() -> None:
     with pytest.raises(BadRequest) as caught:
-        describe_torchscript(script, [parse_input(spec)], Path("net.pt"))
-    assert caught.value.fix == fix
+        describe_torchscript(scripted(Windows()), [parse_input("x=float32[batch,3]")], Path("net.pt"))
+    assert caught.value.fix == "hold x=float32[batch,3] against what it takes"
 
 
 def test_a_zip_of_several_disks_is_refused(tmp_path: Path) -> None:

@@ -495,11 +495,10 @@ def test_inputs_that_no_data_can_be_made_for_are_refused(specs: list[str], said:
 def test_samples_of_a_file_are_the_test_set_and_calibrate(tmp_path: Path) -> None:
     path = tmp_path / "d.npz"
     np.savez(path, x=np.arange(1200, dtype=np.float32).reshape(300, 4), labels=np.arange(300))
-    signature = Signature((TensorSpec("x", "float32", ("n", 4)),), (TensorSpec("y", "float32", ("n",)),)).to_json()
+    inputs = [parse_input("x=float32[n,4]").to_json()]
     (tmp_path / "out").mkdir()
-    job = Job(
-        {}, tmp_path / "out", {"kind": "arrays", "place": str(path), "sha256": digest_of(path), "signature": signature}
-    )
+    options = {"kind": "arrays", "place": str(path), "sha256": digest_of(path), "inputs": inputs}
+    job = Job({}, tmp_path / "out", options)
     assert take_samples(job) == {"test": 300, "calibration": 256, "labels": True}
     test, calibration = (read_dataset(tmp_path / "out" / f"{name}.npz") for name in ("test", "calibration"))
     np.testing.assert_array_equal(test.labels, np.arange(300))
@@ -516,11 +515,9 @@ def test_an_input_may_be_called_labels(labelled: bool, tmp_path: Path) -> None:
     labels: dict[str, Any] = {"labels_": np.arange(20) * 2} if labelled else {}
     np.savez(path, **inputs, **labels)
     specs = tuple(parse_input(text) for text in ("coords=float32[n,4]", "labels=int64[n]"))
-    signature = Signature(specs, (TensorSpec("y", "float32", ("n",)),)).to_json()
+    options = {"kind": "arrays", "place": str(path), "sha256": digest_of(path)}
     (tmp_path / "out").mkdir()
-    job = Job(
-        {}, tmp_path / "out", {"kind": "arrays", "place": str(path), "sha256": digest_of(path), "signature": signature}
-    )
+    job = Job({}, tmp_path / "out", {**options, "inputs": [spec.to_json() for spec in specs]})
     assert take_samples(job)["labels"] is labelled
     for name in ("test", "calibration"):
         data = read_dataset(tmp_path / "out" / f"{name}.npz", specs)
@@ -536,7 +533,7 @@ def test_a_file_that_changed_after_the_command_began_is_not_read(tmp_path: Path)
             Job(
                 {},
                 tmp_path,
-                {"kind": "arrays", "place": str(path), "sha256": "0" * 64, "signature": SIGNATURE.to_json()},
+                {"kind": "arrays", "place": str(path), "sha256": "0" * 64, "inputs": SIGNATURE.to_json()["inputs"]},
             )
         )
 

@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-from transload.converters.to_pytorch.export_reasons import ranges
+from transload.converters.to_pytorch.export_reasons import OneWay, ranges
 from transload.converters.to_pytorch.guards import lift_guards
-from transload.converters.to_pytorch.pt2_from_source import export
+from transload.converters.to_pytorch.pt2_from_source import export, program_for_all_sizes
 from transload.converters.to_pytorch.size_bounds import settle_bounds
 from transload.models.signature import Bounds, Signature, parse_input
 
@@ -39,6 +39,13 @@ class Both(nn.Module):
 class Fourths(nn.Module):
     def forward(self, x):
         return x * 2 if x.shape[1] % 4 == 1 else x * 3
+
+
+class Remainders(nn.Module):
+    """Takes another way where no axis has a rest; torch.export keeps a guard on the first axis alone."""
+
+    def forward(self, x):
+        return x * 2 if x.shape[1] % 16 or x.shape[2] % 16 else x * 3
 
 
 class Sides(nn.Module):
@@ -181,6 +188,17 @@ def test_a_guard_that_is_broken_where_the_program_is_right_goes_from_the_file_to
     for batch in (1, 2, 3):
         for frames in (2, 3, 4):
             answers(read, model, batch, frames)
+
+
+def test_another_way_at_multiples_is_seen_and_the_step_is_its_fix():
+    outputs = (parse_input("y=float32[any]"),)
+    with pytest.raises(OneWay) as caught:
+        program_for_all_sizes(Remainders(), Signature((parse_input("x=float32[batch,height,width]"),), outputs))
+    assert caught.value.what.startswith("the model takes another way at multiples of 16 of height and width at ")
+    stepped = "x=float32[batch,height=16..:16,width=16..:16]"
+    assert caught.value.fix == f"declare the step if no other sizes come, as in --input {stepped}, or compute both ways"
+    program, _ = program_for_all_sizes(Remainders(), Signature((parse_input(stepped),), outputs))
+    assert torch.equal(program.module()(torch.ones(2, 32, 48)), torch.full((2, 32, 48), 3.0))
 
 
 def test_a_model_may_have_more_guards_than_sizes_are_asked_at_first():

@@ -13,7 +13,7 @@ from transload.models.data_sources.take_samples import take_samples
 from transload.models.dataset import Dataset, read_dataset
 from transload.models.errors import BadRequest
 from transload.models.job import Job
-from transload.models.signature import Signature, parse_input
+from transload.models.signature import parse_input
 
 X = (parse_input("x=float32[batch,3]"),)
 ROWS = np.arange(900, dtype=np.float32).reshape(300, 3)
@@ -27,7 +27,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def facts_of(path: Path, kind: DataKind = DataKind.ARRAYS, **options: Any) -> dict[str, Any]:
     out = path.parent / "out"
     out.mkdir()
-    options = {"signature": Signature(X, X).to_json(), **options}
+    options = {"inputs": [spec.to_json() for spec in X], **options}
     place = {"kind": kind, "place": str(path), "sha256": source_digest(kind, str(path))}
     return dict(take_samples(Job({}, out, {**options, **place})))
 

@@ -206,7 +206,7 @@ def test_a_users_samples_are_kept_as_calls(tmp_path: Path) -> None:
         "kind": "arrays",
         "place": str(path),
         "sha256": digest_of(path),
-        "signature": signature("x=float32[4,3]").to_json(),
+        "inputs": [spec.to_json() for spec in signature("x=float32[4,3]").inputs],
     }
     assert take_samples(Job({}, tmp_path, options)) == {"test": 2, "calibration": 2, "labels": True}
     assert read_dataset(tmp_path / "test.npz").inputs["x"].shape == (2, 4, 3)
