@@ -6,6 +6,7 @@ Runs the user's code: worker only.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,6 +78,8 @@ def construct(ref: CodeRef) -> torch.nn.Module:
     Raises BadRequest where the result is no torch module, or does not take the reference's settings."""
     import torch
 
+    if ref.python:  # their packages behind ours: whatever that gives is verified against their own answers
+        sys.path.extend(path for path in ref.python.packages if path not in sys.path)
     with torch.random.fork_rng(devices=[]), user_code(f"making the model {ref.text}", ref):
         torch.manual_seed(_SEED)
         loaded = load_named(ref)  # an instance is made while its file is imported

@@ -8,6 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest, CallFailed
+from ..foreign.foreign_module import (
+    ForeignState,
+    check_foreign,
+    foreign_example,
+    half_dtypes,
+    is_foreign,
+    make_foreign,
+    with_weights_there,
+)
 from ..foreign_errors import first_line
 from ..job import Job
 from ..job_records import SourceFacts, SourceOptions
@@ -40,21 +49,21 @@ def take_weights(job: Job) -> Mapping[str, Any]:
     options = SourceOptions.from_json(job.options)
     ref = options.code_ref
     model, weight_notes = _load(options)
-    check_supported(model)
     state = model.state_dict()
     if state:
         write_weights(job.out / WEIGHTS, state)  # before any call, which may change them
-    parameters = sum(weight.numel() for weight in model.parameters())
+    parameters, halves = _prepare(model, state)
     del state
-    halves = widen(model)
     with user_code(f"calling {ref.text}", ref, _OTHERWISE, CallFailed), map_half_precision_errors(ref.text, halves):
-        before = ModuleState.of(model)
+        before = ForeignState() if is_foreign(model) else ModuleState.of(model)
         called = _find_call(options, model, bool(halves))
         flattened = model if called.call is None else flat(model, called.call)
-        own = UserModule(model, before, lambda: with_source_weights(_load(options)[0], job.out, called.call))
+        own = UserModule(model, before, lambda: _rebuilt(options, job.out, called.call))
         steady = check_steady(flattened, called.signature, own)
         notes = [*weight_notes, *called.notes]
-        if halves:
+        if halves and is_foreign(model):
+            notes.append("its half-precision weights are carried in float32")
+        elif halves:
             notes.append(own_distance(model, halves, _asking(flattened, called.signature)))
     call = _with_scratch(called, steady)
     write_source(job.out, Source(ref, called.signature, ref_digest(ref), None if call is None else call.to_json()))
@@ -75,8 +84,12 @@ class _CalledModel:
 
 def _load(options: SourceOptions) -> tuple[torch.nn.Module, list[str]]:
     """Make the model with its weights, and return it with notes on them."""
-    model = construct(options.code_ref)
-    check_lazy(model)
+    ref = options.code_ref
+    model: torch.nn.Module = make_foreign(ref) if ref.python else construct(ref)
+    if ref.python:
+        check_foreign(model)
+    else:
+        check_lazy(model)
     if not options.weights:
         return model, notes_of(model)
     path = Path(options.weights)
@@ -85,14 +98,31 @@ def _load(options: SourceOptions) -> tuple[torch.nn.Module, list[str]]:
     return model, load_weight_file(model, path, options.key)
 
 
+def _prepare(model: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> tuple[int, Mapping[str, torch.dtype]]:
+    """Make half-precision weights float32; return how many numbers the weights hold, and the former dtypes by name.
+    Raises BadRequest where the module cannot be converted."""
+    if is_foreign(model):
+        foreign: Any = model
+        foreign.widen_halves()
+        return foreign.description.parameters, half_dtypes(state)
+    check_supported(model)
+    return sum(weight.numel() for weight in model.parameters()), widen(model)
+
+
+def _rebuilt(options: SourceOptions, folder: Path, call: Call | None) -> torch.nn.Module:
+    """Return the module made anew, with the weights in `folder`, as it is called."""
+    model = _load(options)[0]
+    return (with_weights_there if is_foreign(model) else with_source_weights)(model, folder, call)
+
+
 def _find_call(options: SourceOptions, model: torch.nn.Module, halves: bool) -> _CalledModel:
     ref, inputs = options.code_ref, options.inputs
-    named = load_named(ref)
+    named = None if ref.python else load_named(ref)
     if isinstance(named, Recipe):
         return _CalledModel(named.signature, inferred=False)
     if options.signature:
         return _CalledModel(options.signature, inferred=False)
-    example = None if inputs else find_example(ref, model)
+    example = None if inputs else foreign_example(model) if ref.python else find_example(ref, model)
     if example is None and (inputs := inputs or known_inputs(ref, model) or options.copy_inputs):
         floats = ("float16", "bfloat16") if halves else ()  # float32 stands for those of a half-precision model
         wide = tuple(replace(spec, dtype="float32") if spec.dtype in floats else spec for spec in inputs)

@@ -27,6 +27,7 @@ def command(
     weights: options.Weights = None,
     weights_key: options.WeightsKey = None,
     set_: options.Set = None,
+    python: options.Python = None,
     model_seconds: options.ModelSeconds = None,
     search_seconds: options.SearchSeconds = None,
     trust: options.Trust = False,
@@ -56,9 +57,9 @@ def command(
     if out is None:
         raise BadRequest("nothing says where to put what is made", fix="name a folder, as in --out converted")
     arguments: dict[str, Any] = {
-        "out": out, "inputs": options.parse_inputs(input_), "data": data, "model_seconds": model_seconds,
-        "search_seconds": search_seconds, "trust": trust, "flex": flex, "keep_float": keep_float, "device": device,
-        "store": store, "jobs": jobs, "quiet": quiet,
+        "out": out, "inputs": options.parse_inputs(input_), "data": data, "python": python,
+        "model_seconds": model_seconds, "search_seconds": search_seconds, "trust": trust, "flex": flex,
+        "keep_float": keep_float, "device": device, "store": store, "jobs": jobs, "quiet": quiet,
     }  # fmt: skip
     own = {"weights": weights, "weights_key": weights_key, "settings": options.parse_settings(set_)}
     done, lines = _convert(model, targets, arguments, own)

@@ -23,6 +23,7 @@ from ...models.whole_files import copy_folder_whole
 from ..context import LocalSettings
 from ..intake.model_argument import ModelRequest, start_of
 from ..intake.run_inputs import resolve_inputs
+from ..intake.source_python import with_source_python
 from ..minimal_repro.search import MinimalRepro
 from ..plan.router import TargetResult
 from ..plan.run_plan import Plan, plan_conversion, plan_routes, steps_for
@@ -78,7 +79,8 @@ def convert(
     """Write every wanted target to `out`/<target>/, by the cheapest route that verifies.
     Models that are converted at the same time share worker `slots`.
     Raises TransloadError where the model or the data cannot be taken; the failure of one target is in its row."""
-    plan = plan_conversion(request, start_of(model.text), model.data)
+    model = with_source_python(request, model, progress)
+    plan = plan_conversion(request, start_of(model.text), model.data, foreign=model.python is not None)
     plan.require_routes()
     check_writable(out)
     for target in request.targets:

@@ -137,7 +137,7 @@ def test_the_intake_takes_the_file_as_it_is(tmp_path: Path) -> None:
     assert [spec.name for spec in signature.outputs] == ["offset", "y", "half"]
 
 
-@pytest.mark.parametrize("length", [0, 40, 9000])
+@pytest.mark.parametrize("length", [40, 9000])
 def test_a_file_that_is_cut_off_is_no_whole_file(length: int, tmp_path: Path) -> None:
     path = tmp_path / "cut.pt2"
     path.write_bytes(unpacked(FILES[2], tmp_path).read_bytes()[:length])
