@@ -21,6 +21,9 @@ NEWER = tuple(map(int, VERSION.split(".")[:2])) >= (2, 4)
 class Mixed(nn.Module):
     """Numbers of a row, weighted, branched on, halved in number, and their greatest."""
 
+    scale: torch.Tensor
+    shift: torch.Tensor
+
     def __init__(self):
         super().__init__()
         self.body = nn.Linear(3, 4)
