@@ -19,7 +19,7 @@ from ...models.errors import BadRequest, ToolMissing, TransloadError
 from ...models.exported_program import load_program
 from ...models.foreign_errors import first_line
 from ..lazy_import import torch
-from .file_content import opened_archive
+from .file_content import opened_archive, whole_file
 from .pt2_program import ForeignOperatorError, ProgramCheck, RefusedProgramError
 
 _WRITE_AGAIN = "copy it again, or write it again with torch.export.save"
@@ -44,7 +44,9 @@ def check_pt2(path: Path, *, trust: bool = False, source: Path | None = None) ->
     Raises BadRequest if it is no complete archive of an exported program, or holds more than tensors and a program that
     is known to only compute; ToolMissing if it calls operators of a library that is not known.
     """
-    with opened_archive(path, "file of torch.export.save", _WRITE_AGAIN, ignores_case=True) as archive:
+    kind = "file of torch.export.save"
+    whole = whole_file(source or path, kind, _WRITE_AGAIN)  # the inner: its message names the user's file
+    with opened_archive(path, kind, _WRITE_AGAIN, ignores_case=True) as archive, whole:
         _check_archive(archive, source or path, ProgramCheck(trust=trust))
 
 

@@ -188,6 +188,7 @@ def with_size(text: str) -> Callable[[bytes], bytes]:
         ({OLD_PROGRAM: b"{}"}, "is not a whole file of torch.export.save"),
         ({"model.so": b"x"}, "holds model.so, which torch.export.save does not write"),
         ({"models/model.json": b"{}"}, "which torch.export.save does not write"),
+        ({"serialized_state_dict.pt": b"PK\3\4"}, "is not a whole file of torch.export.save"),
         ({"serialized_state_dict.json": b""}, "has not one set of weights"),
         ({"serialized_state_dict.pt": None}, "has not one set of weights"),
         ({"version": None}, "is not a whole file of torch.export.save"),
