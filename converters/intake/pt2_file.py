@@ -45,8 +45,8 @@ def check_pt2(path: Path, *, trust: bool = False, source: Path | None = None) ->
     is known to only compute; ToolMissing if it calls operators of a library that is not known.
     """
     kind = "file of torch.export.save"
-    whole = whole_file(source or path, kind, _WRITE_AGAIN)  # the inner: its message names the user's file
-    with opened_archive(path, kind, _WRITE_AGAIN, ignores_case=True) as archive, whole:
+    named = whole_file(source or path, kind, _WRITE_AGAIN)  # the inner: its message names the user's file
+    with opened_archive(path, kind, _WRITE_AGAIN, ignores_case=True) as archive, named:
         _check_archive(archive, source or path, ProgramCheck(trust=trust))
 
 
