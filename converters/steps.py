@@ -93,6 +93,9 @@ STEPS: tuple[Step, ...] = (
     Step("torch.onnx-dynamo", _PT2, _ONNX, _DYNAMO, ("torch", "onnx", "onnxscript"), 1),
     Step("torch.onnx-torchscript", None, _ONNX, _OLDER, ("torch", "onnx"), 4),
     # Captures of a model in another interpreter, by its own torch. The steps above build it here, where that works.
+    Step("foreign.export", None, _PT2, _entry("foreign_captures", "pt2_from_foreign"), ("torch",), 2, foreign=True),
+    Step("foreign.onnx", None, _ONNX, _entry("foreign_captures", "onnx_from_foreign"), ("torch", "onnx"), 4.5,
+         foreign=True),
     Step("foreign.jit", None, _TORCHSCRIPT, _entry("foreign_captures", "torchscript_from_foreign"), ("torch",), 2,
          foreign=True),
     # Each exporter again at another opset, which has other operators.

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .failures import Refusal
 from .flat_module import flat_module
+from .program_graph import describe_program, export_program
 
 if TYPE_CHECKING:
     import torch
@@ -21,29 +23,56 @@ _OPSET = 17  # as torch's older exporter is used here
 class CaptureRequest:
     """How a module is called and captured; the order of inputs and outputs is the signature's."""
 
-    kind: str  # "torchscript" or "onnx"
-    path: str
+    kind: str  # "torchscript", "onnx" or "program"
+    path: str  # of the file; a program comes as a message, and needs none
     arguments: Any  # trees of forward's arguments, with inputs by number (trees.py)
     keywords: Any
     inputs: Sequence[str]
     outputs: Sequence[str]
     axes: Sequence[Mapping[str, str]]  # of each input, the names of its open axes by position
+    bounds: Mapping[str, Sequence[Any]]  # of open axes, the least and the largest size by name
     plain: bool  # forward takes the inputs by position, and returns the outputs and nothing else
 
 
-def capture(model: torch.nn.Module, request: CaptureRequest, tensors: Sequence[torch.Tensor]) -> dict[str, Any]:
+def capture(
+    model: torch.nn.Module, request: CaptureRequest, tensors: Sequence[torch.Tensor]
+) -> tuple[dict[str, Any], list[torch.Tensor]]:
     """Capture the module at the sizes of `tensors` with every named axis open, and write it to the request's path.
-    Returns a note on what the capture may miss. Raises Refusal, and what their torch raises."""
+    Returns a note on what the capture may miss; of a program, its graph and its tensors (program_graph.py).
+    Raises Refusal, and what their torch raises."""
     import torch
 
-    flat = flat_module(model, request.arguments, request.keywords, request.outputs)
-    with torch.no_grad():
-        if request.kind == "torchscript":
-            return {"note": _write_torchscript(model if request.plain else flat, tuple(tensors), request)}
+    flat = model
+    if not request.plain or request.kind == "onnx":
+        flat = flat_module(model, request.arguments, request.keywords, request.outputs, len(request.inputs))
+    if request.kind == "torchscript":
+        with torch.no_grad():
+            return {"note": _write_torchscript(flat, tuple(tensors), request)}, []
+    with _without_fast_path(model):
         if request.kind == "onnx":
             _write_onnx(flat, tuple(tensors), request)
-            return {"note": ""}
+            return {"note": ""}, []
+        if request.kind == "program":
+            graph, weights = describe_program(export_program(flat, tensors, request.axes, request.bounds))
+            return {"note": "", "graph": graph}, weights
     raise ValueError(f"there is no capture {request.kind}")
+
+
+def _without_fast_path(model: torch.nn.Module) -> AbstractContextManager[object]:
+    """Keep torch's encoder layers from their fast path, one operator that nothing else has. Returns the context to
+    capture in: before torch 2.3 only gradients keep them from it."""
+    import torch
+
+    mha: Any = getattr(torch.backends, "mha", None)
+    if mha is not None:
+        mha.set_fastpath_enabled(False)
+        return torch.no_grad()
+    kinds = (torch.nn.TransformerEncoderLayer, torch.nn.TransformerEncoder, torch.nn.MultiheadAttention)
+    if not any(isinstance(part, kinds) for part in model.modules()):
+        return torch.no_grad()
+    for weight in model.parameters():
+        weight.requires_grad_(weight.is_floating_point())
+    return torch.enable_grad()
 
 
 def _write_torchscript(model: torch.nn.Module, tensors: tuple[torch.Tensor, ...], request: CaptureRequest) -> str:
@@ -60,7 +89,7 @@ def _write_torchscript(model: torch.nn.Module, tensors: tuple[torch.Tensor, ...]
         warnings.simplefilter("ignore")
         if doubts:
             compiled = _compiled(model) if request.plain else None
-            told = str(doubts[0].message).strip().splitlines()[0]
+            told = str(doubts[0].message).strip().splitlines()[0].partition(". ")[0]
             note = "" if compiled else f"its trace may hold for the way of one call alone: {told}"
             script = compiled or script
         jit.save(jit.freeze(script), request.path)

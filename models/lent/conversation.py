@@ -112,7 +112,7 @@ class Conversation:
     def _do_capture(self, tensors: list[torch.Tensor], **request: Any) -> tuple[Any, list[torch.Tensor]]:
         from .captures import CaptureRequest, capture
 
-        return capture(self._built.module, CaptureRequest(**request), tensors), []
+        return capture(self._built.module, CaptureRequest(**request), tensors)
 
 
 def serve(requests: int, replies: int) -> None:

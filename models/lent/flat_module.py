@@ -15,21 +15,23 @@ if TYPE_CHECKING:
 _ALONE = "output"  # as in models/loading/call_convention.py
 
 
-def flat_module(model: torch.nn.Module, arguments: Any, keywords: Any, outputs: Sequence[str]) -> torch.nn.Module:
-    """Return a module that puts its inputs into the trees of arguments and keywords (trees.py), by their numbers, and
-    returns the outputs of these names: a tensor, or a tuple of them. Numbers and texts among the results are left out.
-    """
+def flat_module(
+    model: torch.nn.Module, arguments: Any, keywords: Any, outputs: Sequence[str], count: int
+) -> torch.nn.Module:
+    """Return a module that puts its inputs, `count` of them, into the trees of arguments and keywords (trees.py).
+    It returns the outputs of these names: a tensor, or a tuple of them. Numbers and texts among the results are left
+    out."""
     import torch
 
-    class FlatModule(torch.nn.Module):
+    class CalledModule(torch.nn.Module):
         """The user's module, called as the trees say."""
 
         def __init__(self) -> None:
             super().__init__()
             self.model = model
 
-        def forward(self, *inputs: Any) -> Any:
-            values = list(inputs)
+        def answer(self, values: list[Any]) -> Any:
+            """Return the outputs in order."""
             result = self.model(*decode_tree(arguments, values), **decode_tree(keywords, values))
             named = dict(_tensors_of(result, ()))
             if any(name not in named for name in outputs):
@@ -40,7 +42,17 @@ def flat_module(model: torch.nn.Module, arguments: Any, keywords: Any, outputs: 
             chosen = tuple(named[name] for name in outputs)
             return chosen if len(chosen) > 1 else chosen[0]
 
-    return FlatModule().eval()
+    own: Any = type("FlatModule", (CalledModule,), {"forward": _forward_of(count)})
+    module: torch.nn.Module = own()
+    return module.eval()
+
+
+def _forward_of(count: int) -> Any:
+    """Make a forward with so many parameters: torch.export takes the shapes of `*inputs` in another way."""
+    names = ", ".join(f"input_{at}" for at in range(count))
+    space: dict[str, Any] = {}
+    exec(f"def forward(self, {names}):\n    return self.answer([{names}])\n", space)  # noqa: S102
+    return space["forward"]
 
 
 def _tensors_of(result: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import BadRequest
+from ..errors import BadRequest, Refused
 from ..recipe import Recipe
 from ..signature import Signature
 from ..sources import WEIGHTS, CodeRef, read_source
@@ -33,10 +33,17 @@ def build_model(folder: Path) -> torch.nn.Module:
 
     It takes the signature's inputs by position, and `name_outputs` names the signature's outputs in its result. Without
     a weights file it is as its code constructs it under a fixed seed. Half-precision weights are float32.
-    Raises BadRequest where the code or the weights do not fit."""
+    The code of another interpreter is built here, with its packages behind ours.
+    Raises BadRequest where the code or the weights do not fit, Refused where such code cannot be built here."""
     source = read_source(folder)
     call = None if source.call is None else Call.from_json(source.call)
-    return with_source_weights(construct(source.ref), folder, call)
+    try:
+        return with_source_weights(construct(source.ref), folder, call)
+    except BadRequest as error:
+        if source.ref.python is None:
+            raise
+        message = f"not built by our torch: {error.what}"
+        raise Refused(message, fix="the captures by its own torch need nothing of that") from error
 
 
 def with_source_weights(model: torch.nn.Module, folder: Path, call: Call | None) -> torch.nn.Module:

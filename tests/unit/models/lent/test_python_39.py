@@ -25,19 +25,15 @@ def test_it_calls_nothing_newer(file: Path) -> None:
     newer = [
         f"{file.name}:{node.lineno}"
         for node in ast.walk(ast.parse(file.read_text()))
-        if (isinstance(node, ast.keyword) and node.arg in ("strict", "slots", "kw_only") and not _is_torch(node))
-        or (isinstance(node, ast.Match))
-        or (isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass") and _is_union(node))
+        if isinstance(node, ast.Match) or (isinstance(node, ast.Call) and _is_newer(node))
     ]
     assert newer == []
 
 
-def _is_torch(keyword: ast.keyword) -> bool:
-    return keyword.arg == "strict" and isinstance(keyword.value, ast.Constant)
-
-
-def _is_union(call: ast.Call) -> bool:
-    return isinstance(call.args[1], ast.BinOp)
+def _is_newer(call: ast.Call) -> bool:
+    name, keywords = ast.unparse(call.func), {keyword.arg for keyword in call.keywords}
+    union = name in ("isinstance", "issubclass") and isinstance(call.args[1], ast.BinOp)
+    return union or (name == "zip" and "strict" in keywords) or bool(keywords & {"slots", "kw_only"})
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
