@@ -46,6 +46,7 @@ def with_source_python(request: RunRequest, model: ModelRequest, progress: Progr
         return model
     named = option or variable
     if named == OURS:
+        _note_dropped_path(progress)
         return model
     trust = request.model.trust
     python: ForeignPython | None
@@ -97,7 +98,7 @@ def _within_project(python: ForeignPython) -> ForeignPython:
     A stranger's project could hold a program that names others, and the worker would be let into them."""
     below_home = [folder for folder in python.folders if not Path.home().is_relative_to(folder)]
     own = [folder for folder in below_home if _is_python_folder(Path(folder))]
-    near = [*own, str(python.environment.parent)]
+    near = [*own, str(python.environment.parent), *python.pythonpath]
     folders = (folder for folder in below_home if any(Path(folder).is_relative_to(place) for place in near))
     return replace(python, folders=tuple(folders))
 
