@@ -73,7 +73,7 @@ def _answer_of(options: PythonOptions) -> dict[str, Any]:
         record = json.loads((line or "").removeprefix(MARK))
         return {"folders": [], "path": [], "packages": [], **record, "version": record["version"]}
     except (ValueError, LookupError, TypeError) as error:
-        said = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        said = (done.stderr.strip().splitlines() or ["it does not answer as a Python does"])[-1]
         raise BadRequest(
             f"{options.path} is no Python that runs here: {said[:200]}",
             fix="name the interpreter of the model's environment, as in --python .venv/bin/python",

@@ -52,7 +52,7 @@ def command(
     if not targets:
         raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite ('transload formats')")
     if explain:
-        _explain(model, targets, {"flex": flex, "keep_float": keep_float}, json=json)
+        _explain(model, targets, {"flex": flex, "keep_float": keep_float}, python=python, json=json)
         return
     if out is None:
         raise BadRequest("nothing says where to put what is made", fix="name a folder, as in --out converted")
@@ -84,14 +84,18 @@ def _convert(
     return several, lines_of_all(several)
 
 
-def _explain(models: Sequence[str], targets: Sequence[Target], settings: Mapping[str, Any], *, json: bool) -> None:
+def _explain(
+    models: Sequence[str], targets: Sequence[Target], settings: Mapping[str, Any], *, python: str | None, json: bool
+) -> None:
     from ..commands.convert import explain
+    from ..intake.source_python import may_be_foreign
     from ..request import read_request
     from .convert_output import plan_lines, plan_rows
 
     section = {"targets": list(map(str, targets)), **settings}
     requested = read_request(None, {"convert": section}).convert.requested
-    plans = {model: explain(model, targets, requested) for model in models}
+    foreign = {model: may_be_foreign(model, python) for model in models}
+    plans = {model: explain(model, targets, requested, foreign=foreign[model]) for model in models}
     if json:
         documents = [{"model": model, "routes": plan_rows(plan)} for model, plan in plans.items()]
         print_json({"routes": plan_rows(plans[models[0]])} if len(models) == 1 else {"models": documents})

@@ -61,10 +61,10 @@ class ConvertResult:
         return document_of(self.decided, **rows, **vars(self.evidence))
 
 
-def explain(model: str, targets: Sequence[Target], requested: Collection[str] = ()) -> Plan:
+def explain(model: str, targets: Sequence[Target], requested: Collection[str] = (), *, foreign: bool = False) -> Plan:
     """Plan the routes from the model to each target, without running anything.
-    The options in `requested` open further steps."""
-    return plan_routes(targets, start_of(model), steps_for(requested))
+    The options in `requested` open further steps; so does a model of another interpreter, `foreign`."""
+    return plan_routes(targets, start_of(model), steps_for(requested, foreign=foreign))
 
 
 def convert(

@@ -30,6 +30,7 @@ VARIABLE = "TRANSLOAD_PYTHON_SOURCE"
 OURS = "self"
 _ENTRY = "transload.models.foreign.describe_python:describe_python"
 _NAMES = (".venv", "venv")
+_ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")  # what an active environment sets
 _LIMIT_S = 90.0
 _MEMORY_BYTES = 2 << 30
 
@@ -45,6 +46,7 @@ def with_source_python(request: RunRequest, model: ModelRequest, progress: Progr
         return model
     named = option or variable
     if named == OURS:
+        _note_dropped_path(progress)
         return model
     trust = request.model.trust
     python: ForeignPython | None
@@ -60,6 +62,16 @@ def with_source_python(request: RunRequest, model: ModelRequest, progress: Progr
     return replace(model, python=python)
 
 
+def may_be_foreign(text: str, named: str | None) -> bool:
+    """Return whether a model would be looked for in another interpreter, without starting any."""
+    named = named or os.environ.get(VARIABLE)
+    if kind_of(text) is not ModelKind.CODE or text.partition(":")[0] in ("zoo", *LIBRARIES) or named == OURS:
+        return False
+    file = _code_file(CodeRef(text, str(Path().absolute())))
+    near = file is not None and not _imports_ours(file) and any(project_interpreters(file, os.environ))
+    return bool(named) or near
+
+
 def _choose(ref: CodeRef, environment: Mapping[str, str], *, trust: bool) -> ForeignPython | None:
     """Return the first interpreter of the model's project that has torch; None where ours will do."""
     file = _code_file(ref)
@@ -71,8 +83,30 @@ def _choose(ref: CodeRef, environment: Mapping[str, str], *, trust: bool) -> For
         except (BadRequest, StepFailed):  # nobody named it
             continue
         if python.torch:
-            return python
+            return python if _is_active(path, environment) else _within_project(python)
     return None
+
+
+def _is_active(python: Path, environment: Mapping[str, str]) -> bool:
+    """Return whether an interpreter is of the environment that the user has activated."""
+    active = (environment.get(variable) for variable in _ACTIVE)
+    return any(python.is_relative_to(Path(folder).absolute()) for folder in active if folder)
+
+
+def _within_project(python: ForeignPython) -> ForeignPython:
+    """Return an interpreter that lies beside the model with those of its folders that are a Python's or its project's.
+    A stranger's project could hold a program that names others, and the worker would be let into them."""
+    below_home = [folder for folder in python.folders if not Path.home().is_relative_to(folder)]
+    own = [folder for folder in below_home if _is_python_folder(Path(folder))]
+    near = [*own, str(python.environment.parent), *python.pythonpath]
+    folders = (folder for folder in below_home if any(Path(folder).is_relative_to(place) for place in near))
+    return replace(python, folders=tuple(folders))
+
+
+def _is_python_folder(folder: Path) -> bool:
+    """Return whether a folder is that of an environment, or of an installed Python."""
+    is_environment = (folder / "pyvenv.cfg").is_file() or (folder / "conda-meta").is_dir()
+    return is_environment or any(folder.glob("lib*/python3*/os.py"))
 
 
 def project_interpreters(file: Path, environment: Mapping[str, str]) -> Iterator[Path]:
@@ -80,7 +114,7 @@ def project_interpreters(file: Path, environment: Mapping[str, str]) -> Iterator
     An active environment that is called .venv or venv belongs to the folder it lies in, and counts for files there;
     any other active environment counts for every file."""
     folders = []
-    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+    for variable in _ACTIVE:
         if environment.get(variable):
             active = Path(environment[variable]).absolute()
             if active.name not in _NAMES or file.is_relative_to(active.parent):
@@ -138,7 +172,8 @@ def _ask(path: str, *, trust: bool, optional: bool) -> ForeignPython:
     limits = Limits(_LIMIT_S, memory_bytes=_MEMORY_BYTES, starts=programs, walled=not trust)
     with tempfile.TemporaryDirectory(prefix="transload-python-") as folder:
         scratch = Path(folder)
-        reads = (*map(str, _folders_of(Path(path))), *pythonpath)
+        own = [str(place) for place in _folders_of(Path(path)) if _is_python_folder(place)]
+        reads = (*own, *pythonpath)
         spawn = Spawn(scratch / "log", scratch / "cwd", limits, reads=reads)
         job = {"inputs": {}, "out": folder, "options": options.to_json()}
         return ForeignPython.from_json(run_alone(_ENTRY, job, spawn))

@@ -1,6 +1,6 @@
 """Thirteen small models of a stranger's project, written for Python 3.9 to 3.13 and torch 2.2 to the newest.
 
-Twelve are to be converted; `branching` is to be scripted or refused, for a trace of it holds one way only.
+`branching` has to be compiled: a trace of it holds one way only.
 
 Weights are random from a seed, and the same in two environments only as far as their torch draws the same numbers.
 """

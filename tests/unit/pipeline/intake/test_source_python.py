@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from transload.models.errors import BadRequest
+from transload.models.foreign.foreign_python import ForeignPython
 from transload.pipeline.intake.model_argument import ModelRequest
-from transload.pipeline.intake.source_python import project_interpreters, with_source_python
+from transload.pipeline.intake.source_python import _within_project, project_interpreters, with_source_python
 from transload.pipeline.progress import Progress
 from transload.pipeline.request import read_request
 
@@ -105,3 +106,12 @@ def test_what_is_no_interpreter_is_refused_by_name(
 def test_a_model_of_ours_has_no_interpreter_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BadRequest, match="--python is for code of yours"):
         chosen("zoo:digits-cnn", tmp_path, sys.executable, monkeypatch)
+
+
+def test_a_strangers_interpreter_opens_no_folder_outside_of_its_project(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "secrets").mkdir()
+    python = environment(file.parent / ".venv")
+    own = [str(file.parent / ".venv"), str(file.parent / ".venv" / "lib"), str(file.parent / "parts"), sys.base_prefix]
+    claimed = (*own, "/", str(Path.home()), str(tmp_path / "secrets"))
+    record = ForeignPython(path=str(python), version="3.11.0", torch="2.4.1", folders=claimed)
+    assert _within_project(record).folders == tuple(own)
