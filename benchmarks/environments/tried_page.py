@@ -25,6 +25,11 @@ work on it. *Written there*: whether digests of the project and of the environme
 _BY_MODEL = """
 ONNX, SavedModel and TFLite: `v` verified, `d` degraded, `u` unverified, `-` not made; an empty cell was not tried.
 """
+_NOTES = """`branching` takes one of two ways by its data. A trace has one of them and is not verified; a compiled
+script has both, as an `If` of ONNX. The series of `forecast` is declared as in -4..4 and the image of `unet` as in
+0..1: without that, copies of such layers are degraded where an input is NaN. `half precision` takes its dtype from a
+weight; with a fixed `.half()` it is refused, with that advice.
+"""
 _MARKS = {"verified": "v", "degraded": "d", "failed": "-", "unverified": "u"}
 _KINDS = {"models": "built here", "alone": "alone"}
 
@@ -42,10 +47,7 @@ def write_page(results: Mapping[str, Any], path: Path) -> None:
         if columns:
             lines += [f"## By model: {title}", _BY_MODEL, "| model | " + " | ".join(columns) + " |"]
             lines += ["|" + "---|" * (len(columns) + 1), *_models(columns), ""]
-    lines += ["`branching` takes one of two ways by its data. A trace has one of them and is not verified; a compiled",
-              "script has both, as an `If` of ONNX. The series of `forecast` is declared as in -4..4 and the image of `unet` as",
-              "in 0..1: without that a GRU's copy is degraded where the series is NaN. `half precision` takes its dtype from",
-              "a weight; with a fixed `.half()` it is refused, with that advice.", ""]  # fmt: skip
+    lines.append(_NOTES)
     path.write_text("\n".join([*lines, *_routes(rows)]).rstrip() + "\n", encoding="utf-8")
 
 
