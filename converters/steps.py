@@ -37,6 +37,7 @@ class Step:
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)  # job.options of its entry
     on_request: str = ""  # the option of a conversion that enables it, as "flex"; empty if it needs none
     stands_in_for: str = ""  # the step that this one replaces; tried only if that one gave no result
+    foreign: bool = False  # for a source of another interpreter: a capture by its own torch
     package: str = ""  # name and version of the third party that provides it; empty if it is ours
 
 
@@ -93,6 +94,13 @@ STEPS: tuple[Step, ...] = (
     Step("torch.jit", None, _TORCHSCRIPT, _entry("to_pytorch.torchscript_from_source"), ("torch",), 1, calls=True),
     Step("torch.onnx-dynamo", _PT2, _ONNX, _DYNAMO, ("torch", "onnx", "onnxscript"), 1),
     Step("torch.onnx-torchscript", None, _ONNX, _OLDER, ("torch", "onnx"), 4, calls=True),
+    # Captures of a model in another interpreter, by its own torch. The steps above build it here, where that works.
+    Step("foreign.export", None, _PT2, _entry("foreign_captures", "pt2_from_foreign"), ("torch",), 2,
+         calls=True, foreign=True),
+    Step("foreign.onnx", None, _ONNX, _entry("foreign_captures", "onnx_from_foreign"), ("torch", "onnx"), 4.5,
+         calls=True, foreign=True),
+    Step("foreign.jit", None, _TORCHSCRIPT, _entry("foreign_captures", "torchscript_from_foreign"), ("torch",), 2,
+         calls=True, foreign=True),
     # Each exporter again at another opset, which has other operators.
     Step("torch.onnx-dynamo@18", _PT2, _ONNX, _DYNAMO, ("torch", "onnx", "onnxscript"), 5,
          options={"opset": 18}, stands_in_for="torch.onnx-dynamo"),

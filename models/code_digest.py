@@ -10,7 +10,7 @@ import ast
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.machinery import ModuleSpec, PathFinder
@@ -42,11 +42,14 @@ def code_digest(path: Path, root: Path | None = None) -> str:
     return _digest(_closure([path], lambda file: _imported(file, own)), own)
 
 
-def module_file(name: str, root: Path | None = None) -> Path:
+def module_file(name: str, root: Path | None = None, path: Sequence[str] | None = None) -> Path:
     """Find the file of the module `package.module`, on sys.path or under `root`, without importing any of it.
+    `path` stands for sys.path, where another interpreter imports it.
     Raises BadRequest where there is none."""
     first, *rest = name.split(".")
-    spec = PathFinder.find_spec(first, [*sys.path, str(root.absolute())] if root else None) or _known(first)
+    search = sys.path if path is None else path
+    spec = PathFinder.find_spec(first, [*search, *([str(root.absolute())] if root else [])])
+    spec = spec or (_known(first) if path is None else None)
     if spec and rest:
         bases = [Path(folder) for folder in spec.submodule_search_locations or ()]
         files = [file for base in bases for file in _candidates(base.joinpath(*rest))]

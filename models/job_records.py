@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from .data_sources.source_options import ImageOptions, TableOptions
+from .foreign.foreign_python import ForeignPython
 from .job import Facts, JsonRecord
 from .signature import Signature, TensorSpec
 from .sources import CodeRef
@@ -19,16 +20,17 @@ class CodeOptions(JsonRecord):
     ref: str
     root: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    python: ForeignPython | None = None  # the interpreter that it lives in, where that is not ours
 
     @property
     def code_ref(self) -> CodeRef:
         """The place as a CodeRef."""
-        return CodeRef(self.ref, self.root, self.settings)
+        return CodeRef(self.ref, self.root, self.settings, python=self.python)
 
     @classmethod
     def of(cls, ref: CodeRef, **options: Any) -> Self:
         """Return the options that name `ref`, with further ones of a subclass."""
-        return cls(ref=ref.text, root=ref.root, settings=ref.settings, **options)
+        return cls(ref=ref.text, root=ref.root, settings=ref.settings, python=ref.python, **options)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import BadRequest
+from .foreign.foreign_python import ForeignPython
 from .foreign_files import read_json
 from .signature import Signature
 
@@ -49,12 +50,13 @@ class CodeRef:
     `timm:NAME`, `hf:FOLDER`. NAME is RECIPE where it is left out. `root` is the folder that goes last on sys.path in
     the worker, so that the user's own imports work, and that a relative path starts at. `settings` are arguments of the
     factory that makes the model, JSON values by name (models/loading/factory_arguments.py); those that are not set are
-    `recorded` ones, of its checkpoint."""
+    `recorded` ones, of its checkpoint. `python`: the interpreter that the model lives in, where that is not ours."""
 
     text: str
     root: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
     recorded: RecordedSettings = field(default_factory=RecordedSettings, hash=False)
+    python: ForeignPython | None = None
 
     @property
     def library(self) -> str | None:
@@ -73,7 +75,12 @@ class CodeRef:
             while (folder / "__init__.py").is_file():
                 folder = folder.parent
             folders.append(folder)
-        return tuple(map(str, folders))
+        return (*map(str, folders), *(self.python.folders if self.python else ()))
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The programs that a worker may start for it: another interpreter."""
+        return self.python.programs if self.python else ()
 
     @property
     def recipe(self) -> str | None:
@@ -105,8 +112,11 @@ class CodeRef:
         return (place, name) if colon else (self.text, "")
 
 
-def code_ref(text: str, root: str | None, settings: Mapping[str, Any] | None = None) -> CodeRef:
-    """Make the reference for a word of a user in the folder `root`; where no code of theirs runs there is no root."""
+def code_ref(
+    text: str, root: str | None, settings: Mapping[str, Any] | None = None, python: ForeignPython | None = None
+) -> CodeRef:
+    """Make the reference for a word of a user in the folder `root`; where no code of theirs runs there is no root.
+    `python`: the interpreter that their code lives in, where that is not ours."""
     library = CodeRef(text).library
     if library == "hf":
         folder = (Path(root or "") / text.partition(":")[2]).absolute()
@@ -116,7 +126,7 @@ def code_ref(text: str, root: str | None, settings: Mapping[str, Any] | None = N
     place, colon, name = text.partition(":")
     if root is not None and _is_hidden(place, Path(root).absolute()):
         text = f"{place}.py{colon}{name}"
-    return CodeRef(text, root, settings or {})
+    return CodeRef(text, root, settings or {}, python=python)
 
 
 def _is_hidden(module: str, root: Path) -> bool:
@@ -152,7 +162,8 @@ class Source:
 def write_source(folder: Path, source: Source) -> None:
     """Record a source in `folder`; its weights lie there already."""
     called = {"call": dict(source.call)} if source.call is not None else {}
-    ref = asdict(source.ref)
+    python = source.ref.python
+    ref = {**asdict(source.ref), "python": python.to_json() if python else None}
     if not source.ref.recorded.values:
         del ref["recorded"]
     record = {"ref": ref, "signature": source.signature.to_json(), "code": source.code, **called}
@@ -169,7 +180,10 @@ def read_source(folder: Path) -> Source:
     try:
         record = read_json(folder / RECORD)
         recorded = RecordedSettings.from_json(record["ref"].pop("recorded", {}))
-        ref, signature = CodeRef(**record["ref"], recorded=recorded), Signature.from_json(record["signature"])
+        python = record["ref"].pop("python", None)
+        foreign = ForeignPython.from_json(python) if python else None
+        ref = CodeRef(**record["ref"], recorded=recorded, python=foreign)
+        signature = Signature.from_json(record["signature"])
         return Source(ref, signature, record["code"], record.get("call"))
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise BadRequest(f"{folder} holds no source: {error}", fix="name a model: zoo:NAME or FILE.py:NAME") from error

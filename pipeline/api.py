@@ -90,6 +90,7 @@ def convert(
     weights: _Path | None = None,
     weights_key: str | None = None,
     settings: Mapping[str, Any] | None = None,
+    python: _Path | None = None,
     model_seconds: float | None = None,
     search_seconds: float | None = None,
     trust: bool = False,
@@ -106,7 +107,9 @@ def convert(
     FILE.pt (TorchScript), FILE.keras, FILE.tflite, a SavedModel's folder, an artifact's; or an nn.Module, an
     onnx.ModelProto or a Keras model, which is written to `out`/source/ first.
     `settings`: the arguments of a class or a function, {"depth": 50}; `weights_key`: the model's part of a file of
-    weights. `inputs`: its inputs, as "image=float32[batch,3,224,224]". `trust`: it may do more than compute.
+    weights. `python`: the interpreter that its code lives in, "self" for ours; without it that of the code's project,
+    where there is one (docs/environments.md). `inputs`: its inputs, as "image=float32[batch,3,224,224]".
+    `trust`: it may do more than compute.
     `flex`: operators that TFLite lacks may be TensorFlow's, for a runtime with its Flex delegate.
     `keep_float`: "auto" keeps layers of tflite:int8 in float32 that win most dB for their bytes.
     `data`: FILE.npz, a folder of images, FILE.csv, FILE.parquet or FILE.py:NAME (docs/data.md); without it a recipe's
@@ -118,7 +121,7 @@ def convert(
     The result has the rows, the verdict and the folder.
     """
     text = str(model) if isinstance(model, str | Path) else _written(model, inputs, Path(out))
-    section = _model_section(text, weights, weights_key, settings, model_seconds, trust=trust)
+    section = _model_section(text, weights, weights_key, settings, model_seconds, trust=trust, python=python)
     requests = _convert_requests(
         section, to, inputs, data, flex=flex, keep_float=keep_float, search=search_seconds, device=device
     )
@@ -132,6 +135,7 @@ def convert_all(
     out: _Path,
     inputs: Sequence[str | TensorSpec] = (),
     data: _Path | None = None,
+    python: _Path | None = None,
     model_seconds: float | None = None,
     search_seconds: float | None = None,
     trust: bool = False,
@@ -148,7 +152,7 @@ def convert_all(
 
     The result has a row for each model, the worst verdict, and the folder.
     """
-    sections = [_model_section(model, None, None, None, model_seconds, trust=trust) for model in models]
+    sections = [_model_section(model, None, None, None, model_seconds, trust=trust, python=python) for model in models]
     requests = [
         _convert_requests(
             section, to, inputs, data, flex=flex, keep_float=keep_float, search=search_seconds, device=device
@@ -187,6 +191,7 @@ def validate(
     weights: _Path | None = None,
     weights_key: str | None = None,
     settings: Mapping[str, Any] | None = None,
+    python: _Path | None = None,
     model_seconds: float | None = None,
     trust: bool = False,
     metric: str | None = None,
@@ -213,7 +218,7 @@ def validate(
     """
     if not candidates:
         raise BadRequest("nothing to validate is named", fix="name the folders of artifacts")
-    section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
+    section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust, python=python)
     checks = {"runtimes": runtimes, "batches": batches, "metric": metric, "allowed_loss": allowed_loss}
     checks["untuned"] = untuned or None
     server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model}
@@ -232,6 +237,7 @@ def locate(
     weights: _Path | None = None,
     weights_key: str | None = None,
     settings: Mapping[str, Any] | None = None,
+    python: _Path | None = None,
     model_seconds: float | None = None,
     trust: bool = False,
     seconds: float = 120.0,
@@ -246,7 +252,7 @@ def locate(
 
     The result has the call that departs, the places, the verdict and the folder.
     """
-    section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
+    section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust, python=python)
     request = read_request(None, {"model": section})
     model = ModelRequest(against, _specs(inputs), data=_text(data))
     local = _local(store, jobs or 1, runs)  # its steps follow each other: one worker with all cores
@@ -261,6 +267,7 @@ def bench(
     weights: _Path | None = None,
     weights_key: str | None = None,
     settings: Mapping[str, Any] | None = None,
+    python: _Path | None = None,
     model_seconds: float | None = None,
     trust: bool = False,
     runtimes: Sequence[str] | None = None,
@@ -287,11 +294,10 @@ def bench(
     the first that is served in the same way. All is repeated in new processes, at least in `processes` of each, until
     all are settled (`same_within`) or `budget_s` is spent. `load` is measured beside that. `tune` searches the settings
     of each runtime first; what it found is used by later calls, too, unless `untuned`.
-    The result has the rows and the folder.
-    """
+    The result has the rows and the folder."""
     if not candidates:
         raise BadRequest("nothing to measure is named", fix="name the folders of artifacts")
-    section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
+    section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust, python=python)
     rule = {
         "runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds, "processes": processes,
         "budget_s": budget_s, "same_within": same_within, "untuned": untuned or None,
@@ -402,10 +408,11 @@ def _model_section(
     seconds: float | None,
     *,
     trust: bool,
+    python: _Path | None = None,
 ) -> dict[str, Any]:
     """Return the section `model` of a request."""
     code = {"recipe": model, "weights": _absolute(weights), "weights_key": key, "set": dict(settings or {})}
-    return {**code, "seconds": seconds, "trust": trust}
+    return {**code, "python": _text(python), "seconds": seconds, "trust": trust}
 
 
 def _written(model: object, inputs: Sequence[str | TensorSpec], out: Path) -> str:

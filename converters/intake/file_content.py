@@ -21,6 +21,7 @@ _BROKEN = (
 )  # fmt: skip
 _SUFFIXES = {Format.ONNX: ".onnx", Format.TFLITE: ".tflite", Format.KERAS: ".keras", Format.PT2: ".pt2",
              Format.TORCHSCRIPT: ".pt"}  # fmt: skip
+OLD_PROGRAM = "serialized_exported_program.json"  # of a .pt2 file, at the root: torch before 2.8 wrote it there
 _HEAD_BYTES = 16
 _ONNX_VERSIONS = range(3, 32)  # the format's version is the first field of a file; a SavedModel's is 1
 _ONNX_FIELDS = b"\x12\x1a\x22\x28\x32\x3a\x42"  # the fields that may come next (onnx.proto)
@@ -59,7 +60,7 @@ def _format_of_archive(path: Path) -> Format | None:
     inner = {"/".join(PurePosixPath(name).parts[1:]) for name in names}
     if {"config.json", "metadata.json"} <= set(names):
         return Format.KERAS
-    if any(name.startswith("models/") and name.endswith(".json") for name in inner):
+    if OLD_PROGRAM in names or any(name.startswith("models/") and name.endswith(".json") for name in inner):
         return Format.PT2
     return Format.TORCHSCRIPT if "constants.pkl" in inner else None
 

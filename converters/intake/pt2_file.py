@@ -19,7 +19,7 @@ from ...models.errors import BadRequest, ToolMissing, TransloadError
 from ...models.exported_program import load_program
 from ...models.foreign_errors import first_line
 from ..lazy_import import torch
-from .file_content import opened_archive
+from .file_content import opened_archive, whole_file
 from .pt2_program import ForeignOperatorError, ProgramCheck, RefusedProgramError
 
 _WRITE_AGAIN = "copy it again, or write it again with torch.export.save"
@@ -37,14 +37,17 @@ _KNOWN = re.compile(
 )
 
 
-def check_pt2(path: Path, *, trust: bool = False) -> None:
+def check_pt2(path: Path, *, trust: bool = False, source: Path | None = None) -> None:
     """Check an archive for code that torch.export.load would run; `trust` leaves its operators unchecked.
+    `source`: the file that `path` is an upgraded copy of, which messages name.
 
     Raises BadRequest if it is no complete archive of an exported program, or holds more than tensors and a program that
     is known to only compute; ToolMissing if it calls operators of a library that is not known.
     """
-    with opened_archive(path, "file of torch.export.save", _WRITE_AGAIN, ignores_case=True) as archive:
-        _check_archive(archive, path, ProgramCheck(trust=trust))
+    kind = "file of torch.export.save"
+    named = whole_file(source or path, kind, _WRITE_AGAIN)  # the inner: its message names the user's file
+    with opened_archive(path, kind, _WRITE_AGAIN, ignores_case=True) as archive, named:
+        _check_archive(archive, source or path, ProgramCheck(trust=trust))
 
 
 def _check_archive(archive: zipfile.ZipFile, path: Path, check: ProgramCheck) -> None:
@@ -111,8 +114,8 @@ def _refuse_pickle(path: Path, name: PurePosixPath) -> BadRequest:
     return BadRequest(f"{path} holds a pickle of more than tensors ({name}), which is not executed", fix=_TRUSTED)
 
 
-def load_pt2(path: Path) -> torch.export.ExportedProgram:
-    """Load the program in a file that `check_pt2` has passed.
+def load_pt2(path: Path, source: Path | None = None) -> torch.export.ExportedProgram:
+    """Load the program in a file that `check_pt2` has passed. `source`: as for that.
 
     Raises BadRequest if torch cannot read it, ToolMissing if it needs operators of a library that is not installed.
     """
@@ -121,5 +124,6 @@ def load_pt2(path: Path) -> torch.export.ExportedProgram:
     except TransloadError:
         raise
     except Exception as error:
-        raise BadRequest(f"{path} is no exported program that torch {torch.__version__} reads: {first_line(error)}",
+        reader = f"torch {torch.__version__}"
+        raise BadRequest(f"{source or path} is no exported program that {reader} reads: {first_line(error)}",
                          fix="export it again with this version of torch") from error  # fmt: skip

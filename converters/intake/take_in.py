@@ -32,6 +32,7 @@ from .intake_records import ArtifactFacts, FileFacts, FileOptions
 from .keras_file import check_keras, load_checked_keras
 from .onnx_file import OnnxFile, check_external, parse_onnx
 from .pt2_file import check_pt2, load_pt2
+from .pt2_upgrade import is_old_layout, upgrade_pt2
 from .saved_model_folder import read_saved_model, signature_of_saved_model
 from .shared_batch import (
     call_once,
@@ -87,21 +88,25 @@ def take_in_onnx(job: Job) -> Mapping[str, Any]:
 
 
 def take_in_pt2(job: Job) -> Mapping[str, Any]:
-    """Take in a file of torch.export.save: FileOptions -> FileFacts.
+    """Take in a file of torch.export.save, of torch 2.2 or later: FileOptions -> FileFacts.
 
     Raises BadRequest if it is no complete program, or reading it would run code.
     """
     options, path = _checked_file(job, Format.PT2)
-    check_pt2(path, trust=options.trust)
-    program = load_pt2(path)
+    payload = path
+    if is_old_layout(path):
+        payload = Path("upgraded.pt2")
+        upgrade_pt2(path, payload)
+    check_pt2(payload, trust=options.trust, source=path)
+    program = load_pt2(payload, path)
     declared, call = describe_program(program, path)
     if call is None:
-        declared = _with_recorded_names(declared, recorded_signature(path))
+        declared = _with_recorded_names(declared, recorded_signature(payload))
     signature = apply_request(declared, options.inputs)
     check_axes(program, signature, path)
     if call is not None:
         write_flat(program, signature, call, job.out)
-    return _store(job, Format.PT2, signature, path if call is None else None)
+    return _store(job, Format.PT2, signature, payload if call is None else None)
 
 
 @draws_user_samples

@@ -6,12 +6,13 @@ Runs the user's code: worker only.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import BadRequest
+from ..errors import BadRequest, Refused
 from ..recipe import Recipe
 from ..signature import Signature
 from ..sources import WEIGHTS, CodeRef, read_source
@@ -33,10 +34,17 @@ def build_model(folder: Path) -> torch.nn.Module:
 
     It takes the signature's inputs by position, and `name_outputs` names the signature's outputs in its result. Without
     a weights file it is as its code constructs it under a fixed seed. Half-precision weights are float32.
-    Raises BadRequest where the code or the weights do not fit."""
+    The code of another interpreter is built here, with its packages behind ours.
+    Raises BadRequest where the code or the weights do not fit, Refused where such code cannot be built here."""
     source = read_source(folder)
     call = None if source.call is None else Call.from_json(source.call)
-    return with_source_weights(construct(source.ref), folder, call)
+    try:
+        return with_source_weights(construct(source.ref), folder, call)
+    except BadRequest as error:
+        if source.ref.python is None:
+            raise
+        message = f"not built by our torch: {error.what}"
+        raise Refused(message, fix="the captures by its own torch need nothing of that") from error
 
 
 def with_source_weights(model: torch.nn.Module, folder: Path, call: Call | None) -> torch.nn.Module:
@@ -78,6 +86,8 @@ def construct(ref: CodeRef) -> torch.nn.Module:
     Raises BadRequest where the result is no torch module, or does not take the reference's settings."""
     import torch
 
+    if ref.python:  # their packages behind ours: whatever that gives is verified against their own answers
+        sys.path.extend(path for path in ref.python.packages if path not in sys.path)
     notes: list[str] = []
     with (
         torch.random.fork_rng(devices=[]),

@@ -78,7 +78,7 @@ def ref_digest(ref: CodeRef) -> str:
         return code_digest(Path(__file__).parents[1] / "zoo" / f"{_zoo_module(name)}.py")
     if ref.library:
         return _library_digest(ref)
-    return code_digest(ref.file or module_file(ref.place, root), root)
+    return code_digest(ref.file or module_file(ref.place, root, ref.python.packages if ref.python else None), root)
 
 
 def _library_digest(ref: CodeRef) -> str:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ..errors import BadRequest
 from ..probes.random_inputs import sample_inputs
@@ -29,7 +29,7 @@ _STEADY_BATCH = 8  # with 2 rows of 2 outputs, dropout of one half leaves two ca
 _VALUE_METHODS = (
     "__bool__", "__int__", "__float__", "__index__", "__complex__", "item", "tolist", "numpy", "__array__",
 )  # fmt: skip
-_QUANTISED = (
+QUANTISED = (
     "torch.ao.nn.quantized.", "torch.ao.nn.intrinsic.quantized.", "torch.nn.quantized.", "torchao.", "bitsandbytes.",
     "optimum.quanto.", "quanto.", "auto_gptq.", "gptqmodel.", "awq.", "hqq.",
 )  # fmt: skip
@@ -39,14 +39,14 @@ def check_supported(model: torch.nn.Module) -> None:
     """Raise BadRequest for a module with quantised parts or with weights that have no values.
     Another format would compute other integers than the quantised parts do."""
     for path, part in model.named_modules():
-        if f"{type(part).__module__}.".startswith(_QUANTISED):
+        if f"{type(part).__module__}.".startswith(QUANTISED):
             raise _quantised(path or "it", type(part))
         for name, weight in part.named_parameters(path, recurse=False):
             if weight.is_meta:
                 raise BadRequest(
                     f"{name} has no values: it is on the meta device", fix="make the model on the CPU, with its weights"
                 )
-            if weight.is_quantized or f"{type(weight.data).__module__}.".startswith(_QUANTISED):
+            if weight.is_quantized or f"{type(weight.data).__module__}.".startswith(QUANTISED):
                 raise _quantised(name, type(weight.data))
 
 
@@ -141,6 +141,13 @@ class ModuleState:
         return [*names, *(name for name in now if name not in self.tensors and name not in self.values)]
 
 
+class KeptState(Protocol):
+    """A record of what a module kept before any call."""
+
+    def changed(self, model: torch.nn.Module) -> list[str]:
+        """Return the names of values that have changed or are new."""
+
+
 def _kept(model: torch.nn.Module) -> list[tuple[str, object]]:
     """Return tensors and simple values that the modules of a model hold, by path; of lists and dicts their length."""
     import torch
@@ -170,7 +177,7 @@ class UserModule:
     """The user's own module under a flat one: its state before any call, and a function that makes a flat one anew."""
 
     module: torch.nn.Module
-    before: ModuleState
+    before: KeptState
     rebuild: Callable[[], torch.nn.Module]
 
 
@@ -196,7 +203,8 @@ def check_steady(model: torch.nn.Module, signature: Signature, own: UserModule |
         with torch.no_grad():
             return call_model(flattened, signature, [tensor.clone() for tensor in inputs])
 
-    module, before = (model, ModuleState.of(model)) if own is None else (own.module, own.before)
+    module = model if own is None else own.module
+    before: KeptState = ModuleState.of(model) if own is None else own.before
     first, second = ask(model, sample), ask(model, other)
     changed = before.changed(module)
     check_eval(module)

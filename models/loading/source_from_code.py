@@ -11,6 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from ..dataset import Dataset, write_dataset
 from ..errors import BadRequest, CallFailed
+from ..foreign.foreign_module import (
+    ForeignState,
+    check_foreign,
+    foreign_example,
+    half_dtypes,
+    is_foreign,
+    make_foreign,
+    with_weights_there,
+)
 from ..foreign_errors import first_line
 from ..job import Job
 from ..job_records import SourceFacts, SourceOptions
@@ -45,22 +54,22 @@ def take_weights(job: Job) -> Mapping[str, Any]:
     Raises BadRequest where code, weights or signature do not fit together, or the model cannot be converted."""
     options = SourceOptions.from_json(job.options)
     model, ref, weight_notes = _load(options)
-    check_supported(model)
     state = model.state_dict()
     if state:
         write_weights(job.out / WEIGHTS, state)  # before any call, which may change them
-    parameters = sum(weight.numel() for weight in model.parameters())
+    parameters, halves = _prepare(model, state)
     del state
-    halves = widen(model)
     with user_code(f"calling {ref.text}", ref, _OTHERWISE, CallFailed), map_half_precision_errors(ref.text, halves):
-        before = ModuleState.of(model)
+        before = ForeignState() if is_foreign(model) else ModuleState.of(model)
         called = _find_call(options, model, bool(halves))
         flattened = model if called.call is None else flat(model, called.call)
-        own = UserModule(model, before, lambda: with_source_weights(_load(options)[0], job.out, called.call))
+        own = UserModule(model, before, lambda: _rebuilt(options, job.out, called.call))
         notes = [*weight_notes, *called.notes]
         with drawing_from(draws_of(called.samples)) if called.samples else nullcontext():
             steady = check_steady(flattened, called.signature, own)
-            if halves:
+            if halves and is_foreign(model):
+                notes.append("its half-precision weights are carried in float32")
+            elif halves:
                 notes.append(own_distance(model, halves, _asking(flattened, called.signature)))
     call = _with_scratch(called, steady)
     write_source(job.out, Source(ref, called.signature, ref_digest(ref), None if call is None else call.to_json()))
@@ -89,29 +98,55 @@ def _load(options: SourceOptions) -> tuple[torch.nn.Module, CodeRef, list[str]]:
     The file is read before the model is made: it may record what the factory takes."""
     ref = options.code_ref
     if not options.weights:
-        model = construct(ref)
-        check_lazy(model)
+        model = _make(ref)
         return model, ref, notes_of(model)
     path = Path(options.weights)
     if options.sha256 and path.is_file() and weights_digest(path) != options.sha256:
         raise BadRequest(f"{path} has changed since this run began", fix="run again when the file is finished")
     weights = open_weight_file(path)
-    if not ref.library:  # whose factories have settings that fetch weights
+    if not ref.library and not ref.python:  # a library's factories have settings that fetch weights
         ref = replace(ref, recorded=weights.recorded_settings())
-    model = construct(ref)
-    check_lazy(model)
+    model = _make(ref)
     notes = [] if ref.library else notes_of(model)  # a library's are on the weights that it was made with
     return model, ref, notes + weights.load_into(model, options.key)
 
 
+def _make(ref: CodeRef) -> torch.nn.Module:
+    """Make the module of a reference where it lives. Raises BadRequest where it has weights without a shape yet."""
+    if ref.python:
+        foreign: torch.nn.Module = make_foreign(ref)
+        check_foreign(foreign)
+        return foreign
+    model = construct(ref)
+    check_lazy(model)
+    return model
+
+
+def _prepare(model: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> tuple[int, Mapping[str, torch.dtype]]:
+    """Make half-precision weights float32; return how many numbers the weights hold, and the former dtypes by name.
+    Raises BadRequest where the module cannot be converted."""
+    if is_foreign(model):
+        foreign: Any = model
+        foreign.widen_halves()
+        return foreign.description.parameters, half_dtypes(state)
+    check_supported(model)
+    return sum(weight.numel() for weight in model.parameters()), widen(model)
+
+
+def _rebuilt(options: SourceOptions, folder: Path, call: Call | None) -> torch.nn.Module:
+    """Return the module made anew, with the weights in `folder`, as it is called."""
+    model = _load(options)[0]
+    return (with_weights_there if is_foreign(model) else with_source_weights)(model, folder, call)
+
+
 def _find_call(options: SourceOptions, model: torch.nn.Module, halves: bool) -> _CalledModel:
     ref, inputs = options.code_ref, options.inputs
-    named = load_named(ref)
+    named = None if ref.python else load_named(ref)
     if isinstance(named, Recipe):
         return _CalledModel(named.signature, inferred=False)
     if options.signature:
         return _CalledModel(options.signature, inferred=False)
-    example = None if inputs else find_example(ref, model)
+    example = None if inputs else foreign_example(model) if ref.python else find_example(ref, model)
     if example is None and (inputs := inputs or known_inputs(ref, model) or options.copy_inputs):
         floats = ("float16", "bfloat16") if halves else ()  # float32 stands for those of a half-precision model
         wide = tuple(replace(spec, dtype="float32") if spec.dtype in floats else spec for spec in inputs)

@@ -102,7 +102,7 @@ def _refused(
     if package and not any((folder / package).exists() or (folder / f"{package}.py").exists() for folder in folders):
         return ToolMissing(
             f"{activity} needs {package}, which is not installed ({place})",
-            fix=f"install {package} where transload is installed, or keep its import out of the model's file",
+            fix=f"name the Python that has it with --python, or install {package} where transload is installed",
         )
     if isinstance(error, SystemExit):
         return failure(

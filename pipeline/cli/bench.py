@@ -50,6 +50,7 @@ def command(
     weights: options.Weights = None,
     weights_key: options.WeightsKey = None,
     set_: options.Set = None,
+    python: options.Python = None,
     model_seconds: options.ModelSeconds = None,
     trust: options.Trust = False,
     runtime: options.RuntimeNames = None,
@@ -77,18 +78,17 @@ def command(
 ) -> None:
     """Measure the latency of artifacts, all of them in the same rounds.
 
-    Goes on until each ratio is settled, or the budget spent. Exit status 4 where something gave no answer, else 0.
-    """
+    Goes on until each ratio is settled, or the budget spent. Exit status 4 where something gave no answer, else 0."""
     from ..api import bench
 
     done = bench(
-        *candidates, against=against, data=data, weights=weights, weights_key=weights_key, model_seconds=model_seconds,
-        trust=trust, threads=threads, rounds=rounds, processes=processes, untuned=untuned, device=device, runs=out,
-        tfserving_url=tfserving_url, tfserving_model=tfserving_model, budget_s=options.parse_duration(budget),
-        runtimes=options.parse_runtimes(runtime) or None, batches=options.parse_batches(batch) or None, store=store,
-        inputs=options.parse_inputs(input_), settings=options.parse_settings(set_), jobs=jobs, quiet=quiet,
-        same_within=options.parse_share(same_within), load=options.parse_load_options(load, load_seconds, load_engine),
-        tune=options.parse_tuning_options(tune_budget, latency_bound, tune=tune),
+        *candidates, against=against, data=data, weights=weights, weights_key=weights_key, python=python, store=store,
+        model_seconds=model_seconds, trust=trust, threads=threads, rounds=rounds, processes=processes, untuned=untuned,
+        device=device, runs=out, tfserving_url=tfserving_url, tfserving_model=tfserving_model, jobs=jobs, quiet=quiet,
+        budget_s=options.parse_duration(budget), runtimes=options.parse_runtimes(runtime) or None,
+        batches=options.parse_batches(batch) or None, same_within=options.parse_share(same_within),
+        inputs=options.parse_inputs(input_), load=options.parse_load_options(load, load_seconds, load_engine),
+        settings=options.parse_settings(set_), tune=options.parse_tuning_options(tune_budget, latency_bound, tune=tune),
     )  # fmt: skip
     finish(done.document, _lines(done), done.decided[1], json=json)
 

@@ -28,6 +28,7 @@ def command(
     weights: options.Weights = None,
     weights_key: options.WeightsKey = None,
     set_: options.Set = None,
+    python: options.Python = None,
     model_seconds: options.ModelSeconds = None,
     search_seconds: options.SearchSeconds = None,
     trust: options.Trust = False,
@@ -52,14 +53,14 @@ def command(
     if not targets:
         raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite ('transload formats')")
     if explain:
-        _explain(model, targets, {"flex": flex, "keep_float": keep_float}, json=json)
+        _explain(model, targets, {"flex": flex, "keep_float": keep_float}, python=python, json=json)
         return
     if out is None:
         raise BadRequest("nothing says where to put what is made", fix="name a folder, as in --out converted")
     arguments: dict[str, Any] = {
-        "out": out, "inputs": options.parse_inputs(input_), "data": data, "model_seconds": model_seconds,
-        "search_seconds": search_seconds, "trust": trust, "flex": flex, "keep_float": keep_float, "device": device,
-        "store": store, "jobs": jobs, "quiet": quiet,
+        "out": out, "inputs": options.parse_inputs(input_), "data": data, "python": python,
+        "model_seconds": model_seconds, "search_seconds": search_seconds, "trust": trust, "flex": flex,
+        "keep_float": keep_float, "device": device, "store": store, "jobs": jobs, "quiet": quiet,
     }  # fmt: skip
     own = {"weights": weights, "weights_key": weights_key, "settings": options.parse_settings(set_)}
     done, lines = _convert(model, targets, arguments, own)
@@ -84,14 +85,18 @@ def _convert(
     return several, lines_of_all(several)
 
 
-def _explain(models: Sequence[str], targets: Sequence[Target], settings: Mapping[str, Any], *, json: bool) -> None:
+def _explain(
+    models: Sequence[str], targets: Sequence[Target], settings: Mapping[str, Any], *, python: str | None, json: bool
+) -> None:
     from ..commands.convert import explain
+    from ..intake.source_python import may_be_foreign
     from ..request import read_request
     from .convert_output import plan_lines, plan_rows
 
     section = {"targets": list(map(str, targets)), **settings}
     requested = read_request(None, {"convert": section}).convert.requested
-    plans = {model: explain(model, targets, requested) for model in models}
+    foreign = {model: may_be_foreign(model, python) for model in models}
+    plans = {model: explain(model, targets, requested, foreign=foreign[model]) for model in models}
     if json:
         documents = [{"model": model, "routes": plan_rows(plan)} for model, plan in plans.items()]
         print_json({"routes": plan_rows(plans[models[0]])} if len(models) == 1 else {"models": documents})

@@ -38,6 +38,7 @@ def command(
     weights: options.Weights = None,
     weights_key: options.WeightsKey = None,
     set_: options.Set = None,
+    python: options.Python = None,
     model_seconds: options.ModelSeconds = None,
     trust: options.Trust = False,
     seconds: Seconds = 120.0,
@@ -56,7 +57,8 @@ def command(
 
     done = locate(
         candidate, against=against, inputs=options.parse_inputs(input_), data=data, weights=weights,
-        weights_key=weights_key, settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust,
+        weights_key=weights_key, settings=options.parse_settings(set_), python=python,
+        model_seconds=model_seconds, trust=trust,
         seconds=seconds, runs=out, store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip
     values = {"--data": data, "--weights": weights, "--weights-key": weights_key, "--input": input_, "--set": set_}

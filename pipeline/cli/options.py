@@ -57,6 +57,15 @@ Set = Annotated[
         help="What makes the model is called with it, as in depth=50, widths=[8,16], config.depth=50; once for each.",
     ),
 ]
+Python = Annotated[
+    str | None,
+    typer.Option(
+        "--python",
+        metavar="PATH",
+        help="The Python, or the environment, that the model's code lives in; self: ours. By itself that of its "
+        "project, where it has torch (docs/environments.md).",
+    ),
+]
 ModelSeconds = Annotated[
     float | None,
     typer.Option(

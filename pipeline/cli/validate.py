@@ -41,6 +41,7 @@ def command(
     weights: options.Weights = None,
     weights_key: options.WeightsKey = None,
     set_: options.Set = None,
+    python: options.Python = None,
     model_seconds: options.ModelSeconds = None,
     trust: options.Trust = False,
     metric: options.Metric = None,
@@ -67,7 +68,8 @@ def command(
     done = validate(
         *candidates, against=against, runtimes=options.parse_runtimes(runtime) or None,
         batches=options.parse_batches(batch) or None, inputs=options.parse_inputs(input_), data=data, weights=weights,
-        weights_key=weights_key, settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust,
+        weights_key=weights_key, settings=options.parse_settings(set_), python=python,
+        model_seconds=model_seconds, trust=trust,
         metric=metric, allowed_loss=allowed_loss, device=device, untuned=untuned,
         tfserving_url=tfserving_url, tfserving_model=tfserving_model, runs=out, store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip

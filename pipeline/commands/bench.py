@@ -21,12 +21,13 @@ from ..intake.metric_choice import TaskChoice, choose_metric
 from ..intake.model_argument import ModelRequest
 from ..intake.run_inputs import ModelWithData, RunInputs, load_model, record_reference, resolve_data
 from ..intake.served_model import fit_served
+from ..intake.source_python import with_source_python
 from ..load.load_cases import parse_load
 from ..progress import Progress
 from ..request import RunRequest
 from ..result.gate import answered
 from ..result.schema import BoundRow, LatencyRow, LoadRow, TuningRow, Verdict
-from ..stages.bench import Bench
+from ..stages.bench import Bench, Measurements
 from ..stages.bench_subject import BenchSubject
 from ..stages.load import measure_load, require_engines, untaken
 from ..stages.servers import Servers
@@ -92,6 +93,7 @@ def bench(
     for text in candidates:
         check_candidate(text, request.bench.runtimes)
     require_engines(request.bench.load_engines)
+    against = with_source_python(request, against, progress) if against else None
     context = new_run_context(request, "bench", local, progress)
     with report_disk_full(context.folder), close_workers(context):
         argument = data_argument(context, data)
@@ -121,10 +123,15 @@ def bench(
             measured.rows, context.folder, measured.note, doubts, loads.rows, measured.tuning, measured.bounds
         )
         loads.write(context.folder)
-        if measured.series:
-            write_samples(context.folder / "latency.npz", measured.series)
-        write_document(context.folder / "bench.json", result.document)
+        _write(result, measured)
     return result
+
+
+def _write(result: BenchResult, measured: Measurements) -> None:
+    """Write bench.json, and the samples where there are any."""
+    if measured.series:
+        write_samples(result.folder / "latency.npz", measured.series)
+    write_document(result.folder / "bench.json", result.document)
 
 
 def _doubts_of_samples(samples: Stored, rows: Sequence[LatencyRow]) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from ..card.model_facts import facts_of_model, model_name
 from ..context import LocalSettings
 from ..intake.model_argument import ModelRequest, start_of
 from ..intake.run_inputs import resolve_inputs
+from ..intake.source_python import with_source_python
 from ..minimal_repro.search import MinimalRepro
 from ..plan.router import TargetResult
 from ..plan.run_plan import Plan, plan_conversion, plan_routes, steps_for
@@ -69,10 +70,10 @@ class ConvertResult:
         return render_conversion(self.decided[0], {"": self.artifacts}, agreement, self.doubts, self.folder)
 
 
-def explain(model: str, targets: Sequence[Target], requested: Collection[str] = ()) -> Plan:
+def explain(model: str, targets: Sequence[Target], requested: Collection[str] = (), *, foreign: bool = False) -> Plan:
     """Plan the routes from the model to each target, without running anything.
-    The options in `requested` open further steps."""
-    return plan_routes(targets, start_of(model), steps_for(requested))
+    The options in `requested` open further steps; so does a model of another interpreter, `foreign`."""
+    return plan_routes(targets, start_of(model), steps_for(requested, foreign=foreign))
 
 
 def convert(
@@ -87,7 +88,8 @@ def convert(
     """Write every wanted target to `out`/<target>/, by the cheapest route that verifies.
     Models that are converted at the same time share worker `slots`.
     Raises TransloadError where the model or the data cannot be taken; the failure of one target is in its row."""
-    plan = plan_conversion(request, start_of(model.text), model.data)
+    model = with_source_python(request, model, progress)
+    plan = plan_conversion(request, start_of(model.text), model.data, foreign=model.python is not None)
     plan.require_routes()
     check_writable(out)
     for target in request.targets:

@@ -25,6 +25,7 @@ from ...models.errors import Exit
 from ...models.formats import Target, parse_target
 from ...models.processors import core_count, cpu_flags
 from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
+from ..intake.source_python import OURS, VARIABLE, project_interpreters
 from ..request import ALL_TARGETS
 from ..workers.devices import list_gpus
 from ..workers.interpreters import lacking
@@ -105,6 +106,7 @@ def examine(store: Path, machine: Machine | None = None) -> tuple[Diagnosis, ...
     here = machine or Machine()
     return (
         *_python(here),
+        *_model_python(here),
         *_libraries(here),
         *_onnxruntime_builds(here),
         *_devices(here),
@@ -268,6 +270,15 @@ def _runtime_fix(runtime: Runtime) -> str:
     if runtime.extra:
         return FIXES[runtime.extra]
     return "install g++, or name another compiler in the variable CXX" if runtime.compiles else ""
+
+
+def _model_python(here: Machine) -> Iterable[Diagnosis]:
+    """Say which interpreter would be asked for a model of this folder, as far as that is seen without starting it."""
+    named = here.environ.get(VARIABLE)
+    near = named or next(map(str, project_interpreters(Path.cwd() / "net.py", here.environ)), None)
+    if near and near != OURS:
+        text = f"models of this folder are asked of {near}, where that has torch"
+        yield Diagnosis("python", "models", State.NOTE, text, f"--python {OURS} turns this off (docs/environments.md)")
 
 
 def _store(here: Machine, store: Path) -> Iterable[Diagnosis]:

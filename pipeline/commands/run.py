@@ -27,6 +27,7 @@ from ..compare.side_by_side import SideBySide
 from ..context import Context, LocalSettings
 from ..intake.code_model import weights_file
 from ..intake.run_inputs import RunInputs, resolve_inputs
+from ..intake.source_python import OURS
 from ..plan.router import TargetResult
 from ..plan.run_plan import Plan, plan_run
 from ..progress import Progress
@@ -69,6 +70,11 @@ def run(
     What a former run finished is found in the store and not done again.
     Raises TransloadError where the run cannot begin: bad input, no data, a training that fails. The failure of a single
     target or runtime is in the result."""
+    if request.model.python not in (None, OURS):
+        raise BadRequest(
+            f"run trains a recipe in our own interpreter, and model.python names {request.model.python}",
+            fix="leave model.python out; convert, validate, bench and locate take --python",
+        )
     plan = plan_run(request)
     check_tools(request, plan)
     baseline = read_baseline(request)

@@ -16,6 +16,7 @@ from ..intake.loaded_model import LoadedModel
 from ..intake.model_argument import ModelRequest, kind_of, reference_request
 from ..intake.run_inputs import resolve_inputs
 from ..intake.served_model import fit_served
+from ..intake.source_python import with_source_python
 from ..plan.router import TargetResult
 from ..plan.run_plan import Route
 from ..progress import Progress
@@ -75,6 +76,7 @@ def validate(
     for text in candidates:
         check_candidate(text, runtimes)
     kind_of(against.text)
+    against = with_source_python(request, against, progress)
     context = new_run_context(request, f"validate-{Path(candidates[0]).stem}", local, progress)
     with report_disk_full(context.folder), close_workers(context):
         loaded = [load_candidate(context, text, against.inputs) for text in candidates]

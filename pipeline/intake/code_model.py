@@ -41,10 +41,10 @@ def load_code(context: Context, request: ModelRequest) -> LoadedModel:
     text, inputs = request.text, request.inputs
     bounds_of(inputs)  # raises where an axis has two
     weights_file(context.request)  # raises where it is no file of weights, before anything is imported
-    ref = code_ref(text, context.request.root, context.request.model.settings)
+    ref = code_ref(text, context.request.root, context.request.model.settings, request.python)
     _require_libraries(ref)
     code = ref_digest(ref)
-    if not ref.library:
+    if not ref.library and not ref.python:
         with _code_failures(context, text):
             recipe = _recipe_facts(context, ref, code)
         if recipe:
@@ -171,7 +171,7 @@ def _with_weights(
         options = replace(options, weights=str(path.absolute()), sha256=weights_digest(path), key=key)
     elif context.request.model.weights_key:
         raise BadRequest("--weights-key names a part of a file, and no file is named", fix="name it with --weights")
-    ref = CodeRef(options.ref, options.root)
+    ref = options.code_ref
     action = Action(
         name="weights",
         entry=f"{_MODELS}.loading.source_from_code:take_weights",
@@ -182,7 +182,7 @@ def _with_weights(
         code=code,
         root=options.root,
         reads=(*ref.reads, *_weight_files(options.weights)),
-        limits=_limits_of(context, ref),
+        limits=replace(_limits_of(context, ref), starts=ref.programs),
     )
     return context.executor.perform(action)
 

@@ -72,8 +72,16 @@ def load_artifact(context: Context, request: ModelRequest) -> LoadedModel:
 def describe_file(context: Context, text: str, model_format: Format) -> FileDescription:
     """Return what a model's file says of itself.
     Raises BadRequest where it is refused, ToolMissing where a library that reads it is not installed."""
-    path, known = Path(text).absolute(), {"work": "describe_file:describe_file", "format": str(model_format)}
-    stored = _take_in(context, ModelRequest(text), path, name=path.stem, model_format=model_format, **known)
+    path, work = Path(text).absolute(), "describe_file:describe_file"
+    stored = _take_in(
+        context,
+        ModelRequest(text),
+        path,
+        name=path.stem,
+        work=work,
+        model_format=model_format,
+        format=str(model_format),
+    )
     return FileDescription.from_json(stored.facts)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...converters.steps import missing
@@ -16,6 +16,7 @@ from ...serving.clients.model_url import ModelUrl
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..drift.sessions import runtime_for
 from ..workers.interpreters import lacking
+from ..workers.isolation import Limits
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,10 @@ class ModelDescription:
     def reads(self) -> tuple[str, ...]:
         """The folders that the model is made from."""
         return self.ref.reads if self.ref else ()
+
+    def within(self, limits: Limits) -> Limits:
+        """Return limits under which a step may start the interpreter that the model lives in, if not ours."""
+        return replace(limits, starts=self.ref.programs) if self.ref and self.ref.python else limits
 
 
 @dataclass(frozen=True)

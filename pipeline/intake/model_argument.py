@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ...models.artifact import RECORD, read_artifact
 from ...models.errors import BadRequest
+from ...models.foreign.foreign_python import ForeignPython
 from ...models.formats import Format, Target
 from ...models.signature import TensorSpec
 from ...models.sources import LIBRARIES
@@ -59,6 +60,7 @@ class ModelRequest:
     inputs: tuple[TensorSpec, ...] = ()
     data: str | None = None  # what --data names
     copy_inputs: tuple[TensorSpec, ...] = ()  # of a copy of it, for code that nothing else says the inputs of
+    python: ForeignPython | None = None  # the interpreter that its code lives in, where that is not ours
 
 
 def kind_of(text: str) -> ModelKind | Format:

@@ -225,7 +225,7 @@ def _reference_action(
         code=model.code,
         root=model.root,
         reads=model.reads,
-        limits=context.limits() if model.ref else context.call_limits(size_of(inputs.source.folder)),
+        limits=model.within(context.limits()) if model.ref else context.call_limits(size_of(inputs.source.folder)),
     )
     return action, random and bool(free_integers(specs))
 

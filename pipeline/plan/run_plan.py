@@ -57,10 +57,13 @@ class Route:
         return " > ".join(self.names)
 
 
-def steps_for(requested: Collection[str] = ()) -> tuple[Step, ...]:
-    """Return the steps that may be taken; `requested` has the options that open some of them (`Step.on_request`)."""
+def steps_for(requested: Collection[str] = (), *, foreign: bool = False) -> tuple[Step, ...]:
+    """Return the steps that may be taken; `requested` has the options that open some of them (`Step.on_request`).
+    `foreign`: the model lives in another interpreter than ours, whose torch can capture it, too."""
     return tuple(
-        step for step in third_party.known_steps().steps if not step.on_request or step.on_request in requested
+        step
+        for step in third_party.known_steps().steps
+        if (not step.on_request or step.on_request in requested) and (foreign or not step.foreign)
     )
 
 
@@ -255,9 +258,11 @@ def plan_routes(targets: Sequence[Target], start: Target | None, steps: tuple[St
     return Plan(start, steps, missing, planned)
 
 
-def plan_conversion(request: RunRequest, start: Target | None, data: str | None = None) -> Plan:
-    """Plan what `convert` does: each target by the cheapest route that verifies."""
-    plan = plan_routes(request.targets, start, steps_for(request.convert.requested))
+def plan_conversion(
+    request: RunRequest, start: Target | None, data: str | None = None, *, foreign: bool = False
+) -> Plan:
+    """Plan what `convert` does: each target by the cheapest route that verifies. `foreign`: see steps_for."""
+    plan = plan_routes(request.targets, start, steps_for(request.convert.requested, foreign=foreign))
     data = data or request.data
     return replace(plan, batches=request.validate_.batches, data=data, cross_check=request.convert.cross_check)
 

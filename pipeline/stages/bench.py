@@ -203,9 +203,18 @@ class Bench:
             peak_rss_bytes=measuring.peaks.get(subject.pair),
             size_bytes=None if subject.source or subject.served else size_of(subject.stored.folder),
             reference=reference.pair,
-            note=_network_note(subject, reference),
+            note=_network_note(subject, reference) or self._transfer_note(subject, reference),
             tuned=tuned,
         )
+
+    def _transfer_note(self, subject: BenchSubject, reference: BenchSubject) -> str | None:
+        """Return the sentence on a time, or on a ratio, that includes the way to another interpreter, or None."""
+        if self.model.ref is None or self.model.ref.python is None or subject.served:
+            return None
+        if subject.target is None:
+            return "it answers in another interpreter: its time includes the way there and back"
+        way = "its ratio is to a model in another interpreter, whose time includes the way there and back"
+        return None if reference.target else way
 
     def _log(self, pair: Pair) -> str | None:
         """Return the log of a subject; None where it had no worker."""

@@ -108,7 +108,7 @@ def open_subject_worker(
         compiles=runtime.compiles,
     )
     limits = replace(
-        limits,
+        model.within(limits),
         threads=subject.session_settings.threads(context.request.bench.threads),
         spin=True,
         seconds=limits.seconds + seconds,

@@ -69,5 +69,5 @@ def _conversion_inputs(context: Context, model: ModelWithData) -> ConversionInpu
         code=model.model.code,
         root=model.model.root,
         reads=model.model.reads,
-        limits=context.convert_limits(),
+        limits=model.model.within(context.convert_limits()),
     )

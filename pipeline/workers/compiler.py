@@ -19,6 +19,12 @@ _LOADERS = {"x86_64": "/lib64/ld-linux-x86-64.so.2", "aarch64": "/lib/ld-linux-a
 _LIMIT_S = 20
 
 
+def programs_to_start(program: str) -> tuple[str, ...]:
+    """Return the files that the kernel executes for a program: itself, links resolved, and its loader."""
+    loader = _LOADERS.get(platform.machine())
+    return tuple(str(Path(file).resolve()) for file in (program, *([loader] if loader else [])))
+
+
 @dataclass(frozen=True, slots=True)
 class Compiler:
     """A C++ compiler, as it is named, and every program that it starts, links resolved."""
@@ -42,8 +48,8 @@ def _examine(path: str) -> Compiler | None:
         parts = [shutil.which(_ask(path, f"-print-prog-name={part}").strip()) for part in _PARTS]
     except (OSError, subprocess.SubprocessError):
         return None
-    programs = [path, *filter(None, parts), *filter(None, [_LOADERS.get(platform.machine())])]
-    return Compiler(path, version, tuple(dict.fromkeys(str(Path(program).resolve()) for program in programs)))
+    programs = (file for program in (path, *filter(None, parts)) for file in programs_to_start(program))
+    return Compiler(path, version, tuple(dict.fromkeys(programs)))
 
 
 def _ask(path: str, question: str) -> str:

@@ -56,6 +56,7 @@ class Limits:
     host: str | None = None  # and to this one: a server that the user named
     walled: bool = True  # the kernel holds it to its files and starts no program for it (sandbox.py)
     compiles: bool = False  # may start the system's C++ compiler, and nothing else (compiler.py)
+    starts: tuple[str, ...] = ()  # programs that it may start: another Python, which a user's model lives in
     spin: bool = False  # idle OpenMP threads spin, as where a model is served; else they sleep, and leave the cores
 
 
@@ -377,7 +378,7 @@ def _walls(spawn: Spawn) -> dict[str, Any]:
         "writes": list(spawn.writes),
         "tcp": limits.loopback,
         "gpu": limits.device.startswith("cuda"),
-        "starts": compiler.programs if limits.compiles and (compiler := find_compiler()) else (),
+        "starts": [*limits.starts, *(compiler.programs if limits.compiles and (compiler := find_compiler()) else ())],
     }
 
 

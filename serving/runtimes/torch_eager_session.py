@@ -11,6 +11,7 @@ from ...models.exported_program import load_program
 from ...models.signature import Signature
 from ...models.sources import is_source, read_source
 from ..session import Session
+from .foreign_session import open_foreign_session
 from .payload import opening
 from .torch_callable import TorchSession, torch_device, use_onednn
 
@@ -24,6 +25,8 @@ def open_session(
     `channels_last`: pictures and the weights of their convolutions lie in memory with the channels last; `onednn`:
     whether PyTorch may call oneDNN.
     Raises BadRequest where it cannot be opened, ToolMissing where PyTorch or the device is not there."""
+    if is_source(folder) and read_source(folder).ref.python:
+        return open_foreign_session(NAME, folder, device, threads, onednn=onednn)
     with opening(NAME, folder):
         at = torch_device(device, threads)
         use_onednn(enabled=onednn)

@@ -20,7 +20,7 @@ PRIVATE = re.compile(
 EXCEPTIONS = {
     # models/ may not import converters/
     "models/loading/library_models.py": {"torch.nn.modules.batchnorm._BatchNorm"},
-    "serving/runtimes/float64_mode.py": {"torch.utils._python_dispatch.TorchDispatchMode"},
+    "models/lent/float64_mode.py": {"torch.utils._python_dispatch.TorchDispatchMode"},
     "models/loading/module_checks.py": {"torch.utils._python_dispatch.TorchDispatchMode", "torch.utils._pytree"},
     "serving/runtimes/inductor_cache.py": {
         "torch._dynamo.config", "torch._inductor.config",

@@ -145,5 +145,5 @@ def test_a_file_that_needs_a_library_which_is_not_here_names_it(tmp_path: Path) 
     done = run(tmp_path, "convert", "module.py:Net", "--to", "pt2", "--out", "made", "-q", status=2)
     assert done.stderr == (
         f"error: importing module.py needs no_such_lightning, which is not installed ({tmp_path}/module.py:1)\n"
-        "  fix: install no_such_lightning where transload is installed, or keep its import out of the model's file\n"
+        "  fix: name the Python that has it with --python, or install no_such_lightning where transload is installed\n"
     )

@@ -1,0 +1,1 @@
+"""A model that lives in another interpreter, with that interpreter's own torch."""

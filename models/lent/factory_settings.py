@@ -1,0 +1,87 @@
+"""Make the arguments of a user's factory from settings by name, as `--set config.depth=50` gives them."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from .failures import Refusal
+
+
+def factory_arguments(factory: Any, settings: Mapping[str, Any], owner: str) -> dict[str, Any]:
+    """Return keyword arguments for `factory`; a dotted name sets a field of a dataclass, or a key of a dict.
+    Raises Refusal where the factory takes no such argument, or needs one that is not set."""
+    nested = _nested(settings)
+    try:
+        parameters = inspect.signature(factory).parameters
+    except (TypeError, ValueError):  # some callables of C have none
+        return dict(nested)
+    kinds = [parameter.kind for parameter in parameters.values()]
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    known = [name for name, parameter in parameters.items() if parameter.kind in named]
+    if inspect.Parameter.VAR_KEYWORD not in kinds:
+        _check_names(nested, known, owner)
+    lacking = [name for name in known if parameters[name].default is inspect.Parameter.empty and name not in nested]
+    if lacking:
+        words = " ".join(f"--set {name}=VALUE" for name in lacking)
+        raise Refusal(f"{owner} needs {' and '.join(lacking)}", f"give what it needs: {words}")
+    hints = _hints(factory)
+    defaults = {name: parameter.default for name, parameter in parameters.items()}
+    return {name: _argument(value, hints.get(name), defaults.get(name)) for name, value in nested.items()}
+
+
+class _FieldSettings(dict):  # type: ignore[type-arg]
+    """Settings of one argument, by the names of its fields."""
+
+
+def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for name, value in settings.items():
+        head, dot, rest = name.partition(".")
+        if dot:
+            fields = nested.setdefault(head, _FieldSettings())
+            if not isinstance(fields, _FieldSettings):
+                raise Refusal(f"--set names {head} both as a value and by its fields", f"give {head} one way")
+            fields[rest] = value
+        else:
+            nested[head] = value
+    return nested
+
+
+def _check_names(nested: Mapping[str, Any], known: list[str], owner: str) -> None:
+    for name in nested:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            did = f"did you mean {near[0]!r}? " if near else ""
+            fix = f"{did}it takes {', '.join(known)}" if known else "leave --set out"
+            raise Refusal(f"{owner} takes no {name!r}", fix)
+
+
+def _hints(factory: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(factory.__init__ if inspect.isclass(factory) else factory)
+    except Exception:  # noqa: BLE001  (an annotation is any expression)
+        return {}
+
+
+def _argument(value: Any, hint: Any, default: Any) -> Any:
+    """Turn a JSON value into the argument that is meant: fields into a dataclass, a list into a tuple."""
+    kinds = typing.get_args(hint) or (hint,)
+    if isinstance(value, list) and (isinstance(default, tuple) or typing.get_origin(hint) is tuple):
+        return tuple(value)
+    if not isinstance(value, Mapping):
+        return value
+    records = [kind for kind in kinds if isinstance(kind, type) and dataclasses.is_dataclass(kind)]
+    of_default = type(default) if dataclasses.is_dataclass(default) else None
+    kind: Any = of_default or next(iter(records), None)
+    fields = _nested(value) if isinstance(value, _FieldSettings) else dict(value)
+    if kind is None:
+        base = default if isinstance(default, dict) else {}
+        return {**base, **{name: _argument(part, None, base.get(name)) for name, part in fields.items()}}
+    hints = _hints(kind)
+    values = {name: _argument(part, hints.get(name), getattr(default, name, None)) for name, part in fields.items()}
+    return dataclasses.replace(default, **values) if of_default else kind(**values)

@@ -1,0 +1,209 @@
+"""Which interpreter a user's model lives in: the one that they name, else the one of their project, else ours.
+
+Named: `--python PATH`, `[model] python`, or TRANSLOAD_PYTHON_SOURCE; `self` is ours. By itself: the active environment,
+or the nearest .venv or venv beside or above the model's file, where it has torch. Nothing is run to find it but the
+interpreter itself, in a worker (models/lent/inspect_python.py).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from ...models.errors import BadRequest, StepFailed
+from ...models.foreign.describe_python import PythonOptions
+from ...models.foreign.foreign_python import ForeignPython
+from ...models.sources import LIBRARIES, CodeRef
+from ..progress import Progress
+from ..request import RunRequest
+from ..workers.compiler import programs_to_start
+from ..workers.isolation import Limits, Spawn, run_alone
+from .model_argument import ModelKind, ModelRequest, kind_of
+
+VARIABLE = "TRANSLOAD_PYTHON_SOURCE"
+OURS = "self"
+_ENTRY = "transload.models.foreign.describe_python:describe_python"
+_NAMES = (".venv", "venv")
+_ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")  # what an active environment sets
+_LIMIT_S = 90.0
+_MEMORY_BYTES = 2 << 30
+
+
+def with_source_python(request: RunRequest, model: ModelRequest, progress: Progress) -> ModelRequest:
+    """Return the request with the interpreter that the model lives in, where that is not ours, and say which.
+    Raises BadRequest where one is named that cannot be used."""
+    option, variable = request.model.python, os.environ.get(VARIABLE)
+    is_code = kind_of(model.text) is ModelKind.CODE
+    if not is_code or model.text.partition(":")[0] in ("zoo", *LIBRARIES):
+        if option not in (None, OURS):
+            raise BadRequest(f"--python is for code of yours, and {model.text} is none", fix="leave --python out")
+        return model
+    named = option or variable
+    if named == OURS:
+        _note_dropped_path(progress)
+        return model
+    trust = request.model.trust
+    python: ForeignPython | None
+    if named:
+        python = _ask(_located(named, request.root if option else None), trust=trust, optional=False)
+    else:
+        python = _choose(CodeRef(model.text, request.root), os.environ, trust=trust)
+    if python is None:
+        _note_dropped_path(progress)
+        return model
+    how = "" if named else f"; --python {OURS} turns this off"
+    progress.note(f"model of {_shown(python)}: {python.summary}{how}", once=f"python {python.path} of {model.text}")
+    return replace(model, python=python)
+
+
+def may_be_foreign(text: str, named: str | None) -> bool:
+    """Return whether a model would be looked for in another interpreter, without starting any."""
+    named = named or os.environ.get(VARIABLE)
+    if kind_of(text) is not ModelKind.CODE or text.partition(":")[0] in ("zoo", *LIBRARIES) or named == OURS:
+        return False
+    file = _code_file(CodeRef(text, str(Path().absolute())))
+    near = file is not None and not _imports_ours(file) and any(project_interpreters(file, os.environ))
+    return bool(named) or near
+
+
+def _choose(ref: CodeRef, environment: Mapping[str, str], *, trust: bool) -> ForeignPython | None:
+    """Return the first interpreter of the model's project that has torch; None where ours will do."""
+    file = _code_file(ref)
+    if file is None or _imports_ours(file):
+        return None
+    for path in project_interpreters(file, environment):
+        try:
+            python = _ask(str(path), trust=trust, optional=True)
+        except (BadRequest, StepFailed):  # nobody named it
+            continue
+        if python.torch:
+            return python if _is_active(path, environment) else _within_project(python)
+    return None
+
+
+def _is_active(python: Path, environment: Mapping[str, str]) -> bool:
+    """Return whether an interpreter is of the environment that the user has activated."""
+    active = (environment.get(variable) for variable in _ACTIVE)
+    return any(python.is_relative_to(Path(folder).absolute()) for folder in active if folder)
+
+
+def _within_project(python: ForeignPython) -> ForeignPython:
+    """Return an interpreter that lies beside the model with those of its folders that are a Python's or its project's.
+    A stranger's project could hold a program that names others, and the worker would be let into them."""
+    below_home = [folder for folder in python.folders if not Path.home().is_relative_to(folder)]
+    own = [folder for folder in below_home if _is_python_folder(Path(folder))]
+    near = [*own, str(python.environment.parent), *python.pythonpath]
+    folders = (folder for folder in below_home if any(Path(folder).is_relative_to(place) for place in near))
+    return replace(python, folders=tuple(folders))
+
+
+def _is_python_folder(folder: Path) -> bool:
+    """Return whether a folder is that of an environment, or of an installed Python."""
+    is_environment = (folder / "pyvenv.cfg").is_file() or (folder / "conda-meta").is_dir()
+    return is_environment or any(folder.glob("lib*/python3*/os.py"))
+
+
+def project_interpreters(file: Path, environment: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the interpreters that a model's file may belong to and that are not ours, the likeliest first.
+    An active environment that is called .venv or venv belongs to the folder it lies in, and counts for files there;
+    any other active environment counts for every file."""
+    folders = []
+    for variable in _ACTIVE:
+        if environment.get(variable):
+            active = Path(environment[variable]).absolute()
+            if active.name not in _NAMES or file.is_relative_to(active.parent):
+                folders.append(active)
+    near = (parent / name for parent in file.parents for name in _NAMES)
+    folders += [folder for folder in near if (folder / "pyvenv.cfg").is_file()][:1]
+    ours = {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()}
+    for folder in dict.fromkeys(folders):
+        python = folder / "bin" / "python"
+        if folder.resolve() not in ours and python.exists() and os.access(python, os.X_OK):
+            yield python
+
+
+def _code_file(ref: CodeRef) -> Path | None:
+    """Return the file of the model's code, or where its module would lie under the root."""
+    if ref.file:
+        return ref.file if ref.file.is_file() else None
+    base = Path(ref.root or ".").absolute().joinpath(*ref.place.split("."))
+    return next((file for file in (base.with_suffix(".py"), base / "__init__.py") if file.is_file()), None)
+
+
+def _imports_ours(file: Path) -> bool:
+    """Return whether a file imports transload, as a recipe does: it is made for our interpreter."""
+    return re.search(rb"^\s*(from|import)\s+transload\b", file.read_bytes(), re.MULTILINE) is not None
+
+
+def _located(named: str, root: str | None) -> str:
+    """Return the path of a named interpreter, or of the one in a named environment. Raises BadRequest."""
+    path = Path(root or "", named).expanduser().absolute()
+    if path.is_dir():
+        path = path / "bin" / "python"
+    elif not path.exists() and os.sep not in named and (found_path := shutil.which(named)):
+        path = Path(found_path)
+    if not path.exists():
+        raise BadRequest(
+            f"no such interpreter: {path}", fix="name a Python or its environment, as in --python .venv/bin/python"
+        )
+    with path.open("rb") as stream:
+        if stream.read(2) == b"#!":
+            raise BadRequest(
+                f"{path} is a script that starts a Python",
+                fix="name that one: " + f"{path.name} -c 'import sys; print(sys.executable)' prints it",
+            )
+    return str(path)
+
+
+def _ask(path: str, *, trust: bool, optional: bool) -> ForeignPython:
+    """Let a worker ask an interpreter for its record. Raises BadRequest, StepFailed."""
+    programs = programs_to_start(path)
+    pythonpath = tuple(
+        str(Path(part).absolute()) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part
+    )
+    pythonpath = tuple(part for part in pythonpath if not (Path(part) / "transload" / "pipeline").is_dir())
+    options = PythonOptions(path=path, programs=programs, pythonpath=pythonpath, optional=optional)
+    limits = Limits(_LIMIT_S, memory_bytes=_MEMORY_BYTES, starts=programs, walled=not trust)
+    with tempfile.TemporaryDirectory(prefix="transload-python-") as folder:
+        scratch = Path(folder)
+        own = [str(place) for place in _folders_of(Path(path)) if _is_python_folder(place)]
+        reads = (*own, *pythonpath)
+        spawn = Spawn(scratch / "log", scratch / "cwd", limits, reads=reads)
+        job = {"inputs": {}, "out": folder, "options": options.to_json()}
+        return ForeignPython.from_json(run_alone(_ENTRY, job, spawn))
+
+
+def _folders_of(path: Path) -> Iterator[Path]:
+    """Yield the folders that an interpreter starts from: its environment's, and the one that this was made of."""
+    for program in (path, path.resolve()):
+        yield program.parent.parent
+    settings = path.parent.parent / "pyvenv.cfg"
+    if settings.is_file():
+        for line in settings.read_text(errors="replace").splitlines():
+            name, _, value = line.partition("=")
+            if name.strip() == "home":
+                yield Path(value.strip()).parent
+
+
+def _shown(python: ForeignPython) -> str:
+    """Return the environment's folder as a person would name it from here."""
+    here, folder = Path.cwd(), python.environment
+    return f"./{folder.relative_to(here)}" if folder.is_relative_to(here) and folder != here else python.path
+
+
+def _note_dropped_path(progress: Progress) -> None:
+    """Say that our own interpreter does not read the user's PYTHONPATH, where there is one."""
+    folders = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+    dropped = [part for part in folders if not (Path(part) / "transload" / "pipeline").is_dir()]
+    if dropped:
+        progress.note(
+            f"PYTHONPATH={os.pathsep.join(dropped)} is not read here: name the model's interpreter with --python, "
+            "which does, or start in the folder of its packages",
+            once="PYTHONPATH",
+        )
