@@ -28,15 +28,17 @@ from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
 from ..intake.source_python import OURS, VARIABLE, project_interpreters
 from ..request import ALL_TARGETS
 from ..workers.devices import list_gpus
+from ..workers.extras import extras_for, install_command
 from ..workers.interpreters import lacking
 from ..workers.sandbox import LANDLOCK, SECCOMP, landlock_version, missing_walls
 
 PYTHONS = ((3, 11), (3, 12), (3, 13))
 TESTED_PYTHON = (3, 11)
 LEAST_FREE_BYTES = 2_000_000_000  # a run of the digits recipe with all targets takes a tenth of it
-EXTRAS = ("cpu", "gpu", "models", "openvino", "onnxruntime-openvino", "dev")
+EXTRAS = (
+    "torch", "onnx", "tensorflow", "tflite", "serve", "gpu", "models", "openvino", "onnxruntime-openvino", "dev",
+)  # fmt: skip
 FIXES = {
-    "cpu": "make setup",
     "gpu": "make setup EXTRAS=gpu,dev",
     "models": "make setup",
     "dev": "make setup",
@@ -98,6 +100,7 @@ class Machine:
     landlock: Callable[[], int] = landlock_version
     missing_walls: Callable[[], tuple[str, ...]] = missing_walls
     cpu_flags: Callable[[], frozenset[str]] = cpu_flags
+    is_checkout: bool = (Path(__file__).parents[2] / "pyproject.toml").is_file()
     free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free
 
 
@@ -140,10 +143,7 @@ def _libraries(here: Machine) -> Iterable[Diagnosis]:
         yield Diagnosis("libraries", "transload", State.WARN, "not installed: versions are not checked", "make setup")
         return
     absent: dict[str, list[str]] = {}
-    first: dict[str, Requirement] = {}
-    for requirement in map(Requirement, wanted):
-        first.setdefault(requirement.name, requirement)  # dev repeats what models has
-    for requirement in first.values():
+    for requirement in _first_of_each(wanted):
         extra = next((name for name in EXTRAS if f'extra == "{name}"' in str(requirement.marker or "")), "")
         version = here.version(requirement.name)
         if version is None:
@@ -153,13 +153,23 @@ def _libraries(here: Machine) -> Iterable[Diagnosis]:
                 yield Diagnosis("libraries", requirement.name, State.OK, version)
         else:
             text = f"{version}, and {requirement.specifier} is what is tested"
-            yield Diagnosis("libraries", requirement.name, State.WARN, text, "make setup")
+            yield Diagnosis("libraries", requirement.name, State.WARN, text, _mend(here, extra or "all"))
     for name in absent.get("", ()):
-        yield Diagnosis("libraries", name, State.FAIL, "not installed", "make setup")
-    for extra in ("gpu", "models", "dev"):
+        yield Diagnosis("libraries", name, State.FAIL, "not installed", _mend(here))
+    for extra in ("torch", "onnx", "tensorflow", "tflite", "serve", "gpu", "models", "dev"):
         if extra in absent:
             text = f"without {', '.join(absent[extra])}"
-            yield Diagnosis("libraries", f"extra {extra}", State.NOTE, text, FIXES[extra])
+            fix = FIXES[extra] if here.is_checkout and extra in FIXES else _mend(here, extra)
+            yield Diagnosis("libraries", f"extra {extra}", State.NOTE, text, fix)
+
+
+def _first_of_each(wanted: Iterable[str]) -> Iterable[Requirement]:
+    """Return the requirements without those of extras on each other; dev repeats what models has."""
+    first: dict[str, Requirement] = {}
+    for requirement in map(Requirement, wanted):
+        if requirement.name != "transload":
+            first.setdefault(requirement.name, requirement)
+    return first.values()
 
 
 def _onnxruntime_builds(here: Machine) -> Iterable[Diagnosis]:
@@ -231,7 +241,7 @@ def _steps(here: Machine) -> Iterable[Diagnosis]:
     for step in known.steps:
         label = f"{step.source or 'source'} -> {step.target} ({step.name})"
         if closed := lacking(step, here.find):
-            yield Diagnosis("steps", label, State.NOTE, closed, _step_fix(step))
+            yield Diagnosis("steps", label, State.NOTE, closed, _step_fix(here, step))
         else:
             open_steps.append(step)
             yield Diagnosis("steps", label, State.OK, "open")
@@ -242,13 +252,20 @@ def _steps(here: Machine) -> Iterable[Diagnosis]:
         reached |= more
     for target in map(parse_target, ALL_TARGETS):
         if target not in reached:
-            yield Diagnosis("steps", f"target {target}", State.FAIL, "no open step leads to it", "make setup")
+            yield Diagnosis("steps", f"target {target}", State.FAIL, "no open step leads to it", _mend(here))
 
 
-def _step_fix(step: Step) -> str:
+def _mend(here: Machine, *extras: str) -> str:
+    """Return how libraries are installed here: in a checkout by its Makefile, which brings all."""
+    return "make setup" if here.is_checkout else install_command(extras or ("all",))
+
+
+def _step_fix(here: Machine, step: Step) -> str:
     if step.package:
         return f"install what {step.package} needs"
-    return f"{step.environment.guide} shows how" if step.environment else "make setup"
+    if step.environment:
+        return f"{step.environment.guide} shows how"
+    return _mend(here, *extras_for(step.requires, here.find))
 
 
 def _runtimes(here: Machine) -> Iterable[Diagnosis]:
@@ -260,7 +277,8 @@ def _runtimes(here: Machine) -> Iterable[Diagnosis]:
         elif closed and runtime.environment:
             yield Diagnosis("runtimes", runtime.name, State.NOTE, closed, f"{runtime.environment.guide} shows how")
         elif closed:
-            yield Diagnosis("runtimes", runtime.name, State.FAIL, closed, "make setup")
+            fix = _mend(here, *extras_for(runtime.requires, here.find))
+            yield Diagnosis("runtimes", runtime.name, State.FAIL, closed, fix)
         else:
             yield Diagnosis("runtimes", runtime.name, State.OK, f"open for {', '.join(runtime.takes)}")
 

@@ -27,7 +27,7 @@ from ..workers.engine import Action
 from ..workers.isolation import Limits
 from .data_step import samples_of_request
 from .file_model import limits_named
-from .loaded_model import LoadedModel, ModelDescription
+from .loaded_model import LoadedModel, ModelDescription, require_libraries
 from .model_argument import ModelRequest
 
 _MODELS = "transload.models"
@@ -238,12 +238,8 @@ def _libraries(ref: CodeRef) -> tuple[str, ...]:
 
 
 def _require_libraries(ref: CodeRef) -> None:
-    if need := missing(("torch",)):
-        raise ToolMissing(f"the model {need}, which is not installed", fix="install it (transload doctor shows how)")
-    if need := missing(_libraries(ref)):
-        raise ToolMissing(
-            f"{ref.text} {need}, which is not installed", fix="install the extra: pip install 'transload[models]'"
-        )
+    require_libraries("the model", ("torch", "safetensors"))
+    require_libraries(ref.text, _libraries(ref))
 
 
 def _name(ref: CodeRef) -> str:

@@ -15,6 +15,7 @@ from ...models.sources import code_ref
 from ...models.store import Stored
 from ..context import Context
 from ..workers.engine import Action
+from ..workers.extras import install_command
 from .model_argument import ModelRequest
 
 _HALVES = ("float16", "bfloat16")
@@ -36,7 +37,7 @@ def _require_reader(argument: DataArgument) -> None:
     """Raise ToolMissing where the library that reads such data is not installed."""
     if need := missing(_LIBRARIES.get(argument.kind, ())):
         raise ToolMissing(
-            f"{argument.place} {need}, which is not installed", fix="install the extra: pip install 'transload[data]'"
+            f"{argument.place} {need}, which is not installed", fix=f"{install_command(('data',))} (docs/data.md)"
         )
 
 

@@ -15,6 +15,7 @@ from ...serving.clients.model_metadata import DeclaredModel
 from ...serving.clients.model_url import ModelUrl
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..drift.sessions import runtime_for
+from ..workers.extras import extras_for, install_command
 from ..workers.interpreters import lacking
 from ..workers.isolation import Limits
 
@@ -88,14 +89,16 @@ class LoadedModel:
 
 def require_libraries(user: str, libraries: tuple[str, ...]) -> None:
     """Raise ToolMissing where a library that `user` needs is not installed."""
-    _refuse_lacking(user, missing(libraries))
+    _refuse_lacking(user, missing(libraries), libraries)
 
 
 def require_runtime(name: str) -> None:
     """Raise ToolMissing where a library of the runtime is not installed."""
-    _refuse_lacking(f"the runtime {name}", lacking(RUNTIMES[name]))
+    _refuse_lacking(f"the runtime {name}", lacking(RUNTIMES[name]), RUNTIMES[name].requires)
 
 
-def _refuse_lacking(user: str, need: str | None) -> None:
+def _refuse_lacking(user: str, need: str | None, libraries: tuple[str, ...]) -> None:
     if need:
-        raise ToolMissing(f"{user} {need}, which is not installed", fix="install it (transload doctor shows how)")
+        extras = extras_for(libraries)
+        fix = f"{install_command(extras)} (docs/install.md)" if extras else "install it (transload doctor shows how)"
+        raise ToolMissing(f"{user} {need}, which is not installed", fix=fix)

@@ -19,6 +19,7 @@ from ...models.whole_files import write_whole
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..drift.sessions import runtime_for
 from ..request import RunRequest
+from ..workers.extras import extras_for, install_command
 from ..workers.interpreters import lacking
 
 
@@ -175,7 +176,7 @@ class Plan:
             if reasons and all(reasons):
                 raise ToolMissing(
                     f"the target {planned.target} {reasons[0]}, which is not installed",
-                    fix=f"install it (transload doctor shows how), or leave {planned.target} out of --to",
+                    fix=f"{_install(planned.routes[0])}, or leave {planned.target} out of --to",
                 )
 
     @property
@@ -242,6 +243,12 @@ def action_name(stage: str, route: Route) -> str:
 def log_of(action: str) -> str:
     """Return the log of an action by its name, relative to the folder of the run."""
     return f"logs/{action}.log"
+
+
+def _install(route: Route) -> str:
+    """Return how what a route lacks is installed."""
+    extras = extras_for(module for step in route.steps for module in step.requires)
+    return install_command(extras) if extras else "install it (transload doctor shows how)"
 
 
 def plan_routes(targets: Sequence[Target], start: Target | None, steps: tuple[Step, ...]) -> Plan:

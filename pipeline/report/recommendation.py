@@ -271,10 +271,22 @@ def _remarks(chosen: _Candidate, ties: Sequence[_Candidate]) -> Iterator[str]:
     elif chosen.interval_s is None:
         yield "too few processes to tell it apart from the others"
     if row.comparison is Comparison.INCONCLUSIVE:
-        ratio = f"{units.ratio(row.ratio_to_reference)} {units.ratio_interval(row)}".strip()
-        yield f"whether it is faster than {units.plain(row.reference or 'the reference')} is not settled ({ratio})"
+        yield _unsettled(row)
     doubts = zip(row.doubts, row.doubt_kinds, strict=False)
     yield from [f"in doubt: {units.plain(text)}" for text, kind in doubts if kind in _MISLEADING][:1]
+
+
+def _unsettled(row: LatencyRow) -> str:
+    """Say that a ratio is not settled. Its 95 % interval may lie beside 1 all the same: a verdict, which is asked for
+    several times, needs a wider one (pipeline/bench/comparison.py)."""
+    reference = units.plain(row.reference or "the reference")
+    ratio = f"{units.ratio(row.ratio_to_reference)} {units.ratio_interval(row)}".strip()
+    low, high = row.ratio_ci95 or (0.0, math.inf)
+    if low <= 1 <= high:
+        return f"whether it is faster than {reference} is not settled ({ratio})"
+    likely = "faster" if high < 1 else "slower"
+    after = f"after {row.processes} processes" if row.processes else "yet"
+    return f"likely {likely} than {reference} ({ratio}), but not settled {after}: measure longer (--budget)"
 
 
 def _against_reference(row: LatencyRow) -> str:

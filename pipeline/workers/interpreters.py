@@ -21,6 +21,7 @@ from ...converters.steps import missing
 from ...models.environments import PythonEnvironment
 from ...serving.runtimes.runtime_table import Runtime
 from .compiler import find_compiler
+from .extras import extras_for
 from .toolchain import version_of
 
 _LIMIT_S = 60
@@ -70,7 +71,8 @@ def lacking(needs: Needs, find: Callable[[str], object | None] = find_spec) -> s
     here = _lacking(needs, version_of, find)
     if isinstance(needs, Runtime):
         here = here or _lacking_beside_modules(needs, find)
-        here = f"{here} (extra {needs.extra})" if here and needs.extra else here
+    if here and (extras := _extras(needs, find)):
+        here = f"{here} (extra {', '.join(extras)})"
     if here is None or needs.environment is None:
         return here
     named, variable = _named(needs), needs.environment.variable
@@ -88,6 +90,13 @@ def _lacking(needs: Needs, version: Callable[[str], str | None], find: Callable[
         if (installed := version(library)) and _release(installed) > _release(until):
             return f"needs {library} {until}"
     return missing(needs.requires, find)
+
+
+def _extras(needs: Needs, find: Callable[[str], object | None]) -> tuple[str, ...]:
+    """Return the extras of transload that bring what is lacking."""
+    if isinstance(needs, Runtime) and needs.extra:
+        return (needs.extra,)
+    return extras_for(needs.requires, find)
 
 
 def _lacking_beside_modules(runtime: Runtime, find: Callable[[str], object | None]) -> str | None:

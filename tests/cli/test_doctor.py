@@ -14,7 +14,7 @@ from transload.pipeline.cli import main
 from transload.pipeline.commands.doctor import Diagnosis, Machine, State, examine, exit_code
 
 WHOLE = {"numpy": "2.4.6", "protobuf": "6.33.6", "onnxruntime": "1.31.1"}
-ASKED = ("numpy>=2.1", "protobuf<7,>=6.33.6", 'onnxruntime<1.32,>=1.31; extra == "cpu"', 'pytest>=8; extra == "dev"')
+ASKED = ("numpy>=2.1", "protobuf<7,>=6.33.6", 'onnxruntime<1.32,>=1.31; extra == "onnx"', 'pytest>=8; extra == "dev"')
 
 
 def machine(
@@ -125,7 +125,10 @@ ILL: dict[str, tuple[Machine, tuple[str, str, str | None]]] = {
         machine(without=("onnx",)),
         ("target tflite:int8", "no open step leads to it", "make setup"),
     ),
-    "no litert": (machine(without=("ai_edge_litert",)), ("tflite", "needs ai_edge_litert", "make setup")),
+    "no litert": (
+        machine(without=("ai_edge_litert",)),
+        ("tflite", "needs ai_edge_litert (extra tflite)", "make setup"),
+    ),
     "serving program named and absent": (
         replace(machine(), environ={"TRANSLOAD_TFSERVING_BIN": "/opt/tfs"}),
         (

@@ -50,6 +50,7 @@ def here(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_each_model_has_a_folder_and_one_that_cannot_be_taken_does_not_keep_the_others(here: Path) -> None:
     done = run(here, "nets.py:Small", "nets.py:broken", "nets.py:Large", *WORDS, "--out", "made", status=2)
     lines = done.stdout.splitlines()

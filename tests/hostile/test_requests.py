@@ -121,16 +121,19 @@ importlib.util.find_spec = lambda name, package=None: None if name == {absent!r}
 from transload.pipeline.cli import main
 sys.exit(main({words!r}))
 """
-INSTALL = "install it (transload doctor shows how)"
+INSTALL = "pip install 'transload[{extra}]'"
+GUIDE = "(docs/install.md)"
 ABSENT: dict[tuple[str, tuple[str, ...]], str] = {
     ("tensorflow", ("convert", "m.onnx", "--to", "onnx,tflite", "--out", "out", "-q")): "the target tflite needs "
-    "tensorflow, which is not installed\n  fix: install it (transload doctor shows how), or leave tflite out of --to",
-    ("onnx", CONVERT): f"m.onnx needs onnx, which is not installed\n  fix: {INSTALL}",
-    ("torch", (*CODE[:3], "onnx:fp16", *CODE[4:])): "the target onnx:fp16 needs torch, which is not installed"
-    "\n  fix: install it (transload doctor shows how), or leave onnx:fp16 out of --to",
-    ("onnxruntime", (*VALIDATE, "--runtime", "onnxruntime")): "the runtime onnxruntime needs onnxruntime, which is not "
-    f"installed\n  fix: {INSTALL}",
-    ("onnxruntime", CONVERT): f"the runtime onnxruntime needs onnxruntime, which is not installed\n  fix: {INSTALL}",
+    f"tensorflow (extra tensorflow), which is not installed\n  fix: {INSTALL.format(extra='tensorflow')}, or leave "
+    "tflite out of --to",
+    ("onnx", CONVERT): f"m.onnx needs onnx, which is not installed\n  fix: {INSTALL.format(extra='onnx')} {GUIDE}",
+    ("torch", (*CODE[:3], "onnx:fp16", *CODE[4:])): "the target onnx:fp16 needs torch (extra torch), which is not "
+    f"installed\n  fix: {INSTALL.format(extra='torch')}, or leave onnx:fp16 out of --to",
+    ("onnxruntime", (*VALIDATE, "--runtime", "onnxruntime")): "the runtime onnxruntime needs onnxruntime (extra onnx), "
+    f"which is not installed\n  fix: {INSTALL.format(extra='onnx')} {GUIDE}",
+    ("onnxruntime", CONVERT): "the runtime onnxruntime needs onnxruntime (extra onnx), which is not installed\n"
+    f"  fix: {INSTALL.format(extra='onnx')} {GUIDE}",
 }  # fmt: skip
 
 

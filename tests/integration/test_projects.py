@@ -34,13 +34,8 @@ def typed(command: str, here: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["sh", "-c", command], cwd=here, env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "research",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("lightning", "finetune")),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["research", "lightning", "finetune"])
 def test_a_repository_converts_by_the_commands_of_its_readme(name: str, tmp_path: Path) -> None:
     here = Path(shutil.copytree(PROJECTS / name, tmp_path / name))
     for command in commands(here / "README.md"):

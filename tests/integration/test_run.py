@@ -153,6 +153,7 @@ def test_every_step_leaves_a_log_and_a_script_that_repeats_it(whole: Finished) -
         assert {row["verdict"] for row in json.loads(done.stdout)["rows"]} == {"pass"}
 
 
+@pytest.mark.slow
 def test_an_artifact_that_was_edited_in_place_is_made_again(whole: Finished, tmp_path: Path) -> None:
     """artifacts/ links into the store: a byte that changes there must not be called verified."""
     store = tmp_path / "store"
@@ -206,6 +207,7 @@ def test_a_second_run_does_nothing_again(whole: Finished) -> None:
     assert not (again.folder / ".scratch").exists()
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_stage_loses_nothing_that_was_finished(whole: Finished, tmp_path: Path) -> None:
     """kill -9 of the run while it trains, converts and validates, then a run to the end."""
     actions = tmp_path / ".transload" / "actions"

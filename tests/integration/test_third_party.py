@@ -86,6 +86,7 @@ def conversions(here: Path) -> int:
     return sum("weights" in record["facts"] for record in records)
 
 
+@pytest.mark.slow
 def test_it_converts_is_verified_and_is_done_anew_when_its_code_or_its_version_changes(here: Path) -> None:
     made = convert(here)
     assert (made["route"], made["status"]) == (["acme.round"], "verified")

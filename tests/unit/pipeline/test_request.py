@@ -25,7 +25,8 @@ WRONG = {
     "[gate]\nxyz = 1\n": "line 2: unknown key 'gate.xyz'\n  fix: use one of require_verified, sqnr_db, metric_loss, "
     "latency_ratio, p99_s, size_bytes, size_ratio, no_worse",
     "[convert]\ntargets = ['onx']\n": "line 2: convert.targets: unknown target 'onx': no format is called 'onx'"
-    f"\n  fix: use one of {FORMATS}, with a precision behind a colon if need be",
+    f"\n  fix: did you mean onnx? use one of {FORMATS}, with a precision behind a colon if need be "
+    "('transload formats')",
     "[validate]\nruntimes = ['ort']\n": "line 2: validate.runtimes: unknown runtime 'ort'"
     f"\n  fix: use one of {RUNTIMES}",
     "[release]\nlatency_bound = 1\n": "line 2: unknown key 'release.latency_bound'"

@@ -1,0 +1,28 @@
+"""Which extra of transload brings a module, as pyproject.toml lists them. Nothing is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from importlib.util import find_spec
+
+_MODULES = {
+    "torch": ("torch", "lightning_fabric", "safetensors", "sklearn"),
+    "onnx": ("onnx", "onnxscript", "onnxruntime"),
+    "tensorflow": ("tensorflow", "keras", "tf2onnx", "google.protobuf"),
+    "tflite": ("ai_edge_litert", "onnx2tf", "tf_keras", "onnx_graphsurgeon", "sng4onnx", "onnxsim"),
+    "serve": ("tensorflow_serving", "grpc", "grpc_health", "grpc_reflection", "uvloop", "httptools"),
+    "models": ("torchvision", "timm", "transformers"),
+    "data": ("PIL", "pyarrow"),
+}
+EXTRA_OF: Mapping[str, str] = {module: extra for extra, modules in _MODULES.items() for module in modules}
+
+
+def extras_for(modules: Iterable[str], find: Callable[[str], object | None] = find_spec) -> tuple[str, ...]:
+    """Return the extras that bring those of the modules that are not installed, in the order of pyproject.toml."""
+    absent = {EXTRA_OF[module] for module in modules if module in EXTRA_OF and find(module) is None}
+    return tuple(extra for extra in _MODULES if extra in absent)
+
+
+def install_command(extras: Iterable[str]) -> str:
+    """Return the command that adds extras to an environment."""
+    return f"pip install 'transload[{','.join(extras)}]'"
