@@ -29,7 +29,9 @@ class Job:
     options: Mapping[str, Any] = field(default_factory=dict)  # JSON values
     services: Mapping[str, str] = field(default_factory=dict)  # addresses of servers; they differ from run to run
     checkpoints: Path | None = None  # outlives a kill: where a long step keeps its state
-    toolchain: Mapping[str, str] = field(default_factory=dict)  # versions that the step's key names, by module
+    toolchain: Mapping[str, str] = field(
+        default_factory=dict
+    )  # the versions of its libraries, by module, as its key has them
     answer_s: float | None = None  # in which the model has to be opened and to answer once (drift/call_time_limit.py)
 
 

@@ -130,6 +130,6 @@ class DataFacts(Facts):
     preprocessing: tuple[str, ...] = ()  # how the inputs were made of the data: sentences
 
     @property
-    def of_user(self) -> bool:
+    def is_of_user(self) -> bool:
         """Whether they are the user's own samples, and not those of a recipe or random ones."""
         return self.labels is not None and not self.random

@@ -51,12 +51,17 @@ def format_of_content(path: Path) -> Format | None:
     return _format_of_archive(path) if head.startswith(b"PK") else None
 
 
-def _format_of_archive(path: Path) -> Format | None:
+def names_in_archive(path: Path) -> list[str]:
+    """Return the names of the parts of an archive; none of a broken one, which its reader reports."""
     try:
         with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
+            return archive.namelist()
     except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError):
-        return None  # a broken archive: its reader reports it
+        return []
+
+
+def _format_of_archive(path: Path) -> Format | None:
+    names = names_in_archive(path)
     inner = {"/".join(PurePosixPath(name).parts[1:]) for name in names}
     if {"config.json", "metadata.json"} <= set(names):
         return Format.KERAS

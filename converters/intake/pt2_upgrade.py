@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from ...models.errors import BadRequest
-from .file_content import OLD_PROGRAM, opened_archive
+from .file_content import OLD_PROGRAM, names_in_archive, opened_archive
 from .pt2_texts import check_expression
 
 SCHEMA = (8, 2)  # of the programs that are written here: torch 2.6's, the first that torch 2.13 reads
@@ -49,11 +49,7 @@ _MAX_VERSION = 16  # characters of the file `version`
 
 def is_old_layout(path: Path) -> bool:
     """Return whether an archive keeps its program at the root, as torch before 2.8 wrote it. A broken one does not."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return OLD_PROGRAM in archive.namelist()
-    except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError):
-        return False  # its reader reports it
+    return OLD_PROGRAM in names_in_archive(path)
 
 
 def upgrade_pt2(path: Path, upgraded: Path) -> None:

@@ -89,8 +89,8 @@ def _write_torchscript(model: torch.nn.Module, tensors: tuple[torch.Tensor, ...]
         warnings.simplefilter("ignore")
         if doubts:
             compiled = _compiled(model) if request.plain else None
-            told = str(doubts[0].message).strip().splitlines()[0].partition(". ")[0]
-            note = "" if compiled else f"its trace may hold for the way of one call alone: {told}"
+            warning = str(doubts[0].message).strip().splitlines()[0].partition(". ")[0]
+            note = "" if compiled else f"its trace may hold for the way of one call alone: {warning}"
             script = compiled or script
         jit.save(jit.freeze(script), request.path)
     return note[:300]

@@ -28,7 +28,7 @@ def import_object(file: str | None, module: str | None, name: str, root: str | N
     value: Any = holder
     for part in name.split("."):
         if not hasattr(value, part):
-            raise Refusal(f"{place} holds no {name}", f"name what it holds: {place}:{_example(holder)}")
+            raise Refusal(f"{place} holds no {name}", f"name what it holds: {place}:{last_public_name(holder)}")
         value = getattr(value, part)
     return value, holder
 
@@ -57,7 +57,7 @@ def _from_name(module: str, root: str | None) -> ModuleType:
     return importlib.import_module(module)
 
 
-def _example(module: ModuleType) -> str:
+def last_public_name(module: ModuleType) -> str:
     """Return the last public name defined in the module, for the fix in an error."""
     own = [
         name

@@ -170,8 +170,10 @@ def _find_call(options: SourceOptions, model: torch.nn.Module, halves: bool) -> 
     if refusal is None:
         return called
     count = "the sample" if len(samples) == 1 else f"the {len(samples)} samples"
-    told = f"asked {count} of {example.origin}, for it refuses random ones ({refusal}); give --data for more"
-    return replace(called, samples=samples, notes=(*called.notes, told))
+    asked_of_example = (
+        f"asked {count} of {example.origin}, for it refuses random ones ({refusal}); give --data for more"
+    )
+    return replace(called, samples=samples, notes=(*called.notes, asked_of_example))
 
 
 def _infer(ref: CodeRef, model: torch.nn.Module, inputs: tuple[TensorSpec, ...]) -> _CalledModel:

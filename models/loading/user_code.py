@@ -21,6 +21,7 @@ from typing import Any, TextIO, cast
 from ..errors import BadRequest, ToolMissing, TransloadError
 from ..foreign_errors import first_line, text_of
 from ..job import WALLED
+from ..lent.user_code_import import last_public_name
 from ..sources import CodeRef
 from ..store import is_disk_full
 from .torchvision_ops import mend_torchvision
@@ -40,7 +41,7 @@ def load_object(ref: CodeRef) -> Any:
     for part in ref.name.split("."):
         if not hasattr(value, part):
             raise BadRequest(
-                f"{ref.place} holds no {ref.name}", fix=f"name what it holds: {ref.place}:{_example(module)}"
+                f"{ref.place} holds no {ref.name}", fix=f"name what it holds: {ref.place}:{last_public_name(module)}"
             )
         value = getattr(value, part)
     return value
@@ -199,13 +200,3 @@ def _told(error: BaseException) -> object:
     if not _is_of_process(error):
         return error
     return text_of(error).strip().splitlines()[-1].removeprefix(f"{type(error).__name__}: ")
-
-
-def _example(module: ModuleType) -> str:
-    """Return the last public name defined in the module, for the hint in the error."""
-    own = [
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
-    ]
-    return own[-1] if own else "NAME"

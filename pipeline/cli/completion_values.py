@@ -20,7 +20,7 @@ def complete_runtimes(incomplete: str) -> list[str]:
 
 
 def complete_metrics(incomplete: str) -> list[str]:
-    """Complete a metric by name; a function of the user's is a file."""
+    """Complete the name of a metric; one that the user wrote is FILE.py:NAME, which the shell completes."""
     from ..drift.metrics.metric_kinds import KINDS
 
     return _beginning_with(incomplete, KINDS)

@@ -40,7 +40,7 @@ def load_code(context: Context, request: ModelRequest) -> LoadedModel:
     installed, StepFailed where the code ends its process or does not return in time."""
     text, inputs = request.text, request.inputs
     bounds_of(inputs)  # raises where an axis has two
-    weights_file(context.request)  # raises where it is no file of weights, before anything is imported
+    weights_file(context.request)  # before anything is imported: raises BadRequest where it holds no weights
     ref = code_ref(text, context.request.root, context.request.model.settings, request.python)
     _require_libraries(ref)
     code = ref_digest(ref)

@@ -53,7 +53,7 @@ def conversion(inputs: ConversionInputs, route: Route, source: Stored) -> Action
     """Return the action of the route's last step, done to what the steps before it have made."""
     step = route.steps[-1]
     interpreter = interpreter_of(step)
-    needs_data = step.calibrates or (step.calls and DataFacts.from_json(inputs.data.facts).of_user)
+    needs_data = step.calibrates or (step.calls and DataFacts.from_json(inputs.data.facts).is_of_user)
     return Action(
         name=action_name("convert", route),
         entry=step.entry,
