@@ -217,6 +217,7 @@ def test_an_artifact_of_another_model_fails_with_a_sentence(here: Path) -> None:
     assert done.stdout.splitlines()[-1].startswith("FAIL  logs in runs/")
 
 
+@pytest.mark.slow
 def test_bench_holds_its_ratios_against_the_first_or_the_model_named(here: Path) -> None:
     short = ("--rounds", "3", "--processes", "1", "--budget", "0", "--batch", "1", "--json", "--quiet")
     rows = json.loads(run_alone(here, "bench", "made/onnx", "made/torchscript", *short).stdout)["latency"]

@@ -59,7 +59,9 @@ def write(artifact: Callable[[str], Path], tmp_path: Path) -> Callable[..., Path
     return write
 
 
-@pytest.mark.parametrize("form", ["saved-model", "onnx", "torchscript", "tflite"])
+@pytest.mark.parametrize(
+    "form", ["onnx", "tflite", *(pytest.param(form, marks=pytest.mark.slow) for form in ("saved-model", "torchscript"))]
+)
 def test_the_image_serves_what_the_check_expects(write: Callable[..., Path], form: str) -> None:
     """The Dockerfile's own words are given to the command, with the paths and ports of this machine."""
     folder = write(form, "docker", name="contract")
@@ -78,6 +80,7 @@ def test_the_image_serves_what_the_check_expects(write: Callable[..., Path], for
         assert (status, said.splitlines()[0][:10]) == (1, "FAIL  zeta")
 
 
+@pytest.mark.slow
 def test_the_same_check_passes_for_tf_servings_bundle(write: Callable[..., Path], artifact: Any) -> None:
     folder = write("saved-model", "tfserving", name="contract", version=3)
     assert (folder / "models" / "contract" / "3" / "saved_model.pb").is_file()

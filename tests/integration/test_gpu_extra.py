@@ -12,9 +12,11 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
@@ -36,8 +38,20 @@ pytestmark = [
 
 
 def requirements() -> list[str]:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    return list(extras["gpu"])
+    """What `transload[gpu]` installs: the core, and the extra with the extras that it names."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return [*project["dependencies"], *expanded("gpu", project["optional-dependencies"])]
+
+
+def expanded(extra: str, extras: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield the requirements of an extra; where it names others of transload, theirs."""
+    for line in extras[extra]:
+        requirement = Requirement(line)
+        if requirement.name == "transload":
+            for name in sorted(requirement.extras):
+                yield from expanded(name, extras)
+        else:
+            yield line
 
 
 def pip(python: Path, *words: str) -> str:

@@ -38,6 +38,7 @@ def bench(product: Path, **options: Any) -> BenchResult:
     return transload.bench(product, runs=folder / "runs", store=folder / "store", **{**quick, **options})
 
 
+@pytest.mark.slow
 def test_every_load_gives_a_row_over_loopback_and_in_process(product: Path) -> None:
     done = bench(product, runtimes=["onnxruntime", "oip-http"], load=LoadOptions(cases=LOADS, seconds=0.5))
     rows = {(row.runtime, str(row.scenario)): row for row in done.load}

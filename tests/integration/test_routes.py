@@ -40,6 +40,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_copy_is_made_of_an_onnx_file_that_onnx_runtime_cannot_open(here: Path) -> None:
     (row,) = transload.convert("nets.py:Wide", ["saved-model"], out="made", inputs=["x=float32[batch,7]"]).artifacts
     assert (row.status, row.route) == ("verified", ("torch.export", "torch.onnx-dynamo", "lowering"))

@@ -142,6 +142,7 @@ def test_the_artifacts_are_linked_ready_to_deploy(whole: Finished) -> None:
         assert str(read_artifact(payload.parent).target) == row["name"]
 
 
+@pytest.mark.slow
 def test_every_step_leaves_a_log_and_a_script_that_repeats_it(whole: Finished) -> None:
     script = whole.folder / "repeat" / "convert.tflite.torch.export+torch.onnx-dynamo+lowering-tflite.sh"
     assert (whole.folder / "logs" / f"{script.stem}.log").is_file()
@@ -170,6 +171,7 @@ def test_an_artifact_that_was_edited_in_place_is_made_again(whole: Finished, tmp
     assert second.document["artifacts"][0]["sha256"] == first.document["artifacts"][0]["sha256"]
 
 
+@pytest.mark.slow
 def test_a_remote_server_is_asked_every_time(whole: Finished, tmp_path: Path) -> None:
     """What somebody else's server answered yesterday says nothing of today."""
     words = ("--to", "saved-model", "--no-bench", "--store", str(whole.cwd / ".transload"))
@@ -237,7 +239,7 @@ def test_a_kill_at_any_stage_loses_nothing_that_was_finished(whole: Finished, tm
 @pytest.mark.parametrize(
     ("limit", "sentence"),
     [
-        ("step_seconds = 0.02", "the worker gave no answer in 0.02 s"),
+        pytest.param("step_seconds = 0.02", "the worker gave no answer in 0.02 s", marks=pytest.mark.slow),
         ("step_memory_gb = 0.1", "the worker used more memory than its limit of 0.1 GB"),
     ],
     ids=["hangs", "eats the memory"],

@@ -110,7 +110,7 @@ def told(given: Job, capfd: pytest.CaptureFixture[str]) -> tuple[list[str], dict
     return capfd.readouterr().out.splitlines(), {**facts, "train_seconds": 0}
 
 
-@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+@pytest.mark.parametrize("precision", ["32-true", pytest.param("bf16-mixed", marks=pytest.mark.slow)])
 def test_a_killed_training_goes_on_and_ends_in_the_same_weights(
     precision: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

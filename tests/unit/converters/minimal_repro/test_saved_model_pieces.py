@@ -156,6 +156,7 @@ def shrunk(here: Path, step: str, entry: str, to: str, monkeypatch: pytest.Monke
     )
 
 
+@pytest.mark.slow
 def test_an_operator_that_tflite_has_no_kernel_for(
     here: Path, monkeypatch: pytest.MonkeyPatch, said: Callable[[Path], str]
 ) -> None:

@@ -142,8 +142,10 @@ def close(made: Any, expected: Sequence[Array]) -> None:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    """A bench over an empty folder."""
+    """A bench over an empty folder. What PyTorch compiled for the loops of earlier tests is dropped: it guards objects
+    that are gone by then, and what it does with those depends on when they were collected."""
     torch.set_num_threads(1)
+    torch._dynamo.reset()
     return Bench(tmp_path)
 
 

@@ -212,7 +212,7 @@ def test_normalisations(bench):
                  opset=21, free=(0, 2))  # fmt: skip
 
 
-@pytest.mark.parametrize("free", [(), (0, 2, 3), (0, 1, 2, 3)])
+@pytest.mark.parametrize("free", [(), (0, 2, 3), pytest.param((0, 1, 2, 3), marks=pytest.mark.slow)])
 def test_blocks_move_between_channels_and_picture(bench, free):
     """TFLite's dilated convolutions have the batch for channels."""
     bench.agrees("DepthToSpace", numbers(2, 12, 3, 5), blocksize=2, free=free)
@@ -229,7 +229,9 @@ RESIZES = [
 
 
 @pytest.mark.parametrize("options", RESIZES)
-@pytest.mark.parametrize("target", [(8, 9), (3, 4), (10, 14)])
+@pytest.mark.parametrize(
+    "target", [(3, 4), *(pytest.param(each, marks=pytest.mark.slow) for each in ((8, 9), (10, 14)))]
+)
 def test_resizes(bench, options, target):
     bench.agrees("Resize", X, constants={3: ints(2, 3, *target)}, **options)
     bench.agrees("Resize", X, constants={2: np.array([1, 1, 2, 2], np.float32)}, free=(0,), **options)
@@ -242,7 +244,7 @@ def test_numbers_in_eight_bits(bench):
     bench.agrees("DynamicQuantizeLinear", X, outputs=3)
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("dtype", ["int8", pytest.param("uint8", marks=pytest.mark.slow)])
 def test_products_in_eight_bits(bench, dtype):
     """By one scale and zero point, and by one for each filter or column."""
 

@@ -79,7 +79,10 @@ def waves(x: Tensor) -> Tensors:
 
 
 @pytest.mark.filterwarnings("ignore:Since version 1.3.0")
-@pytest.mark.parametrize("function", [grids, rolls, sums, windows, frequencies, waves])
+@pytest.mark.parametrize(
+    "function",
+    [rolls, sums, windows, frequencies, *(pytest.param(each, marks=pytest.mark.slow) for each in (grids, waves))],
+)
 def test_sizes_stay_open(function: Callable[[Tensor], Tensors], tmp_path: Path) -> None:
     class Model(torch.nn.Module):
         def forward(self, x: Tensor) -> Tensors:

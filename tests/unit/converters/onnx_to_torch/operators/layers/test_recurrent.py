@@ -44,7 +44,7 @@ def own(op_type, held, x, late=True):
     return [each.numpy() for each in (y, *states)]
 
 
-@pytest.mark.parametrize("directions", [1, 2])
+@pytest.mark.parametrize("directions", [pytest.param(1, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize("op_type", GATES)
 def test_a_layer_is_pytorchs(bench, op_type, directions):
     more = {"linear_before_reset": 1} if op_type == "GRU" else {}
@@ -69,6 +69,7 @@ def test_the_number_of_steps_may_be_dynamic(bench, op_type):
         close(program(torch.from_numpy(other)), own(op_type, held, other))
 
 
+@pytest.mark.slow
 def test_lengths_and_peepholes_are_taken_where_the_number_of_steps_is_dynamic(bench):
     node, held = layer("LSTM", 2)
     node.input.extend(["lengths", "", "", "p"])

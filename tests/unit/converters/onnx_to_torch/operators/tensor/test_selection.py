@@ -119,7 +119,7 @@ def test_no_boxes_are_asked_for(bench):
     [
         (16, {"sampling_ratio": 2}),
         (16, {"sampling_ratio": 3, "mode": "max", "coordinate_transformation_mode": "output_half_pixel"}),
-        (11, {"sampling_ratio": 1}),
+        pytest.param(11, {"sampling_ratio": 1}, marks=pytest.mark.slow),
     ],
 )
 def test_regions_are_aligned(bench, opset, options):
