@@ -58,13 +58,14 @@ def run(
     runs: _Path = "runs",
     store: _Path | None = None,
     jobs: int | None = None,
+    sign_key: _Path | None = None,
     quiet: bool = True,
 ) -> RunResult:
     """Train, convert, validate, measure and judge a model, as `transload run` does. Leaves `runs`/<id>/.
 
     `pipeline` is a pipeline file; the keywords have precedence over it. Without either the digits recipe is run.
     `baseline`: the folder of an earlier run; its artifacts are measured beside the new ones, and the gate refuses what
-    is worse.
+    is worse. `sign_key`: a private key in PEM that signs the statements beside the artifacts (docs/verify.md).
     """
     from .commands.run import run as run_command
 
@@ -77,7 +78,7 @@ def run(
         "device": device,
     }
     request = read_request(Path(pipeline) if pipeline else None, sections)
-    return run_command(request, _local(store, jobs, runs), Progress(quiet=quiet)).result
+    return run_command(request, _local(store, jobs, runs, sign_key), Progress(quiet=quiet)).result
 
 
 def convert(
@@ -99,6 +100,7 @@ def convert(
     device: str | None = None,
     store: _Path | None = None,
     jobs: int | None = None,
+    sign_key: _Path | None = None,
     quiet: bool = True,
 ) -> ConvertResult:
     """Convert a model to each target in `to`; each lies in `out`/<target>/ once it has been verified.
@@ -113,7 +115,7 @@ def convert(
     `flex`: operators that TFLite lacks may be TensorFlow's, for a runtime with its Flex delegate.
     `keep_float`: "auto" keeps layers of tflite:int8 in float32 that win most dB for their bytes.
     `data`: FILE.npz, a folder of images, FILE.csv, FILE.parquet or FILE.py:NAME (docs/data.md); without it a recipe's
-    own data, else random samples.
+    own data, else random samples. `sign_key`: a private key in PEM that signs the statements beside the artifacts.
 
     The first route that verifies is taken, and no other is tried beside it (`run` does that). A target that could not
     be made has a row with `path` None. The smallest piece at which it fails is searched for `search_seconds`.
@@ -125,7 +127,7 @@ def convert(
     requests = _convert_requests(
         section, to, inputs, data, flex=flex, keep_float=keep_float, search=search_seconds, device=device
     )
-    return convert_command.convert(*requests, Path(out), _local(store, jobs), Progress(quiet=quiet))
+    return convert_command.convert(*requests, Path(out), _local(store, jobs, sign_key=sign_key), Progress(quiet=quiet))
 
 
 def convert_all(
@@ -144,6 +146,7 @@ def convert_all(
     device: str | None = None,
     store: _Path | None = None,
     jobs: int | None = None,
+    sign_key: _Path | None = None,
     quiet: bool = True,
 ) -> ConvertManyResult:
     """Convert several models to each target in `to`, side by side; each target lies in `out`/<name>/<target>/.
@@ -159,7 +162,7 @@ def convert_all(
         )
         for section in sections
     ]
-    return convert_models(requests, Path(out), _local(store, jobs), Progress(quiet=quiet))
+    return convert_models(requests, Path(out), _local(store, jobs, sign_key=sign_key), Progress(quiet=quiet))
 
 
 def _convert_requests(
@@ -437,5 +440,7 @@ def _absolute(path: _Path | None) -> str | None:
     return None if path is None else str(Path(path).absolute())
 
 
-def _local(store: _Path | None, jobs: int | None, runs: _Path | None = None) -> LocalSettings:
-    return LocalSettings.with_defaults(_path(store), _path(runs), jobs)
+def _local(
+    store: _Path | None, jobs: int | None, runs: _Path | None = None, sign_key: _Path | None = None
+) -> LocalSettings:
+    return LocalSettings.with_defaults(_path(store), _path(runs), jobs, _path(sign_key))

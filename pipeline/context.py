@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..models.processors import core_count
 from .progress import Progress
+from .provenance.signing_keys import Signer, read_signer
 from .request import RunRequest
 from .workers.engine import LocalExecutor
 from .workers.isolation import Limits
@@ -34,6 +35,7 @@ class Context:
     jobs: int  # workers side by side
     store_limit_bytes: int | None = None  # that the store is brought under at the end of the command
     runs: Path | None = None  # the folder that holds runs
+    signer: Signer | None = None  # of the statements beside artifacts
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -122,9 +124,13 @@ class LocalSettings:
     store: Path = field(default_factory=lambda: Path(os.environ.get(STORE_VARIABLE) or ".transload"))
     runs: Path = Path("runs")
     jobs: int = field(default_factory=lambda: min(core_count(), 4))
+    signer: Signer | None = None  # of the statements beside artifacts
 
     @staticmethod
-    def with_defaults(store: Path | None, runs: Path | None = None, jobs: int | None = None) -> LocalSettings:
-        """Return the settings of a command line: the defaults where an option is None."""
-        default = LocalSettings()
-        return LocalSettings(store or default.store, runs or default.runs, jobs or default.jobs)
+    def with_defaults(
+        store: Path | None, runs: Path | None = None, jobs: int | None = None, sign_key: Path | None = None
+    ) -> LocalSettings:
+        """Return the settings of a command line: the defaults where an option is None. `sign_key`: a private key.
+        Raises BadRequest where that key cannot be used."""
+        default, signer = LocalSettings(), read_signer(sign_key) if sign_key else None
+        return LocalSettings(store or default.store, runs or default.runs, jobs or default.jobs, signer)

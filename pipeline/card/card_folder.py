@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...models.artifact import CARD, CARD_TEXT, DIGESTS, REQUIREMENTS, TUNING
+from ...models.artifact import CARD, CARD_TEXT, DIGESTS, PROVENANCE, REQUIREMENTS, TUNING
 from ...models.errors import BadRequest
 from ...models.store import digest_of
 from ...models.whole_files import write_whole
@@ -19,21 +19,26 @@ _LINE = re.compile(r"(\\?)([0-9a-f]{64}) [ *](.+)")  # as sha256sum writes it
 _MOST_BYTES = 16 << 20  # of a list of digests
 
 
-def write_card(folder: Path, card: Card) -> None:
-    """Write card, requirements and digests beside the payload in `folder`."""
+def write_card(folder: Path, card: Card, make_statement: Callable[[Mapping[str, str]], str] | None = None) -> None:
+    """Write card, requirements and digests beside the payload in `folder`.
+    `make_statement` returns the text of provenance.json for the digests of all other files, by name."""
     write_whole(folder / CARD, json.dumps(card.to_json(), indent=1, ensure_ascii=False) + "\n")
     write_whole(folder / CARD_TEXT, card_text(card))
     write_whole(folder / REQUIREMENTS, "".join(f"{line}\n" for line in card.runtime.requirements))
     known = {card.file: card.sha256} if (folder / card.file).is_file() else {}
-    write_whole(folder / DIGESTS, "".join(_digest_lines(folder, known)))
+    digests = {name: known.get(name) or digest_of(folder / name) for name in _files(folder) if name != PROVENANCE}
+    if make_statement is not None:
+        write_whole(folder / PROVENANCE, make_statement(digests))
+        digests[PROVENANCE] = digest_of(folder / PROVENANCE)
+    write_whole(folder / DIGESTS, "".join(_digest_lines(digests)))
 
 
-def _digest_lines(folder: Path, known: Mapping[str, str]) -> Iterator[str]:
-    """Yield a line for each file. `known`: digests that were computed when the artifact was verified."""
-    for name in _files(folder):
+def _digest_lines(digests: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each file."""
+    for name in sorted(digests):
         escaped = name.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
         mark = "\\" if escaped != name else ""
-        yield f"{mark}{known.get(name) or digest_of(folder / name)}  {escaped}\n"
+        yield f"{mark}{digests[name]}  {escaped}\n"
 
 
 def _files(folder: Path) -> list[str]:
@@ -60,7 +65,7 @@ class DigestCheck:
 def check_digests(folder: Path) -> DigestCheck | None:
     """Hold the files of a folder against its list of digests; None where it has no list.
     Raises BadRequest where the list is broken, or names a file elsewhere."""
-    listed = _read_digests(folder / DIGESTS)
+    listed = read_digests(folder)
     if listed is None:
         return None
     present = set(_files(folder))
@@ -69,7 +74,9 @@ def check_digests(folder: Path) -> DigestCheck | None:
     return DigestCheck(len(listed), changed, missing, tuple(sorted(present - listed.keys())))
 
 
-def _read_digests(file: Path) -> dict[str, str] | None:
+def read_digests(folder: Path) -> dict[str, str] | None:
+    """Read the list of digests of a folder, by name; None where it has none. Raises BadRequest where it is broken."""
+    file = folder / DIGESTS
     if not file.is_file():
         return None
     listed = {}

@@ -79,6 +79,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("report", "Write the report of a finished run again.", WORK),
     Command("new", "Write a recipe of your own to start from.", WORK),
     Command("inspect", "Show what an artifact's folder, or the file of a model of anybody, says of itself.", LOOK),
+    Command("verify", "Check an artifact against its statement: files, signature, verdict.", LOOK),
     Command("zoo", "List the recipes that ship with transload.", LOOK),
     Command("formats", "Show the formats, the steps between them and the runtimes.", LOOK),
     Command("doctor", "Say what works on this machine, and what closes the rest.", LOOK),

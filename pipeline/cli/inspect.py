@@ -76,12 +76,21 @@ def _artifact_rows(result: InspectedArtifact) -> Iterator[tuple[str, str]]:
         yield "runtime", f"{', '.join(card.runtime.requirements)} in Python {card.runtime.python}"
     yield from (("input", str(spec)) for spec in artifact.signature.inputs)
     yield from (("output", str(spec)) for spec in artifact.signature.outputs)
+    yield "statement", _statement(result)
     if card:
         yield from (("weights", text) for text in card.weights)
         yield from (("preprocessing", text) for text in card.model.preprocessing)
         if labels := list(card.model.labels.items()):
             more = f" and {len(labels) - _MOST_LABELS} more" if len(labels) > _MOST_LABELS else ""
             yield "labels", f"{', '.join(f'{number} = {name}' for number, name in labels[:_MOST_LABELS])}{more}"
+
+
+def _statement(result: InspectedArtifact) -> str:
+    if result.statement is None:
+        return "none: there is no provenance.json"
+    envelope = result.statement.envelope
+    keys = ", ".join(key_id[:16] for key_id in envelope.key_ids) if envelope else ""
+    return f"{f'signed by key {keys}' if envelope else 'not signed'} (transload verify)"
 
 
 def _digest_lines(digests: DigestCheck) -> Iterator[str]:

@@ -200,6 +200,10 @@ PricePerHour = Annotated[
     typer.Option("--price-per-hour", min=0, metavar="PRICE", help="Of this machine: the cost of a million samples."),
 ]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, metavar="N", help="Threads of a runtime.")]
+SignKey = Annotated[
+    Path | None,
+    typer.Option("--sign-key", metavar="KEY.pem", help="Sign the statement beside each artifact (docs/verify.md)."),
+]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, metavar="N", help="Steps side by side.")]
 Store = Annotated[Path | None, typer.Option("--store", metavar="DIR", help="Where finished steps are kept.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, alone, on stdout.")]

@@ -47,6 +47,7 @@ def command(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs go.")] = Path("runs"),
     store: options.Store = None,
     jobs: options.Jobs = None,
+    sign_key: options.SignKey = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -66,18 +67,18 @@ def command(
         "baseline": {"run": str(baseline.absolute()) if baseline else None},
         "device": device, "tfserving_url": tfserving_url, "tfserving_model": tfserving_model,
     }  # fmt: skip
-    raise typer.Exit(_run(pipeline, changes, (store, out, jobs), json=json, quiet=quiet))
+    raise typer.Exit(_run(pipeline, changes, (store, out, jobs, sign_key), json=json, quiet=quiet))
 
 
 def _run(
     pipeline: Path | None,
     changes: dict[str, Any],
-    local: tuple[Path | None, Path, int | None],
+    local: tuple[Path | None, Path, int | None, Path | None],
     *,
     json: bool,
     quiet: bool,
 ) -> int:
-    """Run and print; return the exit status. `local`: the store, the folder of runs, and the number of workers."""
+    """Run and print; return the exit status. `local`: store, runs, number of workers, signing key."""
     from ..commands.run import run
     from ..context import LocalSettings
     from ..progress import Progress

@@ -19,10 +19,11 @@ from ...converters import third_party
 from ...models.artifact import RECORD
 from ...models.errors import BadRequest, Exit, TransloadError
 from ...models.formats import PAYLOAD, Target
+from ...models.store import Stored
 from ...models.whole_files import copy_folder_whole
 from ..card.card_facts import card_of
 from ..card.card_folder import write_card
-from ..card.card_records import ModelFacts
+from ..card.card_records import Card
 from ..card.model_facts import facts_of_model, model_name
 from ..context import LocalSettings
 from ..intake.model_argument import ModelRequest, start_of
@@ -32,6 +33,9 @@ from ..minimal_repro.search import MinimalRepro
 from ..plan.router import TargetResult
 from ..plan.run_plan import Plan, plan_conversion, plan_routes, steps_for
 from ..progress import Progress
+from ..provenance.build_facts import build_of_convert
+from ..provenance.signing_keys import Signer
+from ..provenance.statement import BuildFacts, statement_text
 from ..request import RunRequest
 from ..result.check_rows import CheckRows, join_check_rows
 from ..result.gate import verdict_of, why_not_made
@@ -105,8 +109,14 @@ def convert(
         results = convert_all(context, plan, inputs)
         rows = tuple(_artifact_row(result) for result in results)
         known = facts_of_model(model.text, inputs.model, inputs.data)
+        name, build = model_name(model.text, inputs.model), build_of_convert(request, model, inputs, known)
         for result, row in zip(results, rows, strict=True):
-            _put(result, row, out / result.target.slug, model_name(model.text, inputs.model), known)
+            folder = out / result.target.slug
+            if result.stored is None:
+                shutil.rmtree(folder, ignore_errors=True)  # an old copy would be taken for a new one
+                continue
+            card = card_of(result, row, name=name, model=known, evidence=result.evidence)
+            _put(result.stored, card, folder, build, context.signer)
         evidence = join_check_rows(result.evidence for result in results)
         converted = ConvertResult(rows, out, find_pieces(context, inputs, results), evidence, context.doubts)
         write_document(out / "convert.json", converted.document)
@@ -120,14 +130,10 @@ def _check_replaceable(folder: Path) -> None:
         raise BadRequest(f"{folder} holds something else than an artifact", fix="name another folder with --out")
 
 
-def _put(result: TargetResult, row: ArtifactRow, folder: Path, name: str, model: ModelFacts) -> None:
-    """Put the artifact at `folder` with the card of its model, called `name`, in place of a former run's. That goes
-    even where there is no new one."""
-    if result.stored is None:
-        shutil.rmtree(folder, ignore_errors=True)  # an old copy would be taken for a new one
-    else:
-        card = card_of(result, row, name=name, model=model, evidence=result.evidence)
-        copy_folder_whole(result.stored.folder, folder, add=partial(write_card, card=card))
+def _put(stored: Stored, card: Card, folder: Path, build: BuildFacts, signer: Signer | None) -> None:
+    """Put the artifact at `folder` with its card and its statement, in place of a former run's."""
+    make_statement = partial(statement_text, card=card, build=build, signer=signer)
+    copy_folder_whole(stored.folder, folder, add=partial(write_card, card=card, make_statement=make_statement))
 
 
 def _artifact_row(result: TargetResult) -> ArtifactRow:

@@ -20,6 +20,7 @@ from ..context import LocalSettings
 from ..intake.file_model import describe_file
 from ..intake.model_argument import ModelKind, kind_of
 from ..progress import Progress
+from ..provenance.statement_file import StatementFile, read_statement
 from ..request import read_request
 from .workspace import close_workers, new_context
 
@@ -36,6 +37,7 @@ class InspectedArtifact:
     bytes: int
     card: Card | None
     digests: DigestCheck | None
+    statement: StatementFile | None = None  # what `verify` checks
 
     @property
     def is_sound(self) -> bool:
@@ -63,6 +65,7 @@ class InspectedArtifact:
             "provenance": provenance.to_json() if provenance else None,
             "card": self.card.to_json() if self.card else None,
             "digests": asdict(self.digests) if self.digests else None,
+            "statement": self.statement.summary if self.statement else None,
         }  # fmt: skip
 
 
@@ -102,7 +105,8 @@ def _inspect_artifact(folder: Path) -> InspectedArtifact:
     if not artifact.path.exists():
         raise BadRequest(f"{folder} lacks its {artifact.path.name}", fix="copy the folder again, or make it again")
     digest, size = digest_of(artifact.path), size_of(artifact.path)
-    return InspectedArtifact(folder, artifact, digest, size, read_card(folder), check_digests(folder))
+    card, digests, statement = read_card(folder), check_digests(folder), read_statement(folder)
+    return InspectedArtifact(folder, artifact, digest, size, card, digests, statement)
 
 
 def _inspect_file(place: str, form: Format, progress: Progress) -> InspectedFile:

@@ -31,6 +31,8 @@ from ..intake.source_python import OURS
 from ..plan.router import TargetResult
 from ..plan.run_plan import Plan, plan_run
 from ..progress import Progress
+from ..provenance.build_facts import build_of_run
+from ..provenance.statement import statement_text
 from ..report.recommendation import ReleaseConstraint, recommend
 from ..request import RunRequest
 from ..result.check_rows import join_check_rows
@@ -175,14 +177,16 @@ def _verifier(bench: Bench, inputs: RunInputs) -> SettingsVerifier:
 def _write_cards(
     context: Context, inputs: RunInputs, targets: Sequence[TargetResult], result: RunResult, validated: ValidationRows
 ) -> None:
-    """Write the card of each artifact into its folder."""
+    """Write the card and the statement of each artifact into its folder."""
     recipe = context.request.model.recipe
     name, known = model_name(recipe, inputs.model), facts_of_model(recipe, inputs.model, inputs.data)
+    build = build_of_run(context.request, inputs, known, run_id=result.id, started_at=result.started_at)
     for target, row in zip(targets, result.artifacts, strict=True):
         if target.stored:
             evidence = validated.evidence
             card = card_of(target, row, name=name, model=known, evidence=evidence, drift=validated.rows)
-            write_card(context.folder / ARTIFACTS / target.target.slug, card)
+            state = partial(statement_text, card=card, build=build, gate=result.gate, signer=context.signer)
+            write_card(context.folder / ARTIFACTS / target.target.slug, card, state)
 
 
 def _left_out(targets: Sequence[TargetResult]) -> tuple[LeftOutRow, ...]:

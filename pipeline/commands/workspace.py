@@ -41,7 +41,7 @@ def new_context(
     executor = LocalExecutor(Store(local.store, folder, model), folder, slots)
     slots.on_stop(executor.stop)
     progress.follow(executor.timeline, model)
-    return Context(request, executor, folder, progress, device, local.jobs, limit_bytes, local.runs)
+    return Context(request, executor, folder, progress, device, local.jobs, limit_bytes, local.runs, local.signer)
 
 
 def new_run_context(

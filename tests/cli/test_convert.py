@@ -96,7 +96,7 @@ def test_an_artifacts_folder_is_whole_and_says_how_it_is_called(here: Path, tmp_
     folder = tmp_path / "got"
     shutil.copytree(here / "made" / "onnx", folder)
     assert {path.name for path in folder.iterdir()} == {
-        "model.onnx", "artifact.json", "card.json", "README.md", "requirements.txt", "SHA256SUMS",
+        "model.onnx", "artifact.json", "card.json", "README.md", "requirements.txt", "provenance.json", "SHA256SUMS",
     }  # fmt: skip
     subprocess.run(["sha256sum", "-c", "--strict", "--quiet", "SHA256SUMS"], cwd=folder, check=True)
     assert run_snippet(folder) == "{'output': (1, 5)}\n"
@@ -105,8 +105,12 @@ def test_an_artifacts_folder_is_whole_and_says_how_it_is_called(here: Path, tmp_
     done = run(here, "inspect", str(folder), "--json", "--quiet")
     card = json.loads(done.stdout)["card"]
     assert (card["name"], card["status"], card["checks"][0]["runtime"]) == ("net.py:Net", "verified", "onnxruntime")
+    statement = json.loads(run(here, "verify", str(folder), "--json").stdout)["statement"]
+    inputs = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
+    assert [row["annotations"]["role"] for row in inputs] == ["model", "weights", "samples"]
     with (folder / "model.onnx").open("ab") as file:
         file.write(b"\0")
+    assert "CHANGED  model.onnx" in run(here, "verify", str(folder), status=1).stdout
     done = run(here, "inspect", str(folder), status=1)
     assert "CHANGED  model.onnx" in done.stdout
 

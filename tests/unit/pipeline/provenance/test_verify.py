@@ -1,0 +1,121 @@
+"""`transload verify`: what differs, who signed, and the exit status."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from transload.models.errors import BadRequest, Exit
+from transload.pipeline.cli import main
+from transload.pipeline.commands.verify import SignatureState, verify
+from transload.pipeline.result.schema import GateRow, Verdict
+
+from .statement_samples import write_stated
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_stated(tmp_path / "onnx")
+
+
+def edit(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).write_text("other")  # type: ignore[return-value]
+
+
+CHANGES: dict[str, tuple[Callable[[Path], object], dict[str, tuple[str, ...]]]] = {
+    "payload": (edit("model.onnx"), {"changed": ("model.onnx",)}),
+    "card": (edit("README.md"), {"changed": ("README.md",)}),
+    "missing": (lambda folder: (folder / "requirements.txt").unlink(), {"missing": ("requirements.txt",)}),
+    "added": (edit("weights.bin"), {"unlisted": ("weights.bin",)}),
+    "linked folder": (lambda folder: (folder / "assets").symlink_to("/usr"), {"unlisted": ("assets",)}),
+    "list": (
+        lambda folder: (folder / "SHA256SUMS").write_text(f"{'0' * 64}  model.onnx\n"),
+        {"relisted": ("README.md", "artifact.json", "card.json", "model.onnx", "provenance.json", "requirements.txt")},
+    ),
+}
+
+
+def test_an_untouched_folder_passes(folder: Path) -> None:
+    result = verify(folder)
+    assert result.decided == (Verdict.PASS, Exit.PASS)
+    assert (result.signature, result.is_as_stated) == (SignatureState.NONE, True)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_whatever_differs_is_named_and_ends_in_1(folder: Path, change: str) -> None:
+    do, expected = CHANGES[change]
+    do(folder)
+    result = verify(folder)
+    named = ("changed", "missing", "unlisted", "relisted")
+    differences = {name: getattr(result, name) for name in named if getattr(result, name)}
+    assert differences == expected
+    assert result.decided == (Verdict.FAIL, Exit.FAIL)
+
+
+def test_what_belongs_to_this_machine_may_stand_beside(folder: Path) -> None:
+    (folder / "tuning.json").write_text("{}")
+    result = verify(folder)
+    assert (result.decided[1], result.uncovered) == (Exit.PASS, ("tuning.json",))
+
+
+def test_a_folder_without_a_list_of_digests_passes(folder: Path) -> None:
+    (folder / "SHA256SUMS").unlink()
+    assert verify(folder).decided[1] is Exit.PASS
+
+
+@pytest.mark.parametrize(
+    ("status", "gate", "expected"),
+    [
+        ("degraded", Verdict.PASS, Exit.PASS),
+        ("failed", Verdict.PASS, Exit.FAIL),
+        ("verified", Verdict.FAIL, Exit.FAIL),
+        ("unverified", Verdict.PASS, Exit.INCONCLUSIVE),
+    ],
+)
+def test_the_artifacts_own_verdict_counts(tmp_path: Path, status: str, gate: Verdict, expected: Exit) -> None:
+    rows = (GateRow("p99_s", 0.1, 0.2, gate, "onnx", None),)
+    assert verify(write_stated(tmp_path / "onnx", gate=rows, status=status)).decided[1] is expected
+
+
+def test_a_statement_of_another_tool_decides_nothing(folder: Path) -> None:
+    document = json.loads((folder / "provenance.json").read_text())
+    del document["predicate"]["transload_verdict"]
+    (folder / "provenance.json").write_text(json.dumps(document))
+    (folder / "SHA256SUMS").unlink()
+    assert verify(folder).decided[1] is Exit.INCONCLUSIVE
+
+
+def test_the_command_prints_a_sentence_and_ends_with_the_status(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", str(folder)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "made from:  net.py:Net (transload_sha256 aaaaaaaaaaaaaaaa)" in lines
+    assert "signature:  none: who changes a file can change the statement" in lines
+    assert lines[-1] == "PASS  every file is as the statement has it"
+    (folder / "model.onnx").write_text("other")
+    assert main(["verify", str(folder), "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert (document["verdict"], document["changed"], document["files"]) == ("fail", ["model.onnx"], 5)
+
+
+def test_no_statement_is_inconclusive(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "provenance.json").unlink()
+    assert main(["verify", str(folder)]) == 3
+    expected = "INCONCLUSIVE  there is no provenance.json: nothing says what made it"
+    assert capsys.readouterr().out.splitlines()[-1] == expected
+
+
+def test_what_is_no_artifact_is_refused(tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "none"):
+        with pytest.raises(BadRequest) as caught:
+            verify(place)
+        assert caught.value.what == f"{place} is no artifact's folder"
+
+
+def test_inspect_says_whether_there_is_a_statement(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(folder)]) == 0
+    assert "statement:  not signed (transload verify)" in capsys.readouterr().out.splitlines()
