@@ -58,6 +58,7 @@ def run(
     runs: _Path = "runs",
     store: _Path | None = None,
     jobs: int | None = None,
+    executor: str | None = None,
     quiet: bool = True,
 ) -> RunResult:
     """Train, convert, validate, measure and judge a model, as `transload run` does. Leaves `runs`/<id>/.
@@ -77,7 +78,7 @@ def run(
         "device": device,
     }
     request = read_request(Path(pipeline) if pipeline else None, sections)
-    return run_command(request, _local(store, jobs, runs), Progress(quiet=quiet)).result
+    return run_command(request, _local(store, jobs, runs, executor), Progress(quiet=quiet)).result
 
 
 def convert(
@@ -99,6 +100,7 @@ def convert(
     device: str | None = None,
     store: _Path | None = None,
     jobs: int | None = None,
+    executor: str | None = None,
     quiet: bool = True,
 ) -> ConvertResult:
     """Convert a model to each target in `to`; each lies in `out`/<target>/ once it has been verified.
@@ -125,7 +127,7 @@ def convert(
     requests = _convert_requests(
         section, to, inputs, data, flex=flex, keep_float=keep_float, search=search_seconds, device=device
     )
-    return convert_command.convert(*requests, Path(out), _local(store, jobs), Progress(quiet=quiet))
+    return convert_command.convert(*requests, Path(out), _local(store, jobs, None, executor), Progress(quiet=quiet))
 
 
 def convert_all(
@@ -144,6 +146,7 @@ def convert_all(
     device: str | None = None,
     store: _Path | None = None,
     jobs: int | None = None,
+    executor: str | None = None,
     quiet: bool = True,
 ) -> ConvertManyResult:
     """Convert several models to each target in `to`, side by side; each target lies in `out`/<name>/<target>/.
@@ -159,7 +162,7 @@ def convert_all(
         )
         for section in sections
     ]
-    return convert_models(requests, Path(out), _local(store, jobs), Progress(quiet=quiet))
+    return convert_models(requests, Path(out), _local(store, jobs, None, executor), Progress(quiet=quiet))
 
 
 def _convert_requests(
@@ -205,6 +208,7 @@ def validate(
     runs: _Path = "runs",
     store: _Path | None = None,
     jobs: int | None = None,
+    executor: str | None = None,
     quiet: bool = True,
 ) -> ValidateResult:
     """Compare the outputs of artifacts (folders, files of models, or URLs of served models) with those of the model
@@ -225,7 +229,7 @@ def validate(
     request = read_request(None, {"model": section, "validate": checks, "device": device, **server})
     model = ModelRequest(against, _specs(inputs), data=_text(data))
     texts = [str(candidate) for candidate in candidates]
-    return validate_command.validate(request, texts, model, _local(store, jobs, runs), Progress(quiet=quiet))
+    return validate_command.validate(request, texts, model, _local(store, jobs, runs, executor), Progress(quiet=quiet))
 
 
 def locate(
@@ -437,5 +441,7 @@ def _absolute(path: _Path | None) -> str | None:
     return None if path is None else str(Path(path).absolute())
 
 
-def _local(store: _Path | None, jobs: int | None, runs: _Path | None = None) -> LocalSettings:
-    return LocalSettings.with_defaults(_path(store), _path(runs), jobs)
+def _local(
+    store: _Path | None, jobs: int | None, runs: _Path | None = None, executor: str | None = None
+) -> LocalSettings:
+    return LocalSettings.with_defaults(_path(store), _path(runs), jobs, executor)

@@ -122,9 +122,12 @@ class LocalSettings:
     store: Path = field(default_factory=lambda: Path(os.environ.get(STORE_VARIABLE) or ".transload"))
     runs: Path = Path("runs")
     jobs: int = field(default_factory=lambda: min(core_count(), 4))
+    executor: str | None = None  # --executor; None: as the pipeline file has it, else local
 
     @staticmethod
-    def with_defaults(store: Path | None, runs: Path | None = None, jobs: int | None = None) -> LocalSettings:
+    def with_defaults(
+        store: Path | None, runs: Path | None = None, jobs: int | None = None, executor: str | None = None
+    ) -> LocalSettings:
         """Return the settings of a command line: the defaults where an option is None."""
         default = LocalSettings()
-        return LocalSettings(store or default.store, runs or default.runs, jobs or default.jobs)
+        return LocalSettings(store or default.store, runs or default.runs, jobs or default.jobs, executor)

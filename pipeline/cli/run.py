@@ -46,6 +46,7 @@ def command(
     tfserving_model: options.TfservingModel = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs go.")] = Path("runs"),
     store: options.Store = None,
+    executor: options.Executor = None,
     jobs: options.Jobs = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -66,18 +67,18 @@ def command(
         "baseline": {"run": str(baseline.absolute()) if baseline else None},
         "device": device, "tfserving_url": tfserving_url, "tfserving_model": tfserving_model,
     }  # fmt: skip
-    raise typer.Exit(_run(pipeline, changes, (store, out, jobs), json=json, quiet=quiet))
+    raise typer.Exit(_run(pipeline, changes, (store, out, jobs, executor), json=json, quiet=quiet))
 
 
 def _run(
     pipeline: Path | None,
     changes: dict[str, Any],
-    local: tuple[Path | None, Path, int | None],
+    local: tuple[Path | None, Path, int | None, str | None],
     *,
     json: bool,
     quiet: bool,
 ) -> int:
-    """Run and print; return the exit status. `local`: the store, the folder of runs, and the number of workers."""
+    """Run and print; return the exit status. `local`: store, folder of runs, number of workers, executor."""
     from ..commands.run import run
     from ..context import LocalSettings
     from ..progress import Progress
