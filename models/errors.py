@@ -23,7 +23,7 @@ Anything else that is raised is a bug of ours.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from .foreign_errors import one_line
 
@@ -48,10 +48,21 @@ class TransloadError(Exception):
         self.what, self.fix = one_line(message), one_line(fix)
         super().__init__(f"{self.what}\n  fix: {self.fix}")
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle by fields: `fix` is a keyword, which BaseException would leave out."""
+        return _restore, (type(self), dict(self.__dict__))
+
     @property
     def kind(self) -> str:
         """The name of the class that a user is told."""
         return next(cls.__name__ for cls in type(self).__mro__ if not cls.__dict__.get("is_internal"))
+
+
+def _restore(kind: type[TransloadError], fields: dict[str, Any]) -> TransloadError:
+    """Make an error from its fields, in another process."""
+    error = kind.__new__(kind, f"{fields['what']}\n  fix: {fields['fix']}")
+    error.__dict__.update(fields)
+    return error
 
 
 class BadRequest(TransloadError):

@@ -59,6 +59,7 @@ def run(
     store: _Path | None = None,
     jobs: int | None = None,
     sign_key: _Path | None = None,
+    executor: str | None = None,
     quiet: bool = True,
 ) -> RunResult:
     """Train, convert, validate, measure and judge a model, as `transload run` does. Leaves `runs`/<id>/.
@@ -78,7 +79,8 @@ def run(
         "device": device,
     }
     request = read_request(Path(pipeline) if pipeline else None, sections)
-    return run_command(request, _local(store, jobs, runs, sign_key), Progress(quiet=quiet)).result
+    local = _local(store, jobs, runs, sign_key=sign_key, executor=executor)
+    return run_command(request, local, Progress(quiet=quiet)).result
 
 
 def convert(
@@ -101,6 +103,7 @@ def convert(
     store: _Path | None = None,
     jobs: int | None = None,
     sign_key: _Path | None = None,
+    executor: str | None = None,
     quiet: bool = True,
 ) -> ConvertResult:
     """Convert a model to each target in `to`; each lies in `out`/<target>/ once it has been verified.
@@ -127,7 +130,8 @@ def convert(
     requests = _convert_requests(
         section, to, inputs, data, flex=flex, keep_float=keep_float, search=search_seconds, device=device
     )
-    return convert_command.convert(*requests, Path(out), _local(store, jobs, sign_key=sign_key), Progress(quiet=quiet))
+    local = _local(store, jobs, sign_key=sign_key, executor=executor)
+    return convert_command.convert(*requests, Path(out), local, Progress(quiet=quiet))
 
 
 def convert_all(
@@ -147,6 +151,7 @@ def convert_all(
     store: _Path | None = None,
     jobs: int | None = None,
     sign_key: _Path | None = None,
+    executor: str | None = None,
     quiet: bool = True,
 ) -> ConvertManyResult:
     """Convert several models to each target in `to`, side by side; each target lies in `out`/<name>/<target>/.
@@ -162,7 +167,8 @@ def convert_all(
         )
         for section in sections
     ]
-    return convert_models(requests, Path(out), _local(store, jobs, sign_key=sign_key), Progress(quiet=quiet))
+    local = _local(store, jobs, sign_key=sign_key, executor=executor)
+    return convert_models(requests, Path(out), local, Progress(quiet=quiet))
 
 
 def _convert_requests(
@@ -208,6 +214,7 @@ def validate(
     runs: _Path = "runs",
     store: _Path | None = None,
     jobs: int | None = None,
+    executor: str | None = None,
     quiet: bool = True,
 ) -> ValidateResult:
     """Compare the outputs of artifacts (folders, files of models, or URLs of served models) with those of the model
@@ -228,7 +235,7 @@ def validate(
     request = read_request(None, {"model": section, "validate": checks, "device": device, **server})
     model = ModelRequest(against, _specs(inputs), data=_text(data))
     texts = [str(candidate) for candidate in candidates]
-    return validate_command.validate(request, texts, model, _local(store, jobs, runs), Progress(quiet=quiet))
+    return validate_command.validate(request, texts, model, _local(store, jobs, runs, executor), Progress(quiet=quiet))
 
 
 def locate(
@@ -441,6 +448,11 @@ def _absolute(path: _Path | None) -> str | None:
 
 
 def _local(
-    store: _Path | None, jobs: int | None, runs: _Path | None = None, sign_key: _Path | None = None
+    store: _Path | None,
+    jobs: int | None,
+    runs: _Path | None = None,
+    *,
+    sign_key: _Path | None = None,
+    executor: str | None = None,
 ) -> LocalSettings:
-    return LocalSettings.with_defaults(_path(store), _path(runs), jobs, _path(sign_key))
+    return LocalSettings.with_defaults(_path(store), _path(runs), jobs, sign_key=_path(sign_key), executor=executor)

@@ -124,13 +124,20 @@ class LocalSettings:
     store: Path = field(default_factory=lambda: Path(os.environ.get(STORE_VARIABLE) or ".transload"))
     runs: Path = Path("runs")
     jobs: int = field(default_factory=lambda: min(core_count(), 4))
+    executor: str | None = None  # --executor; None: as the pipeline file has it, else local
     signer: Signer | None = None  # of the statements beside artifacts
 
     @staticmethod
     def with_defaults(
-        store: Path | None, runs: Path | None = None, jobs: int | None = None, sign_key: Path | None = None
+        store: Path | None,
+        runs: Path | None = None,
+        jobs: int | None = None,
+        *,
+        executor: str | None = None,
+        sign_key: Path | None = None,
     ) -> LocalSettings:
         """Return the settings of a command line: the defaults where an option is None. `sign_key`: a private key.
         Raises BadRequest where that key cannot be used."""
         default, signer = LocalSettings(), read_signer(sign_key) if sign_key else None
-        return LocalSettings(store or default.store, runs or default.runs, jobs or default.jobs, signer)
+        runs = runs or default.runs
+        return LocalSettings(store or default.store, runs, jobs or default.jobs, executor, signer)

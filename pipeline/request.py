@@ -31,6 +31,7 @@ from ..models.sources import CodeRef, code_ref
 from ..serving.runtimes.runtime_table import DEFAULT_RUNTIMES, RUNTIMES
 from ..serving.server.tfserving_launch import parse_url
 from .bench.comparison import LEAST_PROCESSES, SAME_WITHIN
+from .cluster.executor_choice import LOCAL, parse_executor
 from .compare.compare_limits import CompareLimits
 from .drift.metrics.metric_kinds import is_function, kind_of_metric
 from .load.load_cases import LOAD_SECONDS, LoadEngine, check_load, parse_load
@@ -245,6 +246,19 @@ class StoreSection(_Section):
     limit: Annotated[str, AfterValidator(_size)] | None = None  # None: TRANSLOAD_STORE_LIMIT, else none
 
 
+def _executor(text: str) -> str:
+    with _refused_as_value():
+        parse_executor(text)
+    return text
+
+
+class EngineSection(_Section):
+    """Where the steps are done."""
+
+    executor: Annotated[str, AfterValidator(_executor)] = LOCAL
+    gpu_kind: str | None = None  # of the nodes that do steps on a GPU, as Ray names it: "H100"
+
+
 class RunRequest(_Section):
     """Everything that a run is to do."""
 
@@ -257,6 +271,7 @@ class RunRequest(_Section):
     release: ReleaseSection = ReleaseSection()
     baseline: BaselineSection = BaselineSection()
     store: StoreSection = StoreSection()
+    engine: EngineSection = EngineSection()
     device: Annotated[str, AfterValidator(_device)] = "auto"
     data: str | None = None  # samples, as --data names them; None: the recipe's own, else random ones
     # A running TF Serving, HOST:GRPC_PORT[,REST_PORT].

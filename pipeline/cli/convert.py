@@ -38,6 +38,7 @@ def command(
     jobs: options.Jobs = None,
     store: options.Store = None,
     sign_key: options.SignKey = None,
+    executor: options.Executor = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Print the routes to each target and what they lack; run nothing.")
     ] = False,
@@ -61,7 +62,8 @@ def command(
     arguments: dict[str, Any] = {
         "out": out, "inputs": options.parse_inputs(input_), "data": data, "python": python,
         "model_seconds": model_seconds, "search_seconds": search_seconds, "trust": trust, "flex": flex,
-        "keep_float": keep_float, "device": device, "store": store, "jobs": jobs, "sign_key": sign_key, "quiet": quiet,
+        "keep_float": keep_float, "device": device, "store": store, "jobs": jobs, "sign_key": sign_key,
+        "executor": executor, "quiet": quiet,
     }  # fmt: skip
     own = {"weights": weights, "weights_key": weights_key, "settings": options.parse_settings(set_)}
     done, lines = _convert(model, targets, arguments, own)

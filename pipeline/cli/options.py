@@ -205,6 +205,12 @@ SignKey = Annotated[
     typer.Option("--sign-key", metavar="KEY.pem", help="Sign the statement beside each artifact (docs/verify.md)."),
 ]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, metavar="N", help="Steps side by side.")]
+Executor = Annotated[
+    str | None,
+    typer.Option(
+        "--executor", metavar="NAME", help="Where steps are done: local, ray, or ray://HOST:PORT (docs/scale.md)."
+    ),
+]
 Store = Annotated[Path | None, typer.Option("--store", metavar="DIR", help="Where finished steps are kept.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, alone, on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress; the result and errors only.")]

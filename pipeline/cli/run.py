@@ -17,17 +17,18 @@ _Baseline = Annotated[
     Path | None,
     typer.Option("--baseline", metavar="RUN", help="An earlier run: its artifacts are measured beside the new ones."),
 ]
+_What = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="WHAT",
+        help="PIPELINE.toml, RECIPE.py or zoo:NAME; without it, zoo:digits-cnn.",
+        autocompletion=complete_models,
+    ),
+]
 
 
 def command(
-    request: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="WHAT",
-            help="PIPELINE.toml, RECIPE.py or zoo:NAME; without it, zoo:digits-cnn.",
-            autocompletion=complete_models,
-        ),
-    ] = None,
+    request: _What = None,
     *,
     weights: _StartWeights = None,
     to: options.To = None,
@@ -46,6 +47,7 @@ def command(
     tfserving_model: options.TfservingModel = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs go.")] = Path("runs"),
     store: options.Store = None,
+    executor: options.Executor = None,
     jobs: options.Jobs = None,
     sign_key: options.SignKey = None,
     json: options.Json = False,
@@ -67,24 +69,18 @@ def command(
         "baseline": {"run": str(baseline.absolute()) if baseline else None},
         "device": device, "tfserving_url": tfserving_url, "tfserving_model": tfserving_model,
     }  # fmt: skip
-    raise typer.Exit(_run(pipeline, changes, (store, out, jobs, sign_key), json=json, quiet=quiet))
+    local = {"store": store, "runs": out, "jobs": jobs, "sign_key": sign_key, "executor": executor}
+    raise typer.Exit(_run(pipeline, changes, local, json=json, quiet=quiet))
 
 
-def _run(
-    pipeline: Path | None,
-    changes: dict[str, Any],
-    local: tuple[Path | None, Path, int | None, Path | None],
-    *,
-    json: bool,
-    quiet: bool,
-) -> int:
-    """Run and print; return the exit status. `local`: store, runs, number of workers, signing key."""
+def _run(pipeline: Path | None, changes: dict[str, Any], local: dict[str, Any], *, json: bool, quiet: bool) -> int:
+    """Run and print; return the exit status. `local`: as LocalSettings.with_defaults takes it."""
     from ..commands.run import run
     from ..context import LocalSettings
     from ..progress import Progress
     from ..request import read_request
     from .report import print_run
 
-    outcome = run(read_request(pipeline, changes), LocalSettings.with_defaults(*local), Progress(quiet=quiet))
+    outcome = run(read_request(pipeline, changes), LocalSettings.with_defaults(**local), Progress(quiet=quiet))
     print_run(outcome.folder, outcome.result, json=json)
     return int(outcome.result.exit_code)

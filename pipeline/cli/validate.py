@@ -55,6 +55,7 @@ def command(
     jobs: options.Jobs = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs go.")] = Path("runs"),
     store: options.Store = None,
+    executor: options.Executor = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -71,7 +72,8 @@ def command(
         weights_key=weights_key, settings=options.parse_settings(set_), python=python,
         model_seconds=model_seconds, trust=trust,
         metric=metric, allowed_loss=allowed_loss, device=device, untuned=untuned,
-        tfserving_url=tfserving_url, tfserving_model=tfserving_model, runs=out, store=store, jobs=jobs, quiet=quiet,
+        tfserving_url=tfserving_url, tfserving_model=tfserving_model, runs=out, store=store,
+        jobs=jobs, executor=executor, quiet=quiet,
     )  # fmt: skip
     values = {"--data": data, "--weights": weights, "--weights-key": weights_key, "--input": input_, "--set": set_}
     model = ["--against", against, *words_of(values), *(["--trust"] if trust else [])]

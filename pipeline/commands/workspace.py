@@ -18,6 +18,7 @@ from ...models.errors import BadRequest, Exit
 from ...models.scratch_folders import locked_scratch, remove_abandoned
 from ...models.store import Store, is_disk_full
 from ...models.whole_files import write_whole
+from ..cluster.executor_choice import parse_executor
 from ..context import Context, LocalSettings
 from ..progress import Progress
 from ..request import RunRequest
@@ -38,10 +39,24 @@ def new_context(
     device, slots = resolve_device(request.device), slots or WorkerSlots(local.jobs)
     limit_bytes = store_limit(request.store.limit)
     model = request.model.recipe if "recipe" in request.model.model_fields_set else name or folder.name
-    executor = LocalExecutor(Store(local.store, folder, model), folder, slots)
+    executor = new_executor(request, local, Store(local.store, folder, model), folder, slots)
     slots.on_stop(executor.stop)
     progress.follow(executor.timeline, model)
     return Context(request, executor, folder, progress, device, local.jobs, limit_bytes, local.runs, local.signer)
+
+
+def new_executor(
+    request: RunRequest, local: LocalSettings, store: Store, folder: Path, slots: WorkerSlots
+) -> LocalExecutor:
+    """Return the executor that the command line or the request names."""
+    choice = parse_executor(local.executor or request.engine.executor)
+    if not choice.is_ray:
+        return LocalExecutor(store, folder, slots)
+    from ..cluster.ray_cluster import connect
+    from ..cluster.ray_executor import RayExecutor
+
+    cluster = connect(choice.address)
+    return RayExecutor(store, folder, slots, cluster, gpu_kind=request.engine.gpu_kind)
 
 
 def new_run_context(

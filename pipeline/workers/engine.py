@@ -19,13 +19,19 @@ from ...models.errors import ERRORS, DiskFull, Refused, StepFailed, TransloadErr
 from ...models.store import Store, Stored, digest_of_json, disk_errors, disk_full, state_of
 from ..timeline import Timeline
 from .fork_server import ForkServer
-from .isolation import Limits, Spawn, Worker, repeat_command, start_fork_server
+from .isolation import Limits, Spawn, Worker, repeat_command
+from .loaded_frameworks import LoadedFrameworks
 from .toolchain import toolchain
 from .worker_slots import WorkerSlots
 
 Services = Callable[[], AbstractContextManager[Mapping[str, str]]]
 SCRATCH = ".scratch"  # in the folder that a command works in, which may hold a `tmp` of the user
 _MOST_THREADS = 32  # where nobody says how many workers there may be
+
+
+def no_services() -> AbstractContextManager[Mapping[str, str]]:
+    """Open nothing: the services of an action that talks to no server."""
+    return nullcontext({})
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ class Action:
     reads: tuple[str, ...] = ()  # files and folders of the user that it reads beside `inputs`
     folders: tuple[str, ...] = ()  # where a third party's step is imported from, where that is not installed as we are
     limits: Limits = field(default_factory=Limits)
-    services: Services = field(default=lambda: nullcontext({}))  # opened only if the action really runs
+    services: Services = no_services  # opened only if the action really runs
     server: Mapping[str, object] | None = None  # how to start what `services` gives, for the script that repeats it
     checkpoints: bool = False
     remembers_refusal: bool = False
@@ -113,7 +119,14 @@ def stopped_on_error(executor: Executor) -> Iterator[None]:
 class LocalExecutor:
     """Workers on this machine. Thread-safe; equal actions at the same time are done once."""
 
-    def __init__(self, store: Store, run_folder: Path, slots: WorkerSlots | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        run_folder: Path,
+        slots: WorkerSlots | None = None,
+        frameworks: LoadedFrameworks | None = None,
+    ) -> None:
+        """`frameworks` are shared by several executors, which then leave them open; without, it has its own."""
         self.store = store
         self.timeline = Timeline()  # of the actions that were really done
         self._slots = slots or WorkerSlots(sys.maxsize)  # without slots nothing limits the workers
@@ -126,8 +139,8 @@ class LocalExecutor:
         self._workers: set[Worker] = set()
         self._stopped = False
         self._scratch = run_folder / SCRATCH
-        self._expected: dict[str, Limits] = {}
-        self._fork_servers: dict[str, ForkServer] = {}
+        self._frameworks = frameworks or LoadedFrameworks(self._scratch)
+        self._shares_frameworks = frameworks is not None
         for folder in (self._logs, self._repeat):
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -167,8 +180,12 @@ class LocalExecutor:
                 self._show_log(self.store.log(key), action.name)
                 fix = refusal["fix"] or f"read {self.log(action.name)}, or repeat it alone: {self._repeat_call(action)}"
                 raise ERRORS[refusal["kind"]](refusal["what"], fix=fix)
-            with self._slots.occupied(), self.timeline.span(action.name):
+            with self._room_for(action), self.timeline.span(action.name):
                 return self._do(key, action)
+
+    def _room_for(self, action: Action) -> AbstractContextManager[None]:  # noqa: ARG002  (RayExecutor asks it)
+        """Wait for what the action needs to start."""
+        return self._slots.occupied()
 
     def open_worker(
         self,
@@ -191,7 +208,7 @@ class LocalExecutor:
         """Say which frameworks the coming actions import ("torch", "tensorflow").
         As soon as one action is really done, each is loaded in a process of its own, side by side. Workers with these
         limits are forked from there."""
-        self._expected = dict.fromkeys(frameworks, limits)
+        self._frameworks.expect(frameworks, limits)
 
     def stop(self) -> None:
         """End every worker, now."""
@@ -201,29 +218,22 @@ class LocalExecutor:
         self._threads.shutdown(wait=False, cancel_futures=True)
         for worker in workers:
             worker.kill("was stopped")
-        self._close_fork_servers()
+        self._close_frameworks()
 
     def close(self) -> None:
         """Wait for the actions under way, and let go of the frameworks that were loaded ahead."""
         with self._lock:
             threads, self._threads = self._threads, self._new_threads()
         threads.shutdown()
-        self._close_fork_servers()
+        self._close_frameworks()
 
-    def _close_fork_servers(self) -> None:
-        with self._lock:
-            fork_servers, self._expected = list(self._fork_servers.values()), {}
-            self._fork_servers.clear()
-        for fork_server in fork_servers:
-            fork_server.close()
+    def _close_frameworks(self) -> None:
+        if not self._shares_frameworks:
+            self._frameworks.close()
 
     def _fork_server(self, framework: str) -> ForkServer | None:
         """Return what forks the workers with this framework, where it was expected."""
-        with self._lock:
-            for name, limits in self._expected.items():
-                if name not in self._fork_servers:
-                    self._fork_servers[name] = start_fork_server(name, limits, self._scratch / f"fork_server.{name}")
-            return self._fork_servers.get(framework)
+        return self._frameworks.fork_server(framework)
 
     def _do(self, key: str, action: Action) -> Stored:
         log = self.log(action.name)

@@ -31,14 +31,13 @@ from .guard import descendants
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _POLL_S = 0.05  # of the memory watch: an allocation that outruns it meets the kernel's own limit
-_MOST_PROCESSES = 256  # of a worker and all that it starts
-_GRACE_S = 5  # beyond the time limit, before the kernel's alarm
+_MOST_PROCESSES, _GRACE_S = 256, 5  # of a worker and all that it starts; beyond the time limit, before the alarm
 _FILE_PER_MEMORY = 2  # the largest file that a worker may write, relative to its memory
 _MOST_REPLY_BYTES = 64 << 20
 _MOST_TEXT = 4000  # characters of a sentence
 _NO_INPUTS = ("/proc/", "/sys/", "/dev/")  # files there are not read again to see whether they changed
 _PRIVATE = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "TRANSLOAD_WORKER")  # of each worker
-_AUTHORITIES = "SSL_CERT_FILE"
+_AUTHORITIES, _GPUS = "SSL_CERT_FILE", "CUDA_VISIBLE_DEVICES"
 _FOR_SERVERS = ("TRANSLOAD_TOKEN", _AUTHORITIES)  # of workers that talk to a server which the user named
 _KEPT = ("LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "TRANSLOAD_TFSERVING_BIN")
 
@@ -52,6 +51,7 @@ class Limits:
     memory_bytes: int = 16 << 30  # resident, of the worker and all that it starts
     threads: int = 1
     device: str = "cpu"
+    visible_gpus: str = ""  # of the node's GPUs those that Ray has lent to the step, as in "0,3"
     loopback: bool = False  # may talk to 127.0.0.1
     host: str | None = None  # and to this one: a server that the user named
     walled: bool = True  # the kernel holds it to its files and starts no program for it (sandbox.py)
@@ -334,8 +334,8 @@ def _resident_bytes(pids: Iterable[int]) -> int:
 
 def _environment(spawn: Spawn) -> dict[str, str]:
     limits, cwd = spawn.limits, spawn.cwd.absolute()  # the worker's own folder when it reads this
-    kept = (*_KEPT, "CUDA_VISIBLE_DEVICES") if limits.device.startswith("cuda") else _KEPT
-    kept = (*kept, *_FOR_SERVERS) if limits.host else kept
+    gpus, servers = (_GPUS,) if limits.device.startswith("cuda") else (), _FOR_SERVERS if limits.host else ()
+    kept = (*_KEPT, *gpus, *servers)
     setup = {
         "loopback": limits.loopback,
         "host": limits.host,
@@ -346,9 +346,9 @@ def _environment(spawn: Spawn) -> dict[str, str]:
         "walls": _walls(spawn) if limits.walled else None,
     }
     return {
-        # No framework strays to a GPU from a worker for the CPU.
-        **({} if "CUDA_VISIBLE_DEVICES" in kept else {"CUDA_VISIBLE_DEVICES": ""}),
         **{name: os.environ[name] for name in kept if name in os.environ},
+        # No framework strays to a GPU from a worker for the CPU.
+        **({_GPUS: limits.visible_gpus} if limits.visible_gpus or _GPUS not in kept else {}),
         **(_lent_path(cwd) if spawn.python else _python_path()),
         # onnx2tf runs `onnxsim` by its bare name: the environment's own programs come first.
         "PATH": os.pathsep.join([str(Path(spawn.python or sys.executable).parent), os.environ.get("PATH", os.defpath)]),

@@ -276,7 +276,8 @@ def test_a_framework_is_not_loaded_for_what_is_found(executor: LocalExecutor, sp
     executor.perform(action(spawn, "small"))
     executor.expect(["small"], Limits())
     assert executor.perform(action(spawn, "small")).cached
-    assert not executor._fork_servers
+    assert not executor._frameworks.expected
+    assert executor._frameworks.fork_server("torch") is None
     executor.close()
 
 

@@ -1,0 +1,1 @@
+"""Steps on the nodes of a Ray cluster. Ray is imported inside functions, and only where it was asked for."""

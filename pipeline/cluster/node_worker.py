@@ -1,0 +1,153 @@
+"""A node's side: one process per node and driver, which does steps as the local executor does.
+
+It holds a LocalExecutor for each run of the driver, and the frameworks that all of them fork their workers from. So a
+step on a node has the same walls, limits, log and errors as one at home, by the same code.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from ...models.errors import TransloadError
+from ...models.scratch_folders import remove_abandoned, scratch_folder
+from ...models.store import Store, disk_errors
+from ..workers.engine import Action, LocalExecutor
+from ..workers.loaded_frameworks import LoadedFrameworks
+from ..workers.worker_slots import WorkerSlots
+from .step_order import DriverRun, StepOrder, StepReply, text_for
+
+NAMESPACE = "transload"
+_IDENTITY = "identity"  # a file in the store
+_PREFIX = "transload-node-"
+_MOST_LOG_BYTES = 4 << 20  # of a log that is sent back; its end says why a step failed
+_MANY = 1 << 16  # Ray counts what may run at once; the slots only hold a start back while memory is short
+
+
+def actor_name(driver: str, node: str) -> str:
+    """Return the name of the node worker of a driver on a node, by Ray's id."""
+    return f"node-worker-{driver}-{node}"
+
+
+class NodeWorker:
+    """Does the steps of one driver on one node. Thread-safe."""
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+        parent = Path(tempfile.gettempdir())
+        remove_abandoned(parent.glob(f"{_PREFIX}*"))
+        self._kept = scratch_folder(parent, _PREFIX)
+        self._folder = self._kept.__enter__()
+        self._frameworks = LoadedFrameworks(self._folder)
+        self._slots = WorkerSlots(_MANY)
+        self._executors: dict[str, LocalExecutor] = {}
+        self._lock = threading.Lock()
+
+    def node(self) -> str:
+        """Return Ray's id of the node: the worker is there."""
+        return self._node
+
+    def perform(self, order: StepOrder, gpus: Sequence[str] = ()) -> StepReply:
+        """Do a step, or say why this node cannot. `gpus`: those that Ray lends to it, as their driver numbers them."""
+        if reason := why_unfit(order):
+            return StepReply(self._node, unfit=reason)
+        action = order.action
+        if gpus:
+            action = replace(action, limits=replace(action.limits, visible_gpus=",".join(map(str, gpus))))
+        executor = self._executor(order)
+        log = executor.log(action.name)
+        try:
+            stored, error = executor.perform(action), None
+        except TransloadError as met:
+            stored, error = None, text_for(met, log.parents[1], order.run.folder)
+        return StepReply(self._node, stored, error, _end_of(log))
+
+    def stop(self, number: str) -> None:
+        """End the steps of one run, now."""
+        with self._lock:
+            executor = self._executors.pop(number, None)
+        if executor is not None:
+            executor.stop()
+
+    def release(self) -> None:
+        """End the frameworks that are kept loaded: what is measured has the node's memory to itself."""
+        self._frameworks.close()
+
+    def close(self) -> None:
+        """End everything, and remove the node's scratch folder."""
+        for number in list(self._executors):
+            self.stop(number)
+        self.release()
+        self._kept.__exit__(None, None, None)
+
+    def _executor(self, order: StepOrder) -> LocalExecutor:
+        run = order.run
+        with self._lock:
+            if order.expected.keys() - self._frameworks.expected.keys():
+                names = [*self._frameworks.expected, *order.expected]
+                self._frameworks.expect(names, next(iter(order.expected.values())))
+            if run.number not in self._executors:
+                folder = self._folder / f"run-{run.number}"
+                self._executors[run.number] = LocalExecutor(
+                    store_of(run), folder, self._slots, frameworks=self._frameworks
+                )
+            return self._executors[run.number]
+
+
+def store_of(run: DriverRun) -> Store:
+    """Open the store of a run on a node."""
+    return Store(Path(run.store), None, run.model)
+
+
+def identity_of(root: Path) -> str:
+    """Return the name that a store has given itself; give it one where it has none."""
+    path = root / _IDENTITY
+    with disk_errors(root), suppress(FileExistsError), path.open("x") as file:
+        file.write(secrets.token_hex(16))
+    return path.read_text()
+
+
+def shares_store(run: DriverRun) -> bool:
+    """Return whether this node sees the folder that the driver keeps its store in."""
+    try:
+        return (Path(run.store) / _IDENTITY).read_text() == run.identity
+    except OSError:
+        return False
+
+
+def why_unfit(order: StepOrder) -> str | None:
+    """Return why a node cannot do a step that another one may be able to, or None."""
+    action, run = order.action, order.run
+    if not shares_store(run):
+        return f"it does not share the store {run.store}"
+    if action.python and not os.access(action.python, os.X_OK):
+        return f"it has no interpreter {action.python}"
+    places = (*action.sys_path, *action.reads)
+    if lost := next((path for path in places if not Path(path).exists()), None):
+        return f"it has no {lost}"
+    return _difference(order.action, order.key)
+
+
+def _difference(action: Action, key: str) -> str | None:
+    """Return what differs between the driver and this node, where they make different keys of one action."""
+    try:
+        if action.key == key:
+            return None
+        versions = ", ".join(f"{name} {version}" for name, version in action.toolchain.items())
+        return f"its transload or its libraries are not those of the driver (there: {versions})"
+    except TransloadError as error:
+        return error.what
+
+
+def _end_of(log: Path) -> bytes | None:
+    if not log.exists():
+        return None
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _MOST_LOG_BYTES))
+        return file.read()
