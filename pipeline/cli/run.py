@@ -10,6 +10,14 @@ import typer
 from . import options
 from .completion_values import complete_models
 
+_Request = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="WHAT",
+        help="PIPELINE.toml, RECIPE.py or zoo:NAME; without it, zoo:digits-cnn.",
+        autocompletion=complete_models,
+    ),
+]
 _StartWeights = Annotated[
     Path | None, typer.Option("--weights", metavar="FILE", help="Start from these weights; do not train.")
 ]
@@ -20,14 +28,7 @@ _Baseline = Annotated[
 
 
 def command(
-    request: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="WHAT",
-            help="PIPELINE.toml, RECIPE.py or zoo:NAME; without it, zoo:digits-cnn.",
-            autocompletion=complete_models,
-        ),
-    ] = None,
+    request: _Request = None,
     *,
     weights: _StartWeights = None,
     to: options.To = None,
@@ -44,6 +45,9 @@ def command(
     baseline: _Baseline = None,
     tfserving_url: options.TfservingUrl = None,
     tfserving_model: options.TfservingModel = None,
+    mlflow: options.Mlflow = None,
+    experiment: options.Experiment = None,
+    promote: options.Promote = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs go.")] = Path("runs"),
     store: options.Store = None,
     jobs: options.Jobs = None,
@@ -64,6 +68,7 @@ def command(
         "bench": {"runtimes": runtimes, "batches": batches, "threads": threads, "enabled": False if no_bench else None},
         "release": options.release_options(latency_bound, metric_loss, price_per_hour),
         "baseline": {"run": str(baseline.absolute()) if baseline else None},
+        "mlflow": options.mlflow_options(mlflow, experiment, None, promote),
         "device": device, "tfserving_url": tfserving_url, "tfserving_model": tfserving_model,
     }  # fmt: skip
     raise typer.Exit(_run(pipeline, changes, (store, out, jobs), json=json, quiet=quiet))
@@ -82,8 +87,10 @@ def _run(
     from ..context import LocalSettings
     from ..progress import Progress
     from ..request import read_request
+    from .record import print_record
     from .report import print_run
 
     outcome = run(read_request(pipeline, changes), LocalSettings.with_defaults(*local), Progress(quiet=quiet))
     print_run(outcome.folder, outcome.result, json=json)
+    print_record(outcome.record, outcome.result.verdict, json=json)
     return int(outcome.result.exit_code)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...models.artifact import CARD_TEXT, DIGESTS, REQUIREMENTS, TUNING, Artifact
+from ...models.artifact import CARD_TEXT, DIGESTS, RECORD, REQUIREMENTS, TUNING, Artifact
 from ...models.formats import PAYLOAD, Format
 from ...models.signature import DTYPES, Array, TensorSpec
 from ...models.store import size_of
@@ -28,6 +28,7 @@ MLMODEL, GOLDEN = "MLmodel", "golden.npz"
 _EXAMPLE, _SERVING_EXAMPLE = "input_example.json", "serving_input_example.json"
 _CODE, _LOADER = "code", "mlflow_artifact"
 _CONDA, _PYTHON_ENV = "conda.yaml", "python_env.yaml"
+_TORCHSCRIPT = "model.pth"
 _REPLACED = (REQUIREMENTS, DIGESTS, TUNING)  # MLflow has its own; what was tuned here does not hold there
 
 
@@ -72,6 +73,8 @@ def write_model_folder(
         (out / _CODE).mkdir()
         for module in (RUNTIME, _LOADER):
             (out / _CODE / f"{module}.py").write_text(standalone(module))
+    if artifact.target.format is Format.TORCHSCRIPT:
+        _rename_torchscript(out)
     lines = [f"mlflow=={identity.mlflow}", *requirements]
     _write_environment(out, lines)
     document: dict[str, Any] = {
@@ -119,11 +122,18 @@ def _flavors(form: Format, packages: Mapping[str, str]) -> dict[str, Any]:
         opened = {"model_type": "tf1-estimator", "meta_graph_tags": ["serve"], "signature_def_key": "serving_default"}
         return {"tensorflow": {"saved_model_dir": payload, **opened, "code": _CODE}, "python_function": pyfunc}
     if form in (Format.TORCHSCRIPT, Format.PT2):
-        # Of a folder mlflow.pytorch opens model.pt2; a file it hands to torch.load, which knows TorchScript.
-        data = "." if form is Format.PT2 else payload
-        own = {"pytorch_version": packages.get("torch", ""), "model_data": data, "code": _CODE}
+        own = {"pytorch_version": packages.get("torch", ""), "model_data": ".", "code": _CODE}
         return {"pytorch": own, "python_function": pyfunc}
     return {"python_function": pyfunc}
+
+
+def _rename_torchscript(out: Path) -> None:
+    """Give a TorchScript file the name under which mlflow.pytorch looks for it, and tell our loader.
+    mlflow 3.17 then hands it to torch.load with its own pickle module; without that, torch refuses TorchScript."""
+    (out / PAYLOAD[Format.TORCHSCRIPT]).rename(out / _TORCHSCRIPT)
+    (out / "pickle_module_info.txt").write_text("mlflow.pytorch.pickle_module")
+    record = json.loads((out / RECORD).read_text())
+    (out / RECORD).write_text(json.dumps({**record, "file": _TORCHSCRIPT}, indent=1) + "\n")
 
 
 def _column(spec: TensorSpec) -> dict[str, Any]:

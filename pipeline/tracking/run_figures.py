@@ -20,7 +20,7 @@ _LOGGED = (RUN_FILE, "report.html", "report.md", "plan.json", "latency.npz", "ba
 
 
 @dataclass(frozen=True)
-class Figure:
+class RunFigure:
     """One metric of MLflow; `artifact` is the target that it belongs to, None for one of the whole run."""
 
     name: str
@@ -64,18 +64,18 @@ def run_files(folder: Path) -> tuple[Path, ...]:
     return (*files, *([folder / "logs"] if (folder / "logs").is_dir() else []))
 
 
-def run_figures(result: RunResult) -> list[Figure]:
+def run_figures(result: RunResult) -> list[RunFigure]:
     """Return the metrics of a run, each name once; what has no number is left out.
     A name is `ARTIFACT/RUNTIME/batch-N/FIGURE`, or shorter where a figure has no runtime or batch."""
-    figures = [Figure("seconds", result.seconds), Figure("exit_code", result.exit_code)]
-    for artifact in result.artifacts:
-        if artifact.bytes is not None:
-            figures.append(Figure(f"{_slug(artifact.name)}/bytes", artifact.bytes, artifact.name))
+    figures = [RunFigure("seconds", result.seconds), RunFigure("exit_code", result.exit_code)]
+    figures += [
+        RunFigure(f"{_slug(row.name)}/bytes", row.bytes, row.name) for row in result.artifacts if row.bytes is not None
+    ]
     for row in (*result.drift, *result.latency):
         slug = _slug(row.artifact)
         values = _drift_values(row) if isinstance(row, DriftRow) else _latency_values(row)
         figures += [
-            Figure(f"{slug}/{row.runtime}/batch-{row.batch}/{name}", value, row.artifact)
+            RunFigure(f"{slug}/{row.runtime}/batch-{row.batch}/{name}", value, row.artifact)
             for name, value in values
             if value is not None
         ]
@@ -109,6 +109,11 @@ def _word(text: str) -> str:
 def started_ms(result: RunResult) -> int:
     """Return the start of a run in milliseconds since 1970, as MLflow counts."""
     return round(datetime.fromisoformat(result.started_at).timestamp() * 1000)
+
+
+def run_page(address: str, experiment_id: str, run_id: str) -> str:
+    """Return the address of a run's page."""
+    return f"{address}/#/experiments/{experiment_id}/runs/{run_id}"
 
 
 def artifact_slug(artifact: str) -> str:

@@ -6,6 +6,7 @@ fails. A record of the same run.json is found again by its digest, so that a cal
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,13 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...models.artifact import read_artifact
-from ...models.errors import TransloadError
 from ..card.card_records import Card, read_card
 from ..result.schema import ArtifactRow, RunResult, Status, Verdict
 from ..result.verified_artifact import find_artifact
 from .golden_answers import GoldenAnswers, read_golden_answers
 from .model_folder import ModelIdentity, describe_model, why_not_logged, write_model_folder
-from .registry import LoggedModel, move_alias, register_versions
+from .model_versions import LoggedModel, is_there_already, move_alias, register_versions
 from .run_figures import (
     ARTIFACT_TAG,
     DIGEST_TAG,
@@ -28,6 +28,7 @@ from .run_figures import (
     artifact_slug,
     run_figures,
     run_files,
+    run_page,
     run_params,
     run_tags,
     started_ms,
@@ -55,7 +56,7 @@ class RecordedRun:
     @property
     def page(self) -> str:
         """The run's page on a server, or where it lies."""
-        return f"{self.address}/#/experiments/{self.experiment_id}/runs/{self.run_id}"
+        return run_page(self.address, self.experiment_id, self.run_id)
 
 
 @dataclass(frozen=True)
@@ -106,16 +107,25 @@ def record_run(
 
 def _experiment_id(client: MlflowClient, name: str) -> str:
     """Return the id of the experiment, which is made where there is none; another run may make it at the same time."""
-    from mlflow.exceptions import MlflowException
-
     known = client.get_experiment_by_name(name)
     if known is None:
-        with suppress(MlflowException):
+        try:
             return str(client.create_experiment(name))
-        known = client.get_experiment_by_name(name)
-        if known is None:
-            return str(client.create_experiment(name))  # raises what was suppressed
+        except Exception as error:
+            if not is_there_already(error):
+                raise
+            known = client.get_experiment_by_name(name)
     return str(known.experiment_id)
+
+
+@dataclass(frozen=True)
+class _OpenRecord:
+    """A run that is being logged."""
+
+    client: MlflowClient
+    experiment_id: str
+    run_id: str
+    run: FinishedFolder
 
 
 def _log_run(client: MlflowClient, experiment_id: str, run: FinishedFolder) -> tuple[str, tuple[str, ...]]:
@@ -124,7 +134,7 @@ def _log_run(client: MlflowClient, experiment_id: str, run: FinishedFolder) -> t
     created = client.create_run(experiment_id, started_ms(run.result), tags, run.result.id)
     run_id = str(created.info.run_id)
     try:
-        notes = _log_content(client, experiment_id, run_id, run)
+        notes = _log_content(_OpenRecord(client, experiment_id, run_id, run))
         client.set_terminated(run_id, _FINISHED, started_ms(run.result) + round(run.result.seconds * 1000))
     except BaseException:
         with suppress(Exception):  # the first error is the one that is told
@@ -136,23 +146,25 @@ def _log_run(client: MlflowClient, experiment_id: str, run: FinishedFolder) -> t
     return run_id, notes
 
 
-def _log_content(client: MlflowClient, experiment_id: str, run_id: str, run: FinishedFolder) -> tuple[str, ...]:
+def _log_content(record: _OpenRecord) -> tuple[str, ...]:
     """Log parameters, files, models and metrics; return the notes."""
     from mlflow.entities import LoggedModelOutput, Metric, Param
 
+    client, run_id, run = record.client, record.run_id, record.run
     params = [Param(name, value) for name, value in run_params(run.result, run.model).items()]
     for at in range(0, len(params), _MOST_PARAMS):
         client.log_batch(run_id, params=params[at : at + _MOST_PARAMS])
     for path in run_files(run.folder):
-        (client.log_artifacts if path.is_dir() else client.log_artifact)(
-            run_id, str(path), path.name if path.is_dir() else None
-        )
-    models, notes = _log_models(client, experiment_id, run_id, run)
+        if path.is_dir():
+            client.log_artifacts(run_id, str(path), path.name)
+        else:
+            client.log_artifact(run_id, str(path))
+    models, notes = _log_models(record)
     if models:
         client.log_outputs(run_id, [LoggedModelOutput(model_id, 0) for model_id in models.values()])
-    now = started_ms(run.result)
+    started = started_ms(run.result)
     metrics = [
-        Metric(figure.name, figure.value, now, 0, models.get(figure.artifact or ""), run_id=run_id)
+        Metric(figure.name, figure.value, started, 0, models.get(figure.artifact or ""), run_id=run_id)
         for figure in run_figures(run.result)
     ]
     for at in range(0, len(metrics), _MOST_METRICS):
@@ -160,10 +172,9 @@ def _log_content(client: MlflowClient, experiment_id: str, run_id: str, run: Fin
     return notes
 
 
-def _log_models(
-    client: MlflowClient, experiment_id: str, run_id: str, run: FinishedFolder
-) -> tuple[dict[str, str], tuple[str, ...]]:
+def _log_models(record: _OpenRecord) -> tuple[dict[str, str], tuple[str, ...]]:
     """Log a model for each verified artifact; return their ids by artifact, and the notes."""
+    run = record.run
     models: dict[str, str] = {}
     notes: list[str] = []
     with tempfile.TemporaryDirectory(prefix="transload-mlflow-") as scratch:
@@ -174,26 +185,18 @@ def _log_models(
             if reason := why_not_logged(read_artifact(run.place_of(row))):
                 notes.append(f"{row.name} is no model in MLflow: {reason}")
                 continue
-            models[row.name] = _log_model(client, experiment_id, run_id, run, row, golden, Path(scratch))
+            models[row.name] = _log_model(record, row, golden, Path(scratch))
     return models, tuple(notes)
 
 
-def _log_model(
-    client: MlflowClient,
-    experiment_id: str,
-    run_id: str,
-    run: FinishedFolder,
-    row: ArtifactRow,
-    golden: GoldenAnswers | None,
-    scratch: Path,
-) -> str:
+def _log_model(record: _OpenRecord, row: ArtifactRow, golden: GoldenAnswers | None, scratch: Path) -> str:
     """Log one artifact as a model, and return its id. Raises BadRequest where its payload has changed since."""
     import mlflow
 
+    client, run = record.client, record.run
     verified = find_artifact(run.place_of(row), ())  # it computes the digest
-    artifact = read_artifact(verified.folder)
     tags = {ARTIFACT_TAG: row.name, STATUS_TAG: str(row.status), DIGEST_TAG: str(row.sha256)}
-    model = client.create_logged_model(experiment_id, artifact_slug(row.name), run_id, tags)
+    model = client.create_logged_model(record.experiment_id, artifact_slug(row.name), record.run_id, tags)
     packages = run.result.environment.packages
     facts: dict[str, Any] = {
         "transload": run.result.transload_version,
@@ -206,14 +209,15 @@ def _log_model(
     out = scratch / model.model_id
     write_model_folder(
         out,
-        artifact,
-        ModelIdentity(model_id=model.model_id, run_id=run_id, mlflow=mlflow.__version__),
+        read_artifact(verified.folder),
+        ModelIdentity(model_id=model.model_id, run_id=record.run_id, mlflow=mlflow.__version__),
         golden=golden if golden and _fits(golden, row) else None,
         requirements=_requirements(read_card(verified.folder), packages),
         packages=packages,
         facts=facts,
     )
     client.log_model_artifacts(model.model_id, str(out))
+    shutil.rmtree(out)  # of large models one copy at a time lies on the disk
     client.finalize_logged_model(model.model_id, "READY")
     return str(model.model_id)
 
@@ -235,9 +239,7 @@ def _requirements(card: Card | None, packages: dict[str, str]) -> list[str]:
     return lines
 
 
-def _logged_models(
-    client: MlflowClient, experiment_id: str, run_id: str, *, ready: bool = True
-) -> list[LoggedModel]:
+def _logged_models(client: MlflowClient, experiment_id: str, run_id: str, *, ready: bool = True) -> list[LoggedModel]:
     """Return the models that were logged in a run, in the order of their names; `ready`: only those that are whole."""
     models: list[LoggedModel] = []
     token = None

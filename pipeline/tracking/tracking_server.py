@@ -77,6 +77,11 @@ def resolve_address(text: str, environment: Mapping[str, str] = os.environ) -> s
     return environment[URI_VARIABLE]
 
 
+def experiment_of(environment: Mapping[str, str]) -> str | None:
+    """Return the experiment that an environment names, as mlflow itself reads it."""
+    return environment.get(EXPERIMENT_VARIABLE) or None
+
+
 @contextmanager
 def connect(text: str) -> Iterator[TrackingServer]:
     """Connect to the server at an address, or `env`; what goes wrong inside, too, becomes a sentence.
@@ -111,7 +116,7 @@ def _public(address: str) -> str:
 
 
 def _check_answers(address: str) -> None:
-    """Raise BadRequest where nothing answers at an address within some seconds: mlflow's own errors say it in a page."""
+    """Raise BadRequest where nothing answers at an address in some seconds: mlflow's own errors say it in a page."""
     import requests
 
     try:
@@ -144,16 +149,22 @@ def _settings() -> Iterator[None]:
 @contextmanager
 def _errors_as_sentences(address: str) -> Iterator[None]:
     """Map what mlflow and requests raise to BadRequest."""
-    import requests
-    from mlflow.exceptions import MlflowException
+    from requests import RequestException
 
     try:
         yield
-    except (MlflowException, requests.RequestException) as error:
+    except (_mlflow_error(), RequestException) as error:
         raise _sentence(address, error) from error
     except ModuleNotFoundError as error:
         fix = f"install it (`pip install {error.name}`), where its files lie is the server's choice"
         raise ToolMissing(f"MLflow at {address} needs {error.name}, which is not installed", fix=fix) from error
+
+
+def _mlflow_error() -> type[Exception]:
+    """Return the class of mlflow's errors."""
+    from mlflow.exceptions import MlflowException
+
+    return MlflowException
 
 
 def _sentence(address: str, error: Exception) -> BadRequest:

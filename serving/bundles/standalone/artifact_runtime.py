@@ -42,6 +42,7 @@ class ArtifactModel:
         opener, file = _OPENERS[form]
         names = [row["name"] for row in self.outputs]
         self.settings = tuned_settings(Path(folder), form)
+        file = record.get("file", file)  # where another system has the payload under a name of its own
         self._call: _Call = opener(Path(folder) / file, [row["name"] for row in self.inputs], names, self.settings)
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
@@ -272,5 +273,6 @@ _OPENERS: dict[str, tuple[_Opener, str]] = {
 }
 # The runtime whose settings in tuning.json are for that library.
 _RUNTIMES = {
-    "onnx": "onnxruntime", "torchscript": "torchscript", "pt2": "torch", "saved-model": "tensorflow", "tflite": "tflite",
+    "onnx": "onnxruntime", "torchscript": "torchscript", "pt2": "torch", "saved-model": "tensorflow",
+    "tflite": "tflite",
 }  # fmt: skip

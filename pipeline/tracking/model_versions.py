@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 _CREATED_S = 60  # how long the registry may take for a version
-_THERE_ALREADY, _NOT_THERE = "RESOURCE_ALREADY_EXISTS", ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
+_THERE_ALREADY = "RESOURCE_ALREADY_EXISTS"
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def register_versions(
             known = next((row for row in versions if row.name == name and _source_of(row) == model.model_id), None)
             if known is None:
                 if _create_registered(client, name):
-                    undo.append(lambda name=name: client.delete_registered_model(name))  # type: ignore[misc]
+                    undo.append(lambda name=name: _remove_if_empty(client, name))  # type: ignore[misc]
                 known = client.create_model_version(
                     name,
                     f"models:/{model.model_id}",
@@ -99,15 +99,24 @@ def _undo_on_error() -> Iterator[list[Callable[[], object]]]:
 
 def _create_registered(client: MlflowClient, name: str) -> bool:
     """Create a registered model and return True; False where there is one, perhaps since another run just made it."""
-    from mlflow.exceptions import MlflowException
-
     try:
         client.create_registered_model(name)
-    except MlflowException as error:
-        if error.error_code != _THERE_ALREADY:
+    except Exception as error:
+        if not is_there_already(error):
             raise
         return False
     return True
+
+
+def is_there_already(error: Exception) -> bool:
+    """Return whether mlflow refused to make something because there is one of that name."""
+    return getattr(error, "error_code", None) == _THERE_ALREADY
+
+
+def _remove_if_empty(client: MlflowClient, name: str) -> None:
+    """Remove a registered model that has no version: another run may have put one into it meanwhile."""
+    if not client.search_model_versions(f"name='{name}'"):
+        client.delete_registered_model(name)
 
 
 def _aliases_of(client: MlflowClient, name: str) -> Mapping[str, str]:
