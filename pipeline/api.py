@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..converters.live_model import write_live_model
-from ..models.errors import BadRequest
+from ..models.errors import BadRequest, TransloadError
 from ..models.formats import Target, parse_target
 from ..models.signature import TensorSpec, parse_input
 from ..serving.bundles.bundle_records import System
@@ -23,6 +23,7 @@ from .commands import compare as compare_command
 from .commands import convert as convert_command
 from .commands import history as history_command
 from .commands import locate as locate_command
+from .commands import record as record_command
 from .commands import validate as validate_command
 from .commands.bench import BenchResult
 from .commands.bench_options import LoadOptions, TuningOptions
@@ -31,6 +32,7 @@ from .commands.compare import CompareResult
 from .commands.convert import ConvertManyResult, ConvertResult, convert_models
 from .commands.history import HistoryResult
 from .commands.locate import LocateResult
+from .commands.record import RecordResult
 from .commands.validate import ValidateResult
 from .commands.workspace import check_writable
 from .compare.compare_limits import CompareLimits
@@ -55,6 +57,9 @@ def run(
     device: str | None = None,
     bench: bool = True,
     baseline: _Path | None = None,
+    mlflow: str | None = None,
+    experiment: str | None = None,
+    promote: str | None = None,
     runs: _Path = "runs",
     store: _Path | None = None,
     jobs: int | None = None,
@@ -67,6 +72,8 @@ def run(
     `pipeline` is a pipeline file; the keywords have precedence over it. Without either the digits recipe is run.
     `baseline`: the folder of an earlier run; its artifacts are measured beside the new ones, and the gate refuses what
     is worse. `sign_key`: a private key in PEM that signs the statements beside the artifacts (docs/verify.md).
+    is worse. `mlflow`: the address of a tracking server, or "env", that the finished run is sent to (docs/mlflow.md);
+    where that fails, the error is raised although runs/<id>/ is whole.
     """
     from .commands.run import run as run_command
 
@@ -76,11 +83,34 @@ def run(
         "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss},
         "bench": {"runtimes": runtimes, "enabled": None if bench else False},
         "baseline": {"run": _absolute(baseline)},
+        "mlflow": {"uri": mlflow, "experiment": experiment, "promote": promote},
         "device": device,
     }
     request = read_request(Path(pipeline) if pipeline else None, sections)
     local = _local(store, jobs, runs, sign_key=sign_key, executor=executor)
-    return run_command(request, local, Progress(quiet=quiet)).result
+    finished = run_command(request, local, Progress(quiet=quiet))
+    if isinstance(finished.record, TransloadError):
+        raise finished.record
+    return finished.result
+
+
+def record(
+    run: _Path,
+    *,
+    mlflow: str,
+    experiment: str | None = None,
+    name: str | None = None,
+    promote: str | None = None,
+) -> RecordResult:
+    """Send the finished run in a folder to MLflow, unless it is there. `mlflow`: the server's address, or "env".
+
+    A run that passed gets a version of the registered model `name`-TARGET for each verified artifact; `promote` is the
+    alias that then moves to them.
+
+    The result has the run's page and the models with their addresses.
+    """
+    section = {"uri": mlflow, "experiment": experiment, "model": name, "promote": promote}
+    return record_command.record(Path(run), read_request(None, {"mlflow": section}).mlflow)
 
 
 def convert(
@@ -370,16 +400,27 @@ def compare(
     )  # fmt: skip
 
 
-def history(*runs: _Path, batch: int = 1, out: _Path | None = None) -> HistoryResult:
-    """Read several runs in the order of time: folders of runs, or folders that hold runs.
+def history(
+    *runs: _Path,
+    store: _Path | None = None,
+    mlflow: str | None = None,
+    experiment: str | None = None,
+    batch: int = 1,
+    out: _Path | None = None,
+) -> HistoryResult:
+    """Read several runs in the order of time: folders of runs, or folders that hold runs; those that a `store` knows
+    of; those of an `experiment` on the server `mlflow`. Without any of them, those that the default store knows of.
 
     `batch`: the batch size of latencies. `out`: where to write a page that draws them.
 
     The result has the runs, their machines, and a point for each artifact in each runtime in each run.
     """
-    if not runs:
-        raise BadRequest("no run is named", fix="name folders under runs/, or runs/ itself")
-    return history_command.history([Path(run) for run in runs], batch=batch, out=_path(out))
+    if not runs and store is None and mlflow is None and experiment is None:
+        store = LocalSettings().store
+    places = [Path(run) for run in runs]
+    return history_command.history(
+        places, batch=batch, out=_path(out), store=_path(store), mlflow=mlflow, experiment=experiment
+    )
 
 
 def bundle(

@@ -36,6 +36,7 @@ from .compare.compare_limits import CompareLimits
 from .drift.metrics.metric_kinds import is_function, kind_of_metric
 from .load.load_cases import LOAD_SECONDS, LoadEngine, check_load, parse_load
 from .store.size_text import parse_size
+from .tracking.tracking_server import check_address, check_alias
 
 _MOST_BYTES = 1 << 20  # of a pipeline file
 
@@ -86,6 +87,16 @@ def _size(text: str) -> str:
     with _refused_as_value():
         parse_size(text)
     return text
+
+
+def _mlflow_address(text: str) -> str:
+    with _refused_as_value():
+        return check_address(text)
+
+
+def _alias(text: str) -> str:
+    with _refused_as_value():
+        return check_alias(text)
 
 
 FiniteLoss = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -259,6 +270,22 @@ class EngineSection(_Section):
     gpu_kind: str | None = None  # of the nodes that do steps on a GPU, as Ray names it: "H100"
 
 
+class MlflowSection(_Section):
+    """The record of a finished run in MLflow."""
+
+    uri: Annotated[str, AfterValidator(_mlflow_address)] | None = None  # "env": MLFLOW_TRACKING_URI; None: no record
+    experiment: Annotated[str, Field(min_length=1)] | None = None  # None: MLFLOW_EXPERIMENT_NAME, else the model's name
+    model: Annotated[str, Field(pattern=r"^[^/:]+$")] | None = None  # before the target, in names of registered models
+    promote: Annotated[str, AfterValidator(_alias)] | None = None  # the alias that moves where the run passes
+
+    @field_validator("experiment", "model", "promote")
+    @classmethod
+    def _check_address_is_named(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value and info.data.get("uri", "") is None:
+            raise ValueError(f"{value!r} belongs to a record in MLflow; give --mlflow URI, or uri in [mlflow]")
+        return value
+
+
 class RunRequest(_Section):
     """Everything that a run is to do."""
 
@@ -272,6 +299,7 @@ class RunRequest(_Section):
     baseline: BaselineSection = BaselineSection()
     store: StoreSection = StoreSection()
     engine: EngineSection = EngineSection()
+    mlflow: MlflowSection = MlflowSection()
     device: Annotated[str, AfterValidator(_device)] = "auto"
     data: str | None = None  # samples, as --data names them; None: the recipe's own, else random ones
     # A running TF Serving, HOST:GRPC_PORT[,REST_PORT].

@@ -58,7 +58,8 @@ class Command:
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 WORK, LOOK = "Work", "Look"
-_PAGES = {"new": "recipes", "zoo": "recipes", "formats": "convert"}  # of commands without a page of their own
+# Of commands without a page of their own.
+_PAGES = {"record": "mlflow", "new": "recipes", "zoo": "recipes", "formats": "convert"}
 _LEAST_LIKENESS = 0.7  # of two words: frobnicate is not meant for locate
 
 COMMANDS: tuple[Command, ...] = (
@@ -76,6 +77,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("serve", "Serve artifacts over TF Serving's API until it is stopped.", WORK),
     Command("bundle", "Write what a serving system expects of an artifact, with a check of its endpoint.", WORK),
     Command("store", "List what the store of finished steps holds, remove what nothing uses, check it.", WORK),
+    Command("record", "Send a finished run to MLflow: figures, report, and a model for each verified artifact.", WORK),
     Command("report", "Write the report of a finished run again.", WORK),
     Command("new", "Write a recipe of your own to start from.", WORK),
     Command("inspect", "Show what an artifact's folder, or the file of a model of anybody, says of itself.", LOOK),

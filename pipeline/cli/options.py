@@ -221,6 +221,30 @@ TfservingUrl = Annotated[
 TfservingModel = Annotated[
     str | None, typer.Option("--tfserving-model", metavar="NAME", help="The model's name on it.  [default: model]")
 ]
+Mlflow = Annotated[
+    str | None,
+    typer.Option(
+        "--mlflow", metavar="URI", help="A tracking server of MLflow, http://HOST:PORT; env: MLFLOW_TRACKING_URI."
+    ),
+]
+Experiment = Annotated[
+    str | None,
+    typer.Option(
+        "--experiment",
+        metavar="NAME",
+        help="The experiment there; else MLFLOW_EXPERIMENT_NAME, else as the model.",
+    ),
+]
+ModelName = Annotated[
+    str | None,
+    typer.Option("--name", metavar="NAME", help="Registered models are called NAME-TARGET; without it by the model."),
+]
+Promote = Annotated[
+    str | None,
+    typer.Option(
+        "--promote", metavar="ALIAS", help="Move this alias of the registered models to a run that passes, as champion."
+    ),
+]
 
 
 def split(values: Sequence[str] | None) -> tuple[str, ...]:
@@ -322,6 +346,13 @@ def release_options(
         "metric_loss_points": metric_loss,
         "price_per_hour": price_per_hour,
     }
+
+
+def mlflow_options(
+    uri: str | None, experiment: str | None, name: str | None, promote: str | None
+) -> dict[str, str | None]:
+    """Return the section [mlflow] of these options."""
+    return {"uri": uri, "experiment": experiment, "model": name, "promote": promote}
 
 
 def parse_share(value: str | None) -> float | None:

@@ -45,6 +45,9 @@ def command(
     baseline: _Baseline = None,
     tfserving_url: options.TfservingUrl = None,
     tfserving_model: options.TfservingModel = None,
+    mlflow: options.Mlflow = None,
+    experiment: options.Experiment = None,
+    promote: options.Promote = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs go.")] = Path("runs"),
     store: options.Store = None,
     executor: options.Executor = None,
@@ -67,6 +70,7 @@ def command(
         "bench": {"runtimes": runtimes, "batches": batches, "threads": threads, "enabled": False if no_bench else None},
         "release": options.release_options(latency_bound, metric_loss, price_per_hour),
         "baseline": {"run": str(baseline.absolute()) if baseline else None},
+        "mlflow": options.mlflow_options(mlflow, experiment, None, promote),
         "device": device, "tfserving_url": tfserving_url, "tfserving_model": tfserving_model,
     }  # fmt: skip
     local = {"store": store, "runs": out, "jobs": jobs, "sign_key": sign_key, "executor": executor}
@@ -79,8 +83,10 @@ def _run(pipeline: Path | None, changes: dict[str, Any], local: dict[str, Any], 
     from ..context import LocalSettings
     from ..progress import Progress
     from ..request import read_request
+    from .record import print_record
     from .report import print_run
 
     outcome = run(read_request(pipeline, changes), LocalSettings.with_defaults(**local), Progress(quiet=quiet))
     print_run(outcome.folder, outcome.result, json=json)
+    print_record(outcome.record, outcome.result.verdict, json=json)
     return int(outcome.result.exit_code)

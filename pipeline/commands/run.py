@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ... import __version__
 from ...converters.steps import missing
-from ...models.errors import BadRequest, ToolMissing
+from ...models.errors import BadRequest, ToolMissing, TransloadError
 from ...models.formats import Precision
 from ...models.store import disk_errors
 from ...models.whole_files import write_whole
@@ -51,15 +51,17 @@ from ..stages.validate import ValidationRows, validate_all
 from ..timeline import stage_of
 from ..workers.interpreters import lacking
 from .baseline import Baseline, judge_baseline, measure_beside, open_baseline, read_baseline
+from .record import RecordResult, check_server, send_run
 from .workspace import close_workers, new_run_context
 
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """The result of a run, and its folder runs/<id>/."""
+    """The result of a run, its folder runs/<id>/, and its record in MLflow, or why there is none."""
 
     result: RunResult
     folder: Path
+    record: RecordResult | TransloadError | None = None  # None: nobody asked for one
 
 
 def run(
@@ -79,6 +81,7 @@ def run(
         )
     plan = plan_run(request)
     check_tools(request, plan)
+    check_server(request.mlflow)
     baseline = read_baseline(request)
     started_at, started = now(), time.monotonic()
     name = Path(request.model.recipe.removeprefix("zoo:")).stem
@@ -86,10 +89,26 @@ def run(
     try:
         with close_workers(context), disk_errors(context.folder):
             plan.write(context.folder)
-            return _run(context, plan, baseline, started_at=started_at, started=started)
+            finished = _run(context, plan, baseline, started_at=started_at, started=started)
+        return _with_record(finished, context)
     finally:
         if not any((context.folder / "logs").iterdir()):
             shutil.rmtree(context.folder)  # the run did not begin: there is nothing to read
+
+
+def _with_record(finished: FinishedRun, context: Context) -> FinishedRun:
+    """Send the run to MLflow, where that was requested. Its verdict stands, whatever becomes of that."""
+    section = context.request.mlflow
+    if section.uri is None:
+        return finished
+    with context.progress.stage("mlflow") as stage:
+        try:
+            record: RecordResult | TransloadError = send_run(finished.folder, finished.result, section)
+        except TransloadError as error:
+            record, stage.note = error, "failed"
+        else:
+            stage.note = f"run {record.record.run_id} with {len(record.record.models)} models"
+    return replace(finished, record=record)
 
 
 def check_tools(request: RunRequest, plan: Plan) -> None:

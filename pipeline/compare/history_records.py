@@ -39,7 +39,7 @@ class HistoryRun:
     started_at: str
     verdict: str
     machine: str
-    folder: str
+    folder: str  # or its page in MLflow
 
 
 @dataclass(frozen=True)

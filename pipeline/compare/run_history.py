@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,25 +20,27 @@ _RUN_FILE = "run.json"
 
 @dataclass(frozen=True)
 class _DatedRun:
-    """A run, its folder, and the key of its machine."""
+    """A run, its folder or its page in MLflow, and the key of its machine."""
 
-    folder: Path
+    place: str
     result: RunResult
     machine: str = ""
 
 
-def read_history(places: Sequence[Path], batch: int = 1) -> RunHistory:
+def read_history(
+    places: Sequence[Path], batch: int = 1, *, elsewhere: Sequence[tuple[str, RunResult]] = ()
+) -> RunHistory:
     """Read the runs in these folders, each of which is a run or holds runs; latencies at one batch size.
-    Raises BadRequest where none of them is a finished run."""
-    runs, skipped = _read_runs(places)
+    `elsewhere`: further runs, each with where it lies. Raises BadRequest where none of them is a finished run."""
+    runs, skipped = _read_runs(places, elsewhere)
     if not runs:
-        said = f": {skipped[0]}" if skipped else ""
-        raise BadRequest(f"there is no finished run to draw{said}", fix="name folders under runs/, or runs/ itself")
+        reason = f": {skipped[0]}" if skipped else ""
+        raise BadRequest(f"there is no finished run to draw{reason}", fix="name folders under runs/, or runs/ itself")
     machines: dict[str, Environment] = {}
-    dated = [_DatedRun(run.folder, run.result, _key_of(run.result.environment, machines)) for run in runs]
+    dated = [_DatedRun(run.place, run.result, _key_of(run.result.environment, machines)) for run in runs]
     rows = tuple(
         HistoryRun(
-            run.result.id, run.result.started_at, str(run.result.verdict), run.machine, str(run.folder)
+            run.result.id, run.result.started_at, str(run.result.verdict), run.machine, run.place
         )
         for run in dated
     )  # fmt: skip
@@ -53,19 +56,21 @@ def read_history(places: Sequence[Path], batch: int = 1) -> RunHistory:
     return RunHistory(rows, described, tuple(points), tuple(skipped))
 
 
-def _read_runs(places: Sequence[Path]) -> tuple[list[_DatedRun], list[str]]:
+def _read_runs(places: Sequence[Path], elsewhere: Sequence[tuple[str, RunResult]]) -> tuple[list[_DatedRun], list[str]]:
     """Return the runs by time, each once, and the sentences on folders that are none."""
-    runs: dict[str, _DatedRun] = {}
+    read: list[_DatedRun] = []
     skipped: list[str] = []
-    for folder in (folder for place in places for folder in _folders(place)):
+    folders = {os.path.realpath(folder): folder for place in places for folder in _folders(place)}
+    for folder in folders.values():
         try:
-            run = _DatedRun(folder, read_run(folder))
+            read.append(_DatedRun(str(folder), read_run(folder)))
         except BadRequest as error:
             skipped.append(error.what)
-            continue
+    runs: dict[str, _DatedRun] = {}
+    for run in (*read, *(_DatedRun(*pair) for pair in elsewhere)):
         known = runs.setdefault(run.result.id, run)
-        if known.folder.resolve() != folder.resolve():
-            skipped.append(f"{folder} holds a copy of the run in {known.folder}")
+        if known is not run:
+            skipped.append(f"{run.place} holds a copy of the run in {known.place}")
     return sorted(runs.values(), key=lambda run: (run.result.started_at, run.result.id)), skipped
 
 

@@ -22,7 +22,7 @@ ARTIFACTS = "artifacts"  # in a run's folder: a folder for each artifact
 
 def new_run_folder(runs: Path, name: str, now: datetime) -> Path:
     """Make the folder runs/<id>; ids sort by time and name the recipe."""
-    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "run"
+    slug = slug_of(name)
     with disk_errors(runs, "--out"):
         runs.mkdir(parents=True, exist_ok=True)
         for tail in ("", *(f"-{secrets.token_hex(2)}" for _ in range(8))):
@@ -33,6 +33,11 @@ def new_run_folder(runs: Path, name: str, now: datetime) -> Path:
                 continue
             return folder
     raise FileExistsError(f"no free name for a run under {runs}")
+
+
+def slug_of(name: str) -> str:
+    """Return a name as the part of a folder's name."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "run"
 
 
 def publish_artifacts(folder: Path, source: Stored, results: Sequence[TargetResult]) -> None:

@@ -125,14 +125,20 @@ def _least_db(document: Mapping[str, Any], name: str) -> float | None:
 
 def samples_of(run: Path) -> Path | None:
     """Return the test set that the steps of a run read, as their repeat scripts name it; None where it is gone."""
+    return next((folder / TEST for folder in _step_inputs(run, "data") if (folder / TEST).is_file()), None)
+
+
+def reference_of(run: Path) -> Path | None:
+    """Return the folder of the reference's recorded answers that a run compared with; None where it is gone."""
+    return next((folder for folder in _step_inputs(run, "reference") if folder.is_dir()), None)
+
+
+def _step_inputs(run: Path, name: str) -> Iterator[Path]:
+    """Yield what the steps of a run read as their input `name`, by their repeat scripts."""
     try:
-        return next((path for path in _test_sets(run) if path.is_file()), None)
+        for file in sorted((run / "repeat").glob("*.json")):
+            folder = read_json(file).get("job", {}).get("inputs", {}).get(name)
+            if folder:
+                yield Path(folder)
     except (OSError, *_BROKEN) as error:
         raise BadRequest(f"the scripts in {run / 'repeat'} cannot be read: {error}", fix=_RUN_AGAIN) from error
-
-
-def _test_sets(run: Path) -> Iterator[Path]:
-    for file in sorted((run / "repeat").glob("*.json")):
-        data = read_json(file).get("job", {}).get("inputs", {}).get("data")
-        if data:
-            yield Path(data) / TEST

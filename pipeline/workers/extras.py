@@ -13,6 +13,7 @@ _MODULES = {
     "serve": ("tensorflow_serving", "grpc", "grpc_health", "grpc_reflection", "uvloop", "httptools"),
     "models": ("torchvision", "timm", "transformers"),
     "data": ("PIL", "pyarrow"),
+    "mlflow": ("mlflow",),
 }
 EXTRA_OF: Mapping[str, str] = {module: extra for extra, modules in _MODULES.items() for module in modules}
 

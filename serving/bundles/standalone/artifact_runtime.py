@@ -42,6 +42,7 @@ class ArtifactModel:
         opener, file = _OPENERS[form]
         names = [row["name"] for row in self.outputs]
         self.settings = tuned_settings(Path(folder), form)
+        file = record.get("file", file)  # where another system has the payload under a name of its own
         self._call: _Call = opener(Path(folder) / file, [row["name"] for row in self.inputs], names, self.settings)
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,6 +173,25 @@ def _open_torchscript(
             module = torch.jit.freeze(module, optimize_numerics=settings.get("optimise", True))
         if settings.get("optimize_for_inference"):
             module = torch.jit.optimize_for_inference(module)
+    return _call_of_module(module, outputs)
+
+
+def _open_pt2(
+    path: Path,
+    inputs: Sequence[str],  # noqa: ARG001
+    outputs: Sequence[str],
+    settings: Mapping[str, Any],
+) -> _Call:
+    import torch
+
+    if settings:
+        torch.set_num_threads(settings.get("threads", 1))
+    return _call_of_module(torch.export.load(str(path)).module(), outputs)
+
+
+def _call_of_module(module: Any, outputs: Sequence[str]) -> _Call:
+    """Return what calls a module of PyTorch with arrays, and returns those of its outputs in order."""
+    import torch
 
     def call(values: Sequence[Any]) -> Sequence[Any]:
         with torch.no_grad():
@@ -247,8 +267,12 @@ _Opener = Callable[[Path, Sequence[str], Sequence[str], Mapping[str, Any]], _Cal
 _OPENERS: dict[str, tuple[_Opener, str]] = {
     "onnx": (_open_onnx, "model.onnx"),
     "torchscript": (_open_torchscript, "model.pt"),
+    "pt2": (_open_pt2, "model.pt2"),
     "saved-model": (_open_saved_model, "saved_model"),
     "tflite": (_open_tflite, "model.tflite"),
 }
 # The runtime whose settings in tuning.json are for that library.
-_RUNTIMES = {"onnx": "onnxruntime", "torchscript": "torchscript", "saved-model": "tensorflow", "tflite": "tflite"}
+_RUNTIMES = {
+    "onnx": "onnxruntime", "torchscript": "torchscript", "pt2": "torch", "saved-model": "tensorflow",
+    "tflite": "tflite",
+}  # fmt: skip

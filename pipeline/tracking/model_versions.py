@@ -1,0 +1,136 @@
+"""Versions of registered models for a run that passed, and the alias that moves once all of them are there.
+
+Each artifact has a registered model of its own, NAME-TARGET: a version is a release of one copy, and an alias points to
+one of them. What a run registers is told by its id, so that two runs at once do not mix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from .run_figures import ARTIFACT_TAG, RUN_TAG
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+_CREATED_S = 60  # how long the registry may take for a version
+_THERE_ALREADY = "RESOURCE_ALREADY_EXISTS"
+
+
+@dataclass(frozen=True)
+class LoggedModel:
+    """A model that was logged for an artifact, and what the registry knows of it."""
+
+    artifact: str
+    model_id: str
+    registered: str | None = None  # name of the registered model
+    version: str | None = None
+    alias: str | None = None
+
+    @property
+    def uri(self) -> str:
+        """The address that mlflow loads it from."""
+        if self.registered and self.alias:
+            return f"models:/{self.registered}@{self.alias}"
+        return f"models:/{self.registered}/{self.version}" if self.registered else f"models:/{self.model_id}"
+
+
+def register_versions(
+    client: MlflowClient,
+    models: Sequence[LoggedModel],
+    *,
+    run: tuple[str, str],
+    name_of: Callable[[str], str],
+    describe: Callable[[str], str],
+) -> list[LoggedModel]:
+    """Return the models with a version each; one that an earlier call has made is kept. `run`: the ids of the run in
+    MLflow and in transload. `name_of` names the registered model of an artifact, `describe` its version.
+    All or nothing: where one is refused, those that were made here are removed, and the error is raised again."""
+    mlflow_run, own_run = run
+    registered = []
+    with _undo_on_error() as undo:
+        for model in models:
+            name = name_of(model.artifact)
+            versions = client.search_model_versions(f"run_id='{mlflow_run}'")
+            known = next((row for row in versions if row.name == name and _source_of(row) == model.model_id), None)
+            if known is None:
+                if _create_registered(client, name):
+                    undo.append(lambda name=name: _remove_if_empty(client, name))  # type: ignore[misc]
+                known = client.create_model_version(
+                    name,
+                    f"models:/{model.model_id}",
+                    run_id=mlflow_run,
+                    tags={RUN_TAG: own_run, ARTIFACT_TAG: model.artifact},
+                    description=describe(model.artifact),
+                    await_creation_for=_CREATED_S,
+                    model_id=model.model_id,
+                )
+                undo.append(lambda row=known: client.delete_model_version(row.name, row.version))  # type: ignore[misc]
+            registered.append(replace(model, registered=name, version=str(known.version)))
+    return registered
+
+
+def move_alias(client: MlflowClient, models: Sequence[LoggedModel], alias: str) -> list[LoggedModel]:
+    """Move an alias to the versions of these models. Where one is refused, those that moved are moved back."""
+    with _undo_on_error() as undo:
+        for model in models:
+            name, version = str(model.registered), str(model.version)
+            former = _aliases_of(client, name).get(alias)
+            client.set_registered_model_alias(name, alias, version)
+            undo.append(lambda name=name, former=former: _restore(client, name, alias, former))  # type: ignore[misc]
+    return [replace(model, alias=alias) for model in models]
+
+
+@contextmanager
+def _undo_on_error() -> Iterator[list[Callable[[], object]]]:
+    """Call what was put into the list, the last first, where something is raised, also by Ctrl-C."""
+    steps: list[Callable[[], object]] = []
+    try:
+        yield steps
+    except BaseException:
+        for step in reversed(steps):
+            with suppress(Exception):  # the first error is the one that is told
+                step()
+        raise
+
+
+def _create_registered(client: MlflowClient, name: str) -> bool:
+    """Create a registered model and return True; False where there is one, perhaps since another run just made it."""
+    try:
+        client.create_registered_model(name)
+    except Exception as error:
+        if not is_there_already(error):
+            raise
+        return False
+    return True
+
+
+def is_there_already(error: Exception) -> bool:
+    """Return whether mlflow refused to make something because there is one of that name."""
+    return getattr(error, "error_code", None) == _THERE_ALREADY
+
+
+def _remove_if_empty(client: MlflowClient, name: str) -> None:
+    """Remove a registered model that has no version: another run may have put one into it meanwhile."""
+    if not client.search_model_versions(f"name='{name}'"):
+        client.delete_registered_model(name)
+
+
+def _aliases_of(client: MlflowClient, name: str) -> Mapping[str, str]:
+    aliases: Mapping[str, str] = client.get_registered_model(name).aliases
+    return aliases
+
+
+def _restore(client: MlflowClient, name: str, alias: str, former: str | None) -> None:
+    if former is None:
+        client.delete_registered_model_alias(name, alias)
+    else:
+        client.set_registered_model_alias(name, alias, former)
+
+
+def _source_of(version: object) -> str:
+    """Return the id of the logged model that a version was made from."""
+    return str(getattr(version, "source", "")).removeprefix("models:/")
