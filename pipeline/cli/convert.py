@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +12,15 @@ from ...models.errors import BadRequest
 from ..intake.model_argument import ACCEPTED
 from . import options
 from .completion_values import complete_models
+from .many_models import (
+    FailFast,
+    Resume,
+    absolute_options,
+    do_models_file,
+    explain_models_file,
+    models_file_of,
+    refuse_own_options,
+)
 from .render import finish, print_json, print_lines
 
 if TYPE_CHECKING:
@@ -18,8 +28,16 @@ if TYPE_CHECKING:
     from ..commands.convert import ConvertManyResult, ConvertResult
 
 
+_Models = Annotated[
+    list[str], typer.Argument(metavar="MODEL", help=f"{ACCEPTED}; or a MODELS.toml.", autocompletion=complete_models)
+]
+_Explain = Annotated[
+    bool, typer.Option("--explain", help="Print the routes to each target and what they lack; run nothing.")
+]
+
+
 def command(
-    model: Annotated[list[str], typer.Argument(metavar="MODEL", help=f"{ACCEPTED}.", autocompletion=complete_models)],
+    model: _Models,
     *,
     to: options.To = None,
     out: options.Out = None,
@@ -37,9 +55,9 @@ def command(
     device: options.Device = None,
     jobs: options.Jobs = None,
     store: options.Store = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Print the routes to each target and what they lack; run nothing.")
-    ] = False,
+    explain: _Explain = False,
+    resume: Resume = False,
+    fail_fast: FailFast = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -48,23 +66,57 @@ def command(
     DIR gets a folder per target, logs, a script per step, and convert.json; with several models such a folder for each.
     Without --data a model that is no recipe is verified on random inputs. The exit status: 0 all verified, 1 a target's
     routes gave wrong answers, 4 none was left, 2 a model cannot be taken; of several models the worst.
+    MODELS.toml lists models with options of their own (docs/many-models.md).
     """
     targets = options.parse_targets(to)
-    if not targets:
-        raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite ('transload formats')")
-    if explain:
-        _explain(model, targets, {"flex": flex, "keep_float": keep_float}, python=python, json=json)
-        return
-    if out is None:
-        raise BadRequest("nothing says where to put what is made", fix="name a folder, as in --out converted")
     arguments: dict[str, Any] = {
         "out": out, "inputs": options.parse_inputs(input_), "data": data, "python": python,
         "model_seconds": model_seconds, "search_seconds": search_seconds, "trust": trust, "flex": flex,
         "keep_float": keep_float, "device": device, "store": store, "jobs": jobs, "quiet": quiet,
     }  # fmt: skip
     own = {"weights": weights, "weights_key": weights_key, "settings": options.parse_settings(set_)}
+    if path := models_file_of(model, {"--resume": resume, "--fail-fast": fail_fast}):
+        _convert_list(path, targets, arguments, own, (resume, fail_fast), explain=explain, json=json)
+        return
+    if not targets:
+        raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite ('transload formats')")
+    if explain:
+        _explain(model, targets, {"flex": flex, "keep_float": keep_float}, python=python, json=json)
+        return
+    _require_out(out)
     done, lines = _convert(model, targets, arguments, own)
     finish(done.document, lines, done.decided[1], json=json)
+
+
+def _require_out(out: Path | None) -> Path:
+    if out is None:
+        raise BadRequest("nothing says where to put what is made", fix="name a folder, as in --out converted")
+    return out
+
+
+def _convert_list(
+    path: Path, targets: Sequence[Target], arguments: Mapping[str, Any], own: Mapping[str, Any],
+    flags: tuple[bool, bool], *, explain: bool, json: bool,
+) -> None:  # fmt: skip
+    """Convert the models of a models file. `flags`: --resume and --fail-fast."""
+    from ..commands.many_models import ListOptions
+    from ..context import LocalSettings
+    from ..model_list.list_records import ListCommand
+
+    refuse_own_options({**own, "inputs": arguments["inputs"]})
+    names = ("model_seconds", "search_seconds", "keep_float", "device", "trust", "flex")
+    overrides = {
+        "to": tuple(map(str, targets)) or None, **absolute_options(arguments["data"], arguments["python"]),
+        **{name: None if arguments[name] is False else arguments[name] for name in names},
+    }  # fmt: skip
+    if explain:
+        explain_models_file(path, overrides, json=json)
+        return
+    do_models_file(
+        ListCommand.CONVERT, path, overrides, ListOptions(_require_out(arguments["out"]), *flags),
+        local=LocalSettings.with_defaults(arguments["store"], None, arguments["jobs"]), json=json,
+        quiet=arguments["quiet"],
+    )  # fmt: skip
 
 
 def _convert(
