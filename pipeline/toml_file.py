@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args
@@ -56,9 +56,8 @@ def refused_key(
         return BadRequest(f"{file}: unknown key {where!r}", fix=fix)
     message = first["msg"].removeprefix("Value error, ")
     statement, _, fix = message.partition("; ")
-    value = "" if repr(first["input"]) in statement else f", got {first['input']!r}"
-    if first["type"] == "missing":
-        statement, value = f"the key {place[-1]!r} is missing", ""
+    is_table = isinstance(first["input"], Mapping)  # which no reader needs to see again
+    value = "" if is_table or repr(first["input"]) in statement else f", got {first['input']!r}"
     fix = fix or f"{page} lists what is taken"
     return BadRequest(f"{file}: {where}: {statement}{value}"[:500], fix=fix)
 

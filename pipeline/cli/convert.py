@@ -10,17 +10,10 @@ import typer
 
 from ...models.errors import BadRequest
 from ..intake.model_argument import ACCEPTED
+from ..model_list.list_records import ListCommand
 from . import options
 from .completion_values import complete_models
-from .many_models import (
-    FailFast,
-    Resume,
-    absolute_options,
-    do_models_file,
-    explain_models_file,
-    models_file_of,
-    refuse_own_options,
-)
+from .many_models import FailFast, Resume, do_models_file
 from .render import finish, print_json, print_lines
 
 if TYPE_CHECKING:
@@ -37,6 +30,7 @@ _Explain = Annotated[
 
 
 def command(
+    context: typer.Context,
     model: _Models,
     *,
     to: options.To = None,
@@ -56,8 +50,8 @@ def command(
     jobs: options.Jobs = None,
     store: options.Store = None,
     explain: _Explain = False,
-    resume: Resume = False,
-    fail_fast: FailFast = False,
+    resume: Resume = False,  # noqa: ARG001  (do_models_file reads the context)
+    fail_fast: FailFast = False,  # noqa: ARG001
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -66,8 +60,10 @@ def command(
     DIR gets a folder per target, logs, a script per step, and convert.json; with several models such a folder for each.
     Without --data a model that is no recipe is verified on random inputs. The exit status: 0 all verified, 1 a target's
     routes gave wrong answers, 4 none was left, 2 a model cannot be taken; of several models the worst.
-    MODELS.toml lists models with options of their own (docs/many-models.md).
+    MODELS.toml lists models and their options (docs/many-models.md).
     """
+    if do_models_file(ListCommand.CONVERT, model, context):
+        return
     targets = options.parse_targets(to)
     arguments: dict[str, Any] = {
         "out": out, "inputs": options.parse_inputs(input_), "data": data, "python": python,
@@ -75,9 +71,6 @@ def command(
         "keep_float": keep_float, "device": device, "store": store, "jobs": jobs, "quiet": quiet,
     }  # fmt: skip
     own = {"weights": weights, "weights_key": weights_key, "settings": options.parse_settings(set_)}
-    if path := models_file_of(model, {"--resume": resume, "--fail-fast": fail_fast}):
-        _convert_list(path, targets, arguments, own, (resume, fail_fast), explain=explain, json=json)
-        return
     if not targets:
         raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite ('transload formats')")
     if explain:
@@ -88,35 +81,9 @@ def command(
     finish(done.document, lines, done.decided[1], json=json)
 
 
-def _require_out(out: Path | None) -> Path:
+def _require_out(out: Path | None) -> None:
     if out is None:
         raise BadRequest("nothing says where to put what is made", fix="name a folder, as in --out converted")
-    return out
-
-
-def _convert_list(
-    path: Path, targets: Sequence[Target], arguments: Mapping[str, Any], own: Mapping[str, Any],
-    flags: tuple[bool, bool], *, explain: bool, json: bool,
-) -> None:  # fmt: skip
-    """Convert the models of a models file. `flags`: --resume and --fail-fast."""
-    from ..commands.many_models import ListOptions
-    from ..context import LocalSettings
-    from ..model_list.list_records import ListCommand
-
-    refuse_own_options({**own, "inputs": arguments["inputs"]})
-    names = ("model_seconds", "search_seconds", "keep_float", "device", "trust", "flex")
-    overrides = {
-        "to": tuple(map(str, targets)) or None, **absolute_options(arguments["data"], arguments["python"]),
-        **{name: None if arguments[name] is False else arguments[name] for name in names},
-    }  # fmt: skip
-    if explain:
-        explain_models_file(path, overrides, json=json)
-        return
-    do_models_file(
-        ListCommand.CONVERT, path, overrides, ListOptions(_require_out(arguments["out"]), *flags),
-        local=LocalSettings.with_defaults(arguments["store"], None, arguments["jobs"]), json=json,
-        quiet=arguments["quiet"],
-    )  # fmt: skip
 
 
 def _convert(

@@ -7,8 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from ..model_list.list_records import ListCommand
 from . import options
 from .completion_values import complete_models
+from .many_models import FailFast, Resume, do_models_file
 
 _StartWeights = Annotated[
     Path | None, typer.Option("--weights", metavar="FILE", help="Start from these weights; do not train.")
@@ -19,15 +21,19 @@ _Baseline = Annotated[
 ]
 
 
+_What = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="WHAT",
+        help="PIPELINE.toml, RECIPE.py or zoo:NAME; without it, zoo:digits-cnn. Or a MODELS.toml.",
+        autocompletion=complete_models,
+    ),
+]
+
+
 def command(
-    request: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="WHAT",
-            help="PIPELINE.toml, RECIPE.py or zoo:NAME; without it, zoo:digits-cnn.",
-            autocompletion=complete_models,
-        ),
-    ] = None,
+    context: typer.Context,
+    request: _What = None,
     *,
     weights: _StartWeights = None,
     to: options.To = None,
@@ -47,6 +53,8 @@ def command(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs go.")] = Path("runs"),
     store: options.Store = None,
     jobs: options.Jobs = None,
+    resume: Resume = False,  # noqa: ARG001  (do_models_file reads the context)
+    fail_fast: FailFast = False,  # noqa: ARG001
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -55,6 +63,8 @@ def command(
     Leaves runs/ID/ with run.json, report.html, report.md, the artifacts, the logs and a script per step. What a former
     run finished is not done again. The exit status is the verdict: 0 pass, 1 fail, 3 inconclusive, 4 no route left.
     """
+    if do_models_file(ListCommand.RUN, [request] if request else [], context):
+        return
     pipeline, recipe = (Path(request), None) if request and request.endswith(".toml") else (None, request)
     runtimes, batches = options.split(runtime) or None, options.parse_batches(batch) or None
     changes: dict[str, Any] = {

@@ -14,8 +14,8 @@ from .list_records import FailureCause, FailurePlace, ModelRow, RowFailure
 
 _BY_STEP = (FailureKind.WRONG, FailureKind.TIME, FailureKind.MEMORY, FailureKind.DISK)
 _QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"|(?<!\w)'[^']*'")
-# A path, a number that is no part of a word, or the number behind the last underscore of a name.
-_OWN = re.compile(r"\S*[/\\]\S*|(?<![A-Za-z])[-+]?\d[\d.,]*(?:e[-+]?\d+)?(?![A-Za-z])|(?<=_)\d+\b")
+# A path, or a number that is no part of a word, as in "val_34" but not in "Conv3D" and "float32".
+_OWN = re.compile(r"\S*[/\\]\S*|(?<![A-Za-z0-9])[-+]?\d[\d.,]*(?:e[-+]?\d+)?(?![A-Za-z])")
 
 
 def group_causes(rows: Sequence[ModelRow]) -> tuple[FailureCause, ...]:

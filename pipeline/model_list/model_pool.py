@@ -81,14 +81,13 @@ class ModelPool:
                     self._record(row)
                     self._progress.step(row.name)
                     passed += row.verdict is Verdict.PASS
-                    if self._must_end(row):
+                    if self._stopping.is_set():
                         self._stop(pending)
             stage.note = f"{passed} of {len(jobs)} pass"
         return interrupt
 
-    def _must_end(self, row: ModelRow) -> bool:
-        full = any(failure.kind is FailureKind.DISK for failure in row.failures)
-        return not self._stopping.is_set() and (full or (self._fail_fast and row.failed))
+    def _ends_all(self, row: ModelRow) -> bool:
+        return any(failure.kind is FailureKind.DISK for failure in row.failures) or (self._fail_fast and row.failed)
 
     def _stop(self, pending: dict[Future[ModelRow], ModelJob]) -> None:
         self._stopping.set()
@@ -113,7 +112,10 @@ class ModelPool:
             if self._stopping.is_set():
                 return replace(job.row, state=RowState.STOPPED, seconds=_since(started))
             outcome = self._bug(job.row, error, progress)
-        return replace(job.row, state=RowState.DONE, seconds=_since(started), **vars(outcome))
+        row = replace(job.row, state=RowState.DONE, seconds=_since(started), **vars(outcome))
+        if self._ends_all(row):
+            self._stopping.set()  # here, as the next model starts in this thread
+        return row
 
     def _logs_of(self, row: ModelRow) -> str | None:
         """Return the folder of a model that failed early, where there are logs to read in it."""

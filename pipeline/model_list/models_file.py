@@ -6,7 +6,6 @@ A row is one model on one device. The command line has precedence over a model's
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -28,6 +27,7 @@ from .row_names import check_names, name_of_row
 PAGE = "docs/many-models.md"
 _TABLES = ("defaults", "sweep", "quota")  # that no pipeline file has
 _SCHEMES = ("zoo", *LIBRARIES)
+_SUFFIXES = (".py", ".onnx", ".pt2", ".pt", ".pth", ".keras", ".tflite")
 
 
 def _input(text: str) -> str:
@@ -205,16 +205,14 @@ def _excluded(sweep: SweepTable, name: str, target: str, device: str) -> bool:
 
 
 def _located(source: str, folder: Path) -> str:
-    """Return a source whose file is found from the current folder, too; a module of Python has its root."""
+    """Return a source whose file is found from the current folder, too; a module of Python starts at the root."""
     scheme, colon, rest = source.partition(":")
     if folder.absolute() == Path.cwd() or (colon and scheme in _SCHEMES and scheme != "hf"):
         return source
     if colon and scheme == "hf":
         return f"hf:{(folder / rest).absolute()}"
-    place, _, _ = source.partition(":")
-    is_path = "/" in source or re.search(r"\.py\b", place) or (folder / source).exists() or Path(place).suffix
-    is_module = all(part.isidentifier() for part in place.split(".")) and not (folder / source).exists()
-    return source if is_module or not is_path else str((folder / source).absolute())
+    is_module = all(part.isidentifier() for part in scheme.split(".")) and not scheme.endswith(_SUFFIXES)
+    return source if is_module and not (folder / source).exists() else str((folder / source).absolute())
 
 
 def section_of(row: ListedModel, *, cross_check: bool | None = None) -> dict[str, Any]:
