@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -25,7 +23,6 @@ from pydantic import (
 )
 
 from ..models.errors import BadRequest
-from ..models.foreign_files import check_plain
 from ..models.formats import Target, parse_target
 from ..models.sources import CodeRef, code_ref
 from ..serving.runtimes.runtime_table import DEFAULT_RUNTIMES, RUNTIMES
@@ -36,9 +33,10 @@ from .compare.compare_limits import CompareLimits
 from .drift.metrics.metric_kinds import is_function, kind_of_metric
 from .load.load_cases import LOAD_SECONDS, LoadEngine, check_load, parse_load
 from .store.size_text import parse_size
+from .toml_file import read_toml, refused_key
 from .tracking.tracking_server import check_address, check_alias
 
-_MOST_BYTES = 1 << 20  # of a pipeline file
+PAGE = "docs/pipeline-file.md"
 
 ALL_TARGETS = (
     "pt2", "torchscript", "onnx", "onnx:int8", "onnx:fp16", "saved-model",
@@ -102,6 +100,8 @@ def _alias(text: str) -> str:
 FiniteLoss = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 TargetText = Annotated[str, AfterValidator(_target)]
 RuntimeText = Annotated[str, AfterValidator(_runtime)]
+DeviceText = Annotated[str, AfterValidator(_device)]
+MetricText = Annotated[str, AfterValidator(_metric)]
 Batches = Annotated[tuple[Annotated[int, Field(ge=1, le=65536)], ...], Field(min_length=1)]
 
 
@@ -173,7 +173,7 @@ class ValidateSection(_Section):
     batches: Batches = (1, 2, 5)
     sqnr_db: float | None = None  # the least agreement of an fp32 copy; None: derived from the model's noise floor
     # The task's metric; None: the recipe's, else the plain one for the labels' shape.
-    metric: Annotated[str, AfterValidator(_metric)] | None = None
+    metric: MetricText | None = None
     allowed_loss: FiniteLoss | None = None  # of the metric, in its own unit; None: as the recipe has it
     untuned: bool = False  # leave tuning.json beside an artifact alone
 
@@ -300,7 +300,7 @@ class RunRequest(_Section):
     store: StoreSection = StoreSection()
     engine: EngineSection = EngineSection()
     mlflow: MlflowSection = MlflowSection()
-    device: Annotated[str, AfterValidator(_device)] = "auto"
+    device: DeviceText = "auto"
     data: str | None = None  # samples, as --data names them; None: the recipe's own, else random ones
     # A running TF Serving, HOST:GRPC_PORT[,REST_PORT].
     tfserving_url: Annotated[str, AfterValidator(_tfserving)] | None = None
@@ -322,7 +322,7 @@ def read_request(path: Path | None, overrides: Mapping[str, Mapping[str, Any] | 
     """Read a pipeline file, or return the default request.
     `overrides` are sections of the same form from the command line, and have precedence; what is None is not given.
     Raises BadRequest with the line of the file and the fix."""
-    text, document = _read_toml(path) if path is not None else ("", {})
+    text, document = read_toml(path, "pipeline file", PAGE) if path is not None else ("", {})
     if "root" in document:
         raise BadRequest(f"{path}: unknown key 'root'", fix="remove it: paths start at the file's folder")
     for section, values in (overrides or {}).items():
@@ -334,64 +334,4 @@ def read_request(path: Path | None, overrides: Mapping[str, Mapping[str, Any] | 
     try:
         return RunRequest.model_validate({**document, "root": root})
     except ValidationError as error:
-        raise _refused(path, text, error) from error
-
-
-def _read_toml(path: Path) -> tuple[str, dict[str, Any]]:
-    """Return the text of a pipeline file and what it says. Raises BadRequest where it is none."""
-    check_plain(path)
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise ValueError(path)
-        text = path.read_text()
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or f"it is not text of up to {_MOST_BYTES >> 20} MB"
-        fix = "name a pipeline file (docs/pipeline-file.md)"
-        raise BadRequest(f"{path} cannot be read: {why}", fix=fix) from error
-    try:
-        return text, tomllib.loads(text)
-    except RecursionError as error:
-        raise BadRequest(f"{path} is nested too deeply", fix="write it as docs/pipeline-file.md does") from error
-    except ValueError as error:  # also a number of more digits than Python reads
-        raise BadRequest(f"{path} is not TOML: {error}", fix="mend that line") from error
-
-
-def _refused(path: Path | None, text: str, error: ValidationError) -> BadRequest:
-    """Return the error for the first wrong key or value of a document, with its line."""
-    first = error.errors()[0]
-    place = [str(part) for part in first["loc"] if not isinstance(part, int)]
-    where = ".".join(place)
-    line = _line_of(text, place)
-    file = f"{path or 'the request'}{f', line {line}' if line else ''}"
-    if first["type"] == "extra_forbidden":
-        known = _known_keys(place[:-1])
-        near = get_close_matches(place[-1], known, n=1)
-        fix = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(known)}"
-        return BadRequest(f"{file}: unknown key {where!r}", fix=fix)
-    message = first["msg"].removeprefix("Value error, ")
-    statement, _, fix = message.partition("; ")
-    value = "" if repr(first["input"]) in statement else f", got {first['input']!r}"
-    fix = fix or "docs/pipeline-file.md lists what is taken"
-    return BadRequest(f"{file}: {where}: {statement}{value}"[:500], fix=fix)
-
-
-def _known_keys(section: list[str]) -> list[str]:
-    fields = {field.alias or name: field for name, field in RunRequest.model_fields.items() if name != "root"}
-    if not section:
-        return list(fields)
-    model = fields[section[0]].annotation
-    inner = model.model_fields if isinstance(model, type) and issubclass(model, BaseModel) else {}
-    return [field.alias or name for name, field in inner.items()]
-
-
-def _line_of(text: str, place: list[str]) -> int | None:
-    """Return the line of a key in its section."""
-    section: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if header := re.match(r"\s*\[([\w.\-\s]+)\]", line):
-            section = [part.strip() for part in header[1].split(".")]
-            if section == place:
-                return number
-        elif (key := re.match(r"\s*[\"']?([\w\-]+)[\"']?\s*=", line)) and [*section, key[1]] == place:
-            return number
-    return None
+        raise refused_key(path, text, error, RunRequest, page=PAGE, hidden=["root"]) from error

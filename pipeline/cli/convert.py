@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...models.errors import BadRequest
 from ..intake.model_argument import ACCEPTED
+from ..model_list.list_records import ListCommand
 from . import options
 from .completion_values import complete_models
+from .many_models import FailFast, Resume, do_models_file
 from .render import finish, print_json, print_lines
 
 if TYPE_CHECKING:
@@ -18,8 +21,17 @@ if TYPE_CHECKING:
     from ..commands.convert import ConvertManyResult, ConvertResult
 
 
+_Models = Annotated[
+    list[str], typer.Argument(metavar="MODEL", help=f"{ACCEPTED}; or a MODELS.toml.", autocompletion=complete_models)
+]
+_Explain = Annotated[
+    bool, typer.Option("--explain", help="Print the routes to each target and what they lack; run nothing.")
+]
+
+
 def command(
-    model: Annotated[list[str], typer.Argument(metavar="MODEL", help=f"{ACCEPTED}.", autocompletion=complete_models)],
+    context: typer.Context,
+    model: _Models,
     *,
     to: options.To = None,
     out: options.Out = None,
@@ -39,9 +51,9 @@ def command(
     store: options.Store = None,
     sign_key: options.SignKey = None,
     executor: options.Executor = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Print the routes to each target and what they lack; run nothing.")
-    ] = False,
+    explain: _Explain = False,
+    resume: Resume = False,  # noqa: ARG001  (do_models_file reads the context)
+    fail_fast: FailFast = False,  # noqa: ARG001
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -50,15 +62,11 @@ def command(
     DIR gets a folder per target, logs, a script per step, and convert.json; with several models such a folder for each.
     Without --data a model that is no recipe is verified on random inputs. The exit status: 0 all verified, 1 a target's
     routes gave wrong answers, 4 none was left, 2 a model cannot be taken; of several models the worst.
+    MODELS.toml lists models and their options (docs/many-models.md).
     """
-    targets = options.parse_targets(to)
-    if not targets:
-        raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite ('transload formats')")
-    if explain:
-        _explain(model, targets, {"flex": flex, "keep_float": keep_float}, python=python, json=json)
+    if do_models_file(ListCommand.CONVERT, model, context):
         return
-    if out is None:
-        raise BadRequest("nothing says where to put what is made", fix="name a folder, as in --out converted")
+    targets = options.parse_targets(to)
     arguments: dict[str, Any] = {
         "out": out, "inputs": options.parse_inputs(input_), "data": data, "python": python,
         "model_seconds": model_seconds, "search_seconds": search_seconds, "trust": trust, "flex": flex,
@@ -66,8 +74,19 @@ def command(
         "executor": executor, "quiet": quiet,
     }  # fmt: skip
     own = {"weights": weights, "weights_key": weights_key, "settings": options.parse_settings(set_)}
+    if not targets:
+        raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite ('transload formats')")
+    if explain:
+        _explain(model, targets, {"flex": flex, "keep_float": keep_float}, python=python, json=json)
+        return
+    _require_out(out)
     done, lines = _convert(model, targets, arguments, own)
     finish(done.document, lines, done.decided[1], json=json)
+
+
+def _require_out(out: Path | None) -> None:
+    if out is None:
+        raise BadRequest("nothing says where to put what is made", fix="name a folder, as in --out converted")
 
 
 def _convert(

@@ -7,8 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from ..model_list.list_records import ListCommand
 from . import options
 from .completion_values import complete_models
+from .many_models import FailFast, Resume, do_models_file
 
 _StartWeights = Annotated[
     Path | None, typer.Option("--weights", metavar="FILE", help="Start from these weights; do not train.")
@@ -17,17 +19,20 @@ _Baseline = Annotated[
     Path | None,
     typer.Option("--baseline", metavar="RUN", help="An earlier run: its artifacts are measured beside the new ones."),
 ]
+
+
 _What = Annotated[
     str | None,
     typer.Argument(
         metavar="WHAT",
-        help="PIPELINE.toml, RECIPE.py or zoo:NAME; without it, zoo:digits-cnn.",
+        help="PIPELINE.toml, RECIPE.py or zoo:NAME; without it, zoo:digits-cnn. Or a MODELS.toml.",
         autocompletion=complete_models,
     ),
 ]
 
 
 def command(
+    context: typer.Context,
     request: _What = None,
     *,
     weights: _StartWeights = None,
@@ -53,6 +58,8 @@ def command(
     executor: options.Executor = None,
     jobs: options.Jobs = None,
     sign_key: options.SignKey = None,
+    resume: Resume = False,  # noqa: ARG001  (do_models_file reads the context)
+    fail_fast: FailFast = False,  # noqa: ARG001
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -61,6 +68,8 @@ def command(
     Leaves runs/ID/ with run.json, report.html, report.md, the artifacts, the logs and a script per step. What a former
     run finished is not done again. The exit status is the verdict: 0 pass, 1 fail, 3 inconclusive, 4 no route left.
     """
+    if do_models_file(ListCommand.RUN, [request] if request else [], context):
+        return
     pipeline, recipe = (Path(request), None) if request and request.endswith(".toml") else (None, request)
     runtimes, batches = options.split(runtime) or None, options.parse_batches(batch) or None
     changes: dict[str, Any] = {

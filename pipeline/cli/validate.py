@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...models.errors import BadRequest
+from ..model_list.list_records import ListCommand
 from . import options
 from .completion_values import complete_models
+from .many_models import FailFast, Resume, do_models_file
 from .render import finish, page, words_of
 
 if TYPE_CHECKING:
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from ..result.schema import GateRow
 
 Against = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--against",
         metavar="MODEL",
@@ -27,15 +30,25 @@ Against = Annotated[
         autocompletion=complete_models,
     ),
 ]
+_Candidates = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="CANDIDATE...",
+        help="Artifacts' folders, models in files, or URLs of served models; or a MODELS.toml.",
+    ),
+]
+_Converted = Annotated[
+    Path | None,
+    typer.Option("--converted", metavar="DIR", help="Of a models file: the folder that convert left, else --out."),
+]
+_Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs go.")]
 
 
 def command(
-    candidates: Annotated[
-        list[str],
-        typer.Argument(metavar="CANDIDATE...", help="Artifacts' folders, models in files, or URLs of served models."),
-    ],
+    context: typer.Context,
+    candidates: _Candidates,
     *,
-    against: Against,
+    against: Against = None,
     data: options.Data = None,
     input_: options.Input = None,
     weights: options.Weights = None,
@@ -53,9 +66,12 @@ def command(
     tfserving_url: options.TfservingUrl = None,
     tfserving_model: options.TfservingModel = None,
     jobs: options.Jobs = None,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs go.")] = Path("runs"),
+    out: _Out = Path("runs"),
     store: options.Store = None,
     executor: options.Executor = None,
+    converted: _Converted = None,  # noqa: ARG001  (do_models_file reads the context)
+    resume: Resume = False,  # noqa: ARG001
+    fail_fast: FailFast = False,  # noqa: ARG001
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -64,20 +80,29 @@ def command(
     In every runtime that takes each, on the whole test set and at each batch size. Without --data a model that is no
     recipe is asked random inputs. The exit status is the verdict: 0 pass, 1 fail, 3 inconclusive.
     """
+    if do_models_file(ListCommand.VALIDATE, candidates, context):
+        return
+    against = _require_model(against)
     from ..api import validate
 
     done = validate(
         *candidates, against=against, runtimes=options.parse_runtimes(runtime) or None,
         batches=options.parse_batches(batch) or None, inputs=options.parse_inputs(input_), data=data, weights=weights,
-        weights_key=weights_key, settings=options.parse_settings(set_), python=python,
-        model_seconds=model_seconds, trust=trust,
-        metric=metric, allowed_loss=allowed_loss, device=device, untuned=untuned,
-        tfserving_url=tfserving_url, tfserving_model=tfserving_model, runs=out, store=store,
-        jobs=jobs, executor=executor, quiet=quiet,
+        weights_key=weights_key, settings=options.parse_settings(set_), python=python, model_seconds=model_seconds,
+        trust=trust, metric=metric, allowed_loss=allowed_loss, device=device, untuned=untuned,
+        tfserving_url=tfserving_url, tfserving_model=tfserving_model, runs=out, store=store, jobs=jobs,
+        executor=executor, quiet=quiet,
     )  # fmt: skip
     values = {"--data": data, "--weights": weights, "--weights-key": weights_key, "--input": input_, "--set": set_}
     model = ["--against", against, *words_of(values), *(["--trust"] if trust else [])]
     finish(done.document, _lines(done, model), done.decided[1], json=json)
+
+
+def _require_model(against: str | None) -> str:
+    if against is None:
+        fix = "name it with --against, or a models file in place of the candidates"
+        raise BadRequest("nothing says what the candidates were made from", fix=fix)
+    return against
 
 
 def _lines(done: ValidateResult, model: Sequence[str]) -> list[str]:

@@ -5,7 +5,6 @@ Several models are converted side by side, each in a folder of its own, with one
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +29,7 @@ from ..intake.model_argument import ModelRequest, start_of
 from ..intake.run_inputs import resolve_inputs
 from ..intake.source_python import with_source_python
 from ..minimal_repro.search import MinimalRepro
+from ..model_list.row_names import plain_name
 from ..plan.router import TargetResult
 from ..plan.run_plan import Plan, plan_conversion, plan_routes, steps_for
 from ..progress import Progress
@@ -256,19 +256,7 @@ def unique_names(models: Sequence[str]) -> list[str]:
     for text in models:
         if text in model_by_name.values():
             raise BadRequest(f"the model {text} is named twice", fix="name every model once")
-        plain = _plain_name(text)
+        plain = plain_name(text)
         numbered = (f"{plain}-{number}" for number in count(2))
         model_by_name[next(name for name in chain([plain], numbered) if name not in model_by_name)] = text
     return list(model_by_name)
-
-
-_SCHEMES = ("zoo", "torchvision", "timm", "hf")
-
-
-def _plain_name(text: str) -> str:
-    place, colon, name = text.rpartition(":")
-    if not colon or "/" in name or "\\" in name:  # the colon is no separator before an object, or belongs to a drive
-        place, name = text, ""
-    stem = "" if place in _SCHEMES else Path(place).name
-    stem = re.sub(r"\.(py|onnx|pt2|pt|pth|tflite|keras)$", "", stem)
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(filter(None, (stem, name)))).strip("-.") or "model"

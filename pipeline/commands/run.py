@@ -50,6 +50,7 @@ from ..stages.tuned_bench import SettingsReference, SettingsVerifier, measure_tu
 from ..stages.validate import ValidationRows, validate_all
 from ..timeline import stage_of
 from ..workers.interpreters import lacking
+from ..workers.worker_slots import WorkerSlots
 from .baseline import Baseline, judge_baseline, measure_beside, open_baseline, read_baseline
 from .record import RecordResult, check_server, send_run
 from .workspace import close_workers, new_run_context
@@ -69,9 +70,11 @@ def run(
     local: LocalSettings,
     progress: Progress,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    *,
+    slots: WorkerSlots | None = None,
 ) -> FinishedRun:
     """Train, convert, validate, measure and judge as the request says, and leave runs/<id>/.
-    What a former run finished is found in the store and not done again.
+    What a former run finished is found in the store and not done again. Models that are run at once share `slots`.
     Raises TransloadError where the run cannot begin: bad input, no data, a training that fails. The failure of a single
     target or runtime is in the result."""
     if request.model.python not in (None, OURS):
@@ -85,7 +88,7 @@ def run(
     baseline = read_baseline(request)
     started_at, started = now(), time.monotonic()
     name = Path(request.model.recipe.removeprefix("zoo:")).stem
-    context = new_run_context(request, name, local, progress, started_at)
+    context = new_run_context(request, name, local, progress, started_at, slots=slots)
     try:
         with close_workers(context), disk_errors(context.folder):
             plan.write(context.folder)

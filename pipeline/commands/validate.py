@@ -27,6 +27,7 @@ from ..result.run_folder import artifact_row, served_row
 from ..result.schema import DriftRow, GateRow, Verdict
 from ..stages.servers import Servers
 from ..stages.validate import CheckedArtifact, device_for, validate_all
+from ..workers.worker_slots import WorkerSlots
 from .candidates import (
     can_locate,
     check_candidate,
@@ -67,17 +68,18 @@ class ValidateResult:
 
 
 def validate(
-    request: RunRequest, candidates: Sequence[str], against: ModelRequest, local: LocalSettings, progress: Progress
-) -> ValidateResult:
+    request: RunRequest, candidates: Sequence[str], against: ModelRequest, local: LocalSettings, progress: Progress,
+    *, slots: WorkerSlots | None = None,
+) -> ValidateResult:  # fmt: skip
     """Compare the outputs of every candidate with the model's, in every wanted runtime that takes the candidate.
-    Leaves a folder with logs, a script per step and validate.json.
+    Leaves a folder with logs, a script per step and validate.json. Models that are validated at once share `slots`.
     Raises TransloadError where one of the models cannot be loaded, or they take different inputs."""
     runtimes = request.validate_.runtimes
     for text in candidates:
         check_candidate(text, runtimes)
     kind_of(against.text)
     against = with_source_python(request, against, progress)
-    context = new_run_context(request, f"validate-{Path(candidates[0]).stem}", local, progress)
+    context = new_run_context(request, f"validate-{Path(candidates[0]).stem}", local, progress, slots=slots)
     with report_disk_full(context.folder), close_workers(context):
         loaded = [load_candidate(context, text, against.inputs) for text in candidates]
         for text, candidate in zip(candidates, loaded, strict=True):

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ... import __version__
-from ...models.errors import BadRequest, Exit
+from ...models.errors import BadRequest, DiskFull, Exit
 from ...models.scratch_folders import locked_scratch, remove_abandoned
 from ...models.store import Store, is_disk_full
 from ...models.whole_files import write_whole
@@ -60,15 +60,16 @@ def new_executor(
 
 
 def new_run_context(
-    request: RunRequest, name: str, local: LocalSettings, progress: Progress, now: datetime | None = None
-) -> Context:
+    request: RunRequest, name: str, local: LocalSettings, progress: Progress, now: datetime | None = None,
+    *, slots: WorkerSlots | None = None,
+) -> Context:  # fmt: skip
     """Return a context with a new folder runs/<id>, which is made once device and store are there."""
     resolve_device(request.device)
     store_limit(request.store.limit)
     Store(local.store)
     remove_abandoned(local.runs.glob(f"*/{SCRATCH}"))
     folder = new_run_folder(local.runs, name, now or datetime.now(UTC))
-    return new_context(request, folder, local, progress, name=name)
+    return new_context(request, folder, local, progress, slots, name=name)
 
 
 def check_writable(folder: Path) -> None:
@@ -84,13 +85,13 @@ def check_writable(folder: Path) -> None:
 
 @contextmanager
 def report_disk_full(folder: Path) -> Iterator[None]:
-    """Map a full disk under the output folder to BadRequest; the store maps its own."""
+    """Map a full disk under the output folder to DiskFull; the store maps its own."""
     try:
         yield
     except OSError as error:
         if is_disk_full(error):
             fix = "free some space, or name another folder with --out"
-            raise BadRequest(f"the disk under {folder} is full", fix=fix) from error
+            raise DiskFull(f"the disk under {folder} is full", fix=fix) from error
         raise
 
 

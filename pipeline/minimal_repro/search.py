@@ -68,16 +68,18 @@ class MinimalRepro:
     message: str  # one sentence: the operator or the module, its line, how it fails
     script: str  # relative to the folder of the results
     fix: str
+    operator: str | None = None  # None: it is a module
 
     def to_json(self) -> dict[str, object]:
         """Return its row in convert.json."""
         first = {"target": self.target, "route": self.route, "operators": self.operators}
-        return {**first, "what": self.message, "script": self.script, "fix": self.fix}
+        return {**first, "what": self.message, "script": self.script, "fix": self.fix, "operator": self.operator}
 
     @property
     def row(self) -> SmallestRow:
         """Its row in run.json."""
-        return SmallestRow(self.target, self.route, self.operators, self.message, self.script, self.fix)
+        parts = (self.target, self.route, self.operators, self.message, self.script, self.fix, self.operator)
+        return SmallestRow(*parts)
 
 
 def find_repros(context: Context, prepared: RunInputs, results: Sequence[TargetResult]) -> tuple[MinimalRepro, ...]:
@@ -156,6 +158,7 @@ def _find_repro(
         message=message,
         script=f"repeat/{name}.py",
         fix=fix,
+        operator=None if facts.operators is None else facts.operator,
     )
 
 

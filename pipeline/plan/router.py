@@ -24,7 +24,8 @@ from ...models.formats import Precision, Target
 from ...models.store import Stored
 from ..drift.drift_records import CheckEvidence, VerifyFacts
 from ..result.check_rows import CheckRows, read_check_rows
-from ..result.schema import RouteStatus, TriedRow
+from ..result.failure_kinds import FailureKind, kind_of_error
+from ..result.schema import RouteFailure, RouteStatus, TriedRow
 from ..workers.engine import Action, Executor
 from .route_actions import ConversionInputs, VerificationInputs, conversion, verification
 from .run_plan import Plan, Route, action_name, log_of
@@ -78,6 +79,7 @@ class RouteOutcome:
     log: str | None = None  # of the route's own last action
     limit_db: float | None = None  # that a wrong result is below, where numbers judged it
     evidence: CheckEvidence = field(default_factory=CheckEvidence)
+    cause: RouteFailure | None = None  # of a route that gave no result that may be used
 
     @property
     def counts(self) -> bool:
@@ -227,7 +229,7 @@ class Router:
         if base is None or base.stored is None:  # the step went ahead
             return None
         if missing:
-            return RouteOutcome(RouteStatus.MISSING, f"{step.name} {missing}")
+            return _missing(step.name, missing)
         if check is None:
             return None
         outcome = check if isinstance(check, RouteOutcome) else self._judge(route, base, *check)
@@ -252,12 +254,8 @@ class Router:
             checked = self._perform(name, partial(verification, self._inputs, route, artifact))
         except DiskFull:
             raise  # no route is better than another then
-        except StepFailed as error:  # its own mend is to read the log
-            reason = f"{without_store_paths(error.what)} ({log_of(name)})"
-            return RouteOutcome(RouteStatus.FAILED, reason, log=log_of(name))
         except TransloadError as error:
-            reason = f"{without_store_paths(error.what).rstrip('.')}; {error.fix}"
-            return RouteOutcome(RouteStatus.FAILED, reason, log=log_of(name))
+            return _failed(route, error, log_of(name))
         return (artifact, VerifyFacts.from_json(checked.facts)) if checked else None
 
     def _perform(self, name: str, action: Callable[[], Action]) -> Stored | None:
@@ -272,18 +270,21 @@ class Router:
         status, reason = RouteStatus(facts.status), without_store_paths(facts.reason)
         log = log_of(action_name("verify", route))
         if status is RouteStatus.WRONG and not facts.ran:
-            return RouteOutcome(RouteStatus.UNVERIFIED, reason, artifact, not_run=True, log=log)
+            cause = RouteFailure(route.names[-1], FailureKind.TOOL, reason, log)
+            return RouteOutcome(RouteStatus.UNVERIFIED, reason, artifact, not_run=True, log=log, cause=cause)
         if base.not_run:
             unseen = f"{route.before.names[-1]}: {base.reason}"
             if status is RouteStatus.UNVERIFIED:
-                return RouteOutcome(status, f"{reason}; nor was what it is made from run: {unseen}", log=log)
+                reason = f"{reason}; nor was what it is made from run: {unseen}"
+                return RouteOutcome(status, reason, log=log, cause=base.cause)
             reason = f"{reason}; what it is made from was not run ({unseen})"
+        cause = RouteFailure(route.names[-1], FailureKind.WRONG, reason, log) if status is RouteStatus.WRONG else None
         reason = "; ".join([reason, *self._notes(route, artifact)])
         usable = status is not RouteStatus.WRONG  # UNVERIFIED: nothing speaks against the copy, and nothing for it
         limit_db = None if usable else facts.limit_db
         return RouteOutcome(
             status, reason, artifact if usable else None, facts.batches, facts.stored, log=log, limit_db=limit_db,
-            evidence=facts.evidence,
+            evidence=facts.evidence, cause=cause,
         )  # fmt: skip
 
     def _notes(self, route: Route, artifact: Stored) -> list[str]:
@@ -326,6 +327,20 @@ def without_store_paths(reason: str) -> str:
     return re.sub(r"/\S*/(?:objects/[0-9a-f]{64}|trial\d+/\w+)/|\[ONNXRuntimeError\] : \d+ : ", "", reason)
 
 
+def _missing(step: str, missing: str) -> RouteOutcome:
+    reason = f"{step} {missing}"
+    return RouteOutcome(RouteStatus.MISSING, reason, cause=RouteFailure(step, FailureKind.MISSING, reason))
+
+
+def _failed(route: Route, error: TransloadError, log: str) -> RouteOutcome:
+    """Return the outcome of a route whose last step, or the check of that, raised an error."""
+    message = without_store_paths(error.what)
+    # The mend of a failed step is to read its log.
+    reason = f"{message} ({log})" if isinstance(error, StepFailed) else f"{message.rstrip('.')}; {error.fix}"
+    cause = RouteFailure(route.names[-1], kind_of_error(error), message, log)
+    return RouteOutcome(RouteStatus.FAILED, reason, log=log, cause=cause)
+
+
 def _is_news(route: Route, winner: Route) -> bool:
     """Return whether a route says something that the winner does not.
     It ends in another last step from where the winner came by; another way to the same last step says nothing new."""
@@ -336,7 +351,7 @@ def _inherited(route: Route, outcome: RouteOutcome) -> RouteOutcome:
     """Return what the end of a route means for the routes that go on from it. Its reason names the step once."""
     step, reason = route.names[-1], outcome.reason
     named = reason if outcome.inherited or reason.startswith(f"{step} ") else f"{step}: {reason}"
-    return RouteOutcome(outcome.status, named, inherited=True, failure=outcome.failure)
+    return RouteOutcome(outcome.status, named, inherited=True, failure=outcome.failure, cause=outcome.cause)
 
 
 def _with_lost_request(winner: Route, outcomes: Mapping[Route, RouteOutcome]) -> RouteOutcome:
@@ -353,4 +368,4 @@ def _with_lost_request(winner: Route, outcomes: Mapping[Route, RouteOutcome]) ->
 
 
 def _row(route: Route, outcome: RouteOutcome) -> TriedRow:
-    return TriedRow(route.names, outcome.shown_status, outcome.reason, outcome.log)
+    return TriedRow(route.names, outcome.shown_status, outcome.reason, outcome.log, outcome.cause)

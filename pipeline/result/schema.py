@@ -3,7 +3,7 @@
 Schema history.  1: first version. `flex` and `weights` of an artifact and `log` of a row came later; absent, they are
 empty and null. `probes`, `exercised`, `errors`, `worst_samples`, `smallest`, `located`, `left_out` and `doubts` came
 later, too, and after them `tuning`, `bounds`, `load`, `settings` of a row, `ratio_to_default`, `doubt_kinds`,
-`timeline`, `recommendation` and `baseline`.
+`timeline`, `recommendation` and `baseline`; then `failure` of a tried route and `operator` of a smallest piece.
 
 A number is null where there is none to give: a runtime that did not answer (the sentence is then in the gate's
 row, and in `doubts` for latency), or a signal-to-noise ratio of answers that are the same to the last bit.
@@ -28,6 +28,7 @@ from ..bench.comparison import Comparison
 from ..bench.doubt_kinds import DoubtKind
 from ..compare.change_records import RunComparison
 from ..load.load_cases import LoadEngine, LoadScenario
+from .failure_kinds import FailureKind
 
 SCHEMA: Final = 1
 
@@ -100,6 +101,16 @@ class WeightsRow:
 
 
 @dataclass(frozen=True)
+class RouteFailure:
+    """Why a route gave no result that may be used: the step, the kind of its failure, and its own sentence."""
+
+    step: Name
+    kind: FailureKind
+    message: str
+    log: str | None = None  # of the step, relative to the folder
+
+
+@dataclass(frozen=True)
 class TriedRow:
     """A route that was looked at, in the order of cost, and what came of it."""
 
@@ -107,6 +118,7 @@ class TriedRow:
     status: RouteStatus
     reason: str  # one sentence; for "verified" what was agreed, for "unverified" why that is no evidence
     log: str | None = None  # of the route's own last action, relative to the folder
+    failure: RouteFailure | None = None
 
 
 @dataclass(frozen=True)
@@ -280,6 +292,7 @@ class SmallestRow:
     message: str  # one sentence: the operator or the module, its source line, how it fails
     script: str  # that shows it, relative to the folder
     fix: str
+    operator: str | None = None  # null: a module, or a file from before this field
 
 
 @dataclass(frozen=True)

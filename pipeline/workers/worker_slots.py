@@ -33,6 +33,7 @@ class WorkerSlots:
         self._running = 0
         self._changed = threading.Condition()
         self._stops: list[Callable[[], None]] = []
+        self._stopped = False
 
     @contextmanager
     def occupied(self) -> Iterator[None]:
@@ -49,11 +50,14 @@ class WorkerSlots:
                 self._changed.notify()
 
     def on_stop(self, stop: Callable[[], None]) -> None:
-        """Register what ends the workers of one of the models."""
+        """Register what ends the workers of one of the models; at once, if all were stopped already."""
         self._stops.append(stop)
+        if self._stopped:
+            stop()
 
     def stop(self) -> None:
         """End the workers of all of them."""
+        self._stopped = True
         for stop in list(self._stops):
             stop()
 

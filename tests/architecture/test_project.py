@@ -89,13 +89,14 @@ def test_modules_and_functions_keep_to_their_size(file: Path) -> None:
 
 
 def long_functions(tree: ast.AST) -> list[str]:
+    """The parameters do not count: those of a command are its options, a line each."""
     found = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-    return [each.name for each in found if (each.end_lineno or 0) - each.lineno >= MOST_FUNCTION_LINES]
+    return [each.name for each in found if (each.end_lineno or 0) - each.body[0].lineno + 1 >= MOST_FUNCTION_LINES]
 
 
-def test_the_size_check_counts_from_def_to_the_last_line() -> None:
+def test_the_size_check_counts_from_the_docstring_to_the_last_line() -> None:
     body = "  x = 1\n" * 49
-    assert long_functions(ast.parse(f"def fits():\n{body}")) == []
+    assert long_functions(ast.parse(f"def fits(\n  a,\n  b,\n):\n{body}")) == []
     assert long_functions(ast.parse(f"def long():\n{body}  x = 2\n")) == ["long"]
 
 

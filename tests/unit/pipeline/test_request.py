@@ -96,7 +96,7 @@ def test_settings_are_values_of_json_and_part_of_the_reference(tmp_path: Path) -
     file.write_text("[model]\nrecipe = 'mine.py:make'\nset = { depth = 50, widths = [8, 16] }\n")
     assert read_request(file).ref.settings == {"depth": 50, "widths": [8, 16]}
     file.write_text("[model]\nset = { day = 2026-11-21 }\n")
-    with pytest.raises(BadRequest, match=r"p\.toml: model\.set\.day: input was not a valid JSON value"):
+    with pytest.raises(BadRequest, match=r"p\.toml, line 2: model\.set\.day: input was not a valid JSON value"):
         read_request(file)
     file.write_text("[model]\nsets = {}\n")
     with pytest.raises(BadRequest, match="did you mean 'set'"):

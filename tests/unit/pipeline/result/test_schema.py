@@ -35,7 +35,7 @@ FIELDS = {
     "exercised": "artifact runtime samples calls axes inputs stress stress_not_asked",
     "errors": "artifact runtime output elements equal non_finite rms bins",
     "worst_samples": "artifact runtime sample output error candidate reference label picture",
-    "smallest": "target route operators message script fix",
+    "smallest": "target route operators message script fix operator",
     "located": "artifact runtime message operator module line error_class nodes",
     "left_out": "target reason",
     "gate": "rule limit got verdict artifact runtime unit samples_needed",
