@@ -1,4 +1,4 @@
-"""Captures of a model that lives in another interpreter, by that one's torch or TensorFlow. Nothing of it is built here."""
+"""Captures of a model in another interpreter, made by its own torch or TensorFlow. Nothing of it is built here."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class CodeRef:
 
     @property
     def file(self) -> Path | None:
-        """The file of the code, or of Keras's, absolute; None where a module is named. A relative path starts at `root`."""
+        """The file of code or of Keras, absolute; None where a module is named. A relative path starts at `root`."""
         is_file = self.place.endswith((".py", *KERAS_FILES))
         return (Path(self.root or "") / self.place).absolute() if is_file else None
 

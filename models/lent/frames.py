@@ -2,8 +2,8 @@ r"""Messages between transload and the interpreter that it is lent to: a line of
 
     {"message": {...}, "tensors": [{"dtype": "float32", "shape": [2, 3]}, ...]}\n<bytes of the first tensor>...
 
-Nothing is pickled. numpy is not needed: a torch whose numpy does not fit still answers. Where there is no torch, tensors
-are numpy's arrays: a tensor below is one or the other.
+Nothing is pickled. numpy is not needed: a torch whose numpy does not fit still answers. A model of TensorFlow
+has arrays of numpy in their place: a tensor below is one or the other.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ def write_saved_model(
         outputs = model.outputs(decode_tree(request.arguments, places), decode_tree(request.keywords, places))
         return {name: outputs[name] for name in request.outputs}
 
+    _keep_from_cudnn(model.model)
     function = tf.function(serve, input_signature=specs, autograph=False)
     concrete = function.get_concrete_function()
     held = tf.Module()
@@ -45,3 +46,11 @@ def write_saved_model(
         held.model = model.model
         tf.saved_model.save(held, request.path, signatures={_SIGNATURE: function})
     return {"note": "", "tensorflow": str(tf.__version__)}
+
+
+def _keep_from_cudnn(model: Any) -> None:
+    """Let the LSTM and GRU of Keras 2 write their loop alone: they would put a kernel for GPUs beside it, and let each
+    machine choose."""
+    for part in getattr(model, "submodules", ()):
+        if hasattr(part, "_could_use_gpu_kernel"):
+            part._could_use_gpu_kernel = False

@@ -102,7 +102,7 @@ class TensorFlowModel:
 
     def load_state(self, state: Mapping[str, np.ndarray[Any, Any]]) -> None:
         """Put other weights into the model."""
-        for name, weight in zip(self.state(), self.model.variables):
+        for name, weight in zip(self.state(), _variables(self.model)):
             weight.assign(state[name])
         self._before = self.state()
 
@@ -151,8 +151,8 @@ class TensorFlowModel:
             return self.model(*arguments, **keywords, **quiet)
         by_name = {**dict(zip(self.names, arguments)), **keywords}
         tensors = [by_name[name] for name in self.names]
-        single = len(tensors) == 1 and not isinstance(self.model.input, (list, tuple, dict))
-        return self.model(tensors[0] if single else tf.nest.pack_sequence_as(self.model.input, tensors), training=False)
+        packed = tf.nest.pack_sequence_as(_side(self.model, "input"), tensors)
+        return self.model(packed, training=False)
 
 
 def _load_file(file: str, settings: Mapping[str, Any]) -> Any:
@@ -171,7 +171,7 @@ def _load_file(file: str, settings: Mapping[str, Any]) -> Any:
     except Exception as error:
         said = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        fix = "write a function that loads it, with custom_objects where it has layers of yours, and name that: FILE.py:make"
+        fix = "write a function that loads it, with custom_objects for layers of yours, and name that: FILE.py:make"
         raise Refusal(f"Keras {keras.__version__} there cannot load {file}: {said}", fix) from error
 
 
@@ -188,10 +188,15 @@ def _is_model(value: Any) -> bool:
     return callable(value) and hasattr(value, "variables") and (hasattr(value, "call") or hasattr(value, "submodules"))
 
 
+def _variables(model: Any) -> list[Any]:
+    """Return what the model computes with; `variables` of a Keras model has the states of its random numbers, too."""
+    return list(model.weights if hasattr(model, "weights") else model.variables)
+
+
 def _weights(model: Any) -> list[tuple[str, np.ndarray[Any, Any]]]:
     """Return the variables that hold numbers, each by its number and name."""
     rows = []
-    for at, weight in enumerate(model.variables):
+    for at, weight in enumerate(_variables(model)):
         array = weight.numpy() if hasattr(weight, "numpy") else weight.value.numpy()
         if array.dtype.kind not in "biufV":
             raise Refusal(f"the weight {weight.name} is {array.dtype}", "make a model of numbers")
@@ -206,6 +211,16 @@ def _symbolic_inputs(model: Any) -> list[Any]:
     except (AttributeError, ValueError):  # of a Sequential that was never built
         return []
     return list(inputs) if inputs and outputs else []
+
+
+def _side(model: Any, side: str) -> Any:
+    """Return the nested inputs or outputs of a graph of layers.
+    A Sequential of Keras 3 that was never called has lists alone."""
+    try:
+        return getattr(model, side)
+    except (AttributeError, ValueError):
+        rows = getattr(model, f"{side}s")
+        return rows[0] if len(rows) == 1 else rows
 
 
 def _input_names(model: Any, inputs: Sequence[Any]) -> dict[str, bool]:
@@ -237,8 +252,9 @@ def _plain(name: str, at: int) -> str:
 
 def _output_names(model: Any) -> list[str]:
     """Return the keys of a dict that the model returns, else the names of the layers that made its outputs."""
-    if isinstance(model.output, dict):
-        return sorted(model.output)  # as tf.nest flattens a dict
+    output = _side(model, "output")
+    if isinstance(output, dict):
+        return sorted(output)  # as tf.nest flattens a dict
     names = [re.sub(r"\W", "_", name) for name in getattr(model, "output_names", None) or [model.layers[-1].name]]
     return [name if names.count(name) == 1 else f"{name}_{at}" for at, name in enumerate(names)]
 

@@ -73,7 +73,7 @@ class ConvertResult:
 
 def explain(model: str, targets: Sequence[Target], requested: Collection[str] = (), *, foreign: str = "") -> Plan:
     """Plan the routes from the model to each target, without running anything.
-    The options in `requested` open further steps; so does the framework of a model in another interpreter, `foreign`."""
+    The options in `requested` open further steps; so does `foreign`, a model's framework in another interpreter."""
     start = None if foreign == TENSORFLOW else start_of(model)  # a file of Keras is loaded there
     return plan_routes(targets, start, steps_for(requested, foreign=foreign))
 

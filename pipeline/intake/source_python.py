@@ -1,12 +1,13 @@
 """Which interpreter a user's model lives in: the one that they name, else the one of their project, else ours.
 
 Named: `--python PATH`, `[model] python`, or TRANSLOAD_PYTHON_SOURCE; `self` is ours. By itself: the active environment,
-or the nearest .venv or venv beside or above the model's file, where it has torch or TensorFlow. Nothing is run to find it but the
-interpreter itself, in a worker (models/lent/inspect_python.py).
+or the nearest .venv or venv beside or above the model's file, where it has torch or TensorFlow. Nothing is run to find
+it but the interpreter itself, in a worker (models/lent/inspect_python.py).
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -53,13 +54,19 @@ def with_source_python(request: RunRequest, model: ModelRequest, progress: Progr
     if named == OURS:
         _note_dropped_path(progress)
         return model
-    trust = request.model.trust
+    file = _code_file(CodeRef(model.text, request.root))
+    is_ours = file is not None and _imports_ours(file)
+    if is_ours and option:
+        raise BadRequest(
+            f"{model.text} imports transload, as a recipe does, and is made by our interpreter",
+            fix="leave --python out, or put the model into a file of its own that does not, and name that",
+        )
     python: ForeignPython | None
-    if named:
-        python = _ask(_located(named, request.root if option else None), trust=trust, optional=False)
-        python = with_framework(python, _code_file(CodeRef(model.text, request.root)))
+    if named and not is_ours:  # the variable is for every command
+        place = _located(named, request.root if option else None)
+        python = with_framework(_ask(place, trust=request.model.trust, optional=False), file)
     else:
-        python = _choose(CodeRef(model.text, request.root), os.environ, trust=trust)
+        python = _choose(file, os.environ, progress, trust=request.model.trust)
     if python is None:
         _note_dropped_path(progress)
         return model
@@ -81,17 +88,23 @@ def likely_framework(text: str, named: str | None) -> str:
     return _frameworks_of(file)[0] if named or near else ""
 
 
-def _choose(ref: CodeRef, environment: Mapping[str, str], *, trust: bool) -> ForeignPython | None:
-    """Return the first interpreter of the model's project that has the model's framework; None where ours will do."""
-    file = _code_file(ref)
+def _choose(
+    file: Path | None, environment: Mapping[str, str], progress: Progress, *, trust: bool
+) -> ForeignPython | None:
+    """Return the first interpreter of the model's project that has the model's framework; None where ours will do.
+    An active one that cannot be asked is named in a note."""
     if file is None or _imports_ours(file):
         return None
     for path in project_interpreters(file, environment):
         try:
-            python = with_framework(_ask(str(path), trust=trust, optional=True), file)
-        except (BadRequest, StepFailed):  # nobody named it
+            python = _ask(str(path), trust=trust, optional=True)
+        except (BadRequest, StepFailed) as error:
+            if _is_active(path, environment):
+                progress.note(f"the active environment is not asked: {error.what}", once=f"not asked {path}")
             continue
-        return python if _is_active(path, environment) else _within_project(python)
+        with contextlib.suppress(BadRequest):  # nobody named it
+            python = with_framework(python, file)
+            return python if _is_active(path, environment) else _within_project(python)
     return None
 
 
@@ -169,7 +182,7 @@ def _code_file(ref: CodeRef) -> Path | None:
 
 def _imports_ours(file: Path) -> bool:
     """Return whether a file imports transload, as a recipe does: it is made for our interpreter."""
-    return _imports(file.read_bytes(), "transload")
+    return file.suffix == ".py" and _imports(file.read_bytes(), "transload")
 
 
 def _imports(code: bytes, modules: str) -> bool:
