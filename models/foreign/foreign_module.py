@@ -14,10 +14,11 @@ from ..lent.trees import decode_tree, encode_tree
 from ..loading.call_convention import Call, flat
 from ..loading.example_inputs import Example, parse_example
 from ..loading.module_checks import QUANTISED
-from ..loading.weight_files import read_weights
+from ..loading.weight_files import add_note, read_weights
 from ..signature import BATCH, TensorSpec, served_dtype
 from ..sources import WEIGHTS, CodeRef, Source
 from .foreign_process import ForeignProcess
+from .plain_settings import plain_settings
 
 if TYPE_CHECKING:
     import torch
@@ -42,6 +43,7 @@ class ModuleDescription:
     parameters: int  # numbers in all weights
     tables: tuple[int, ...]  # how many rows its matrices have
     buffers: tuple[str, ...]
+    notes: tuple[str, ...] = ()  # sentences for the user
     inputs: tuple[TensorSpec, ...] = ()  # that it declares itself, as a graph of Keras layers does
 
     @staticmethod
@@ -56,7 +58,7 @@ class ModuleDescription:
             inputs = tuple(map(_declared_input, record.get("inputs", ())))
             return ModuleDescription(
                 str(record["name"]), forward, modules, parameters=int(record["parameters"]), tables=tables,
-                inputs=inputs, **names,
+                notes=tuple(map(str, record.get("notes", ()))), inputs=inputs, **names,
             )  # fmt: skip
         except (TypeError, ValueError, LookupError, AttributeError) as error:
             raise StepFailed("the other interpreter described no module", fix="the log has more") from error
@@ -101,12 +103,21 @@ def make_foreign(ref: CodeRef, threads: int = 1, *, onednn: bool = True) -> Any:
 def make_there(process: ForeignProcess, ref: CodeRef) -> Any:
     """Make the model of a reference in an interpreter that runs, and return the module that stands for it."""
     module = None if ref.file else ref.place
-    code = {"file": str(ref.file) if ref.file else None, "module": module, "name": ref.name, "root": ref.root}
-    record, _ = process.ask("build", stage=f"making the model {ref.text}", code={**code, "settings": ref.settings})
+    code: dict[str, Any] = {
+        "file": str(ref.file) if ref.file else None,
+        "module": module,
+        "name": ref.name,
+        "root": ref.root,
+    }
+    code |= {"settings": ref.settings, "recorded": plain_settings(ref.recorded)}
+    record, _ = process.ask("build", stage=f"making the model {ref.text}", code=code)
     description = ModuleDescription.of(record)
     module_class = _module_class()
     own = type(description.name, (module_class,), {"forward": _forward_as(module_class.call_there, description)})
-    return own(process, description)
+    stand_in = own(process, description)
+    for note in description.notes:
+        add_note(stand_in, note)
+    return stand_in
 
 
 def _forward_as(function: Any, description: ModuleDescription) -> Any:

@@ -41,8 +41,9 @@ class TensorFlowModel:
     """The Keras model or tf.Module that a reference names, as it answers outside of training."""
 
     def __init__(
-        self, file: str | None, module: str | None, name: str, root: str | None, settings: Mapping[str, Any]
-    ) -> None:
+        self, *, file: str | None, module: str | None, name: str, root: str | None, settings: Mapping[str, Any],
+        recorded: Mapping[str, Any],  # noqa: ARG002  (of a checkpoint of torch)
+    ) -> None:  # fmt: skip
         import tensorflow as tf
 
         self.text = f"{file or module}:{name}"

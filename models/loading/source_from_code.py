@@ -108,7 +108,7 @@ def _load(options: SourceOptions) -> tuple[torch.nn.Module, CodeRef, list[str]]:
     if options.sha256 and path.is_file() and weights_digest(path) != options.sha256:
         raise BadRequest(f"{path} has changed since this run began", fix="run again when the file is finished")
     weights = open_weight_file(path)
-    if not ref.library and not ref.python:  # a library's factories have settings that fetch weights
+    if not ref.library:  # a library's factories have settings that fetch weights
         ref = replace(ref, recorded=weights.recorded_settings())
     model = _make(ref)
     notes = [] if ref.library else notes_of(model)  # a library's are on the weights that it was made with

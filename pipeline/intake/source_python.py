@@ -75,6 +75,15 @@ def with_source_python(request: RunRequest, model: ModelRequest, progress: Progr
     return replace(model, python=python)
 
 
+def require_torch_there(model: ModelRequest, command: str) -> None:
+    """Raise BadRequest where a model is one of Keras in another interpreter, and the command reads modules of torch."""
+    if model.python and model.python.framework == TENSORFLOW:
+        raise BadRequest(
+            f"{command} takes no model of Keras or TensorFlow in another interpreter, and {model.text} is one",
+            fix="convert it, and name its copies; validate and convert take it",
+        )
+
+
 def likely_framework(text: str, named: str | None) -> str:
     """Return the framework of a model that would be looked for in another interpreter, without starting any: empty for
     one of ours."""

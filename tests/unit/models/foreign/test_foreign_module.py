@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from transload.models.foreign.foreign_module import ForeignState, foreign_exampl
 from transload.models.foreign.foreign_process import ForeignProcess
 from transload.models.foreign.foreign_python import ForeignPython
 from transload.models.loading.infer_signature import infer_signature
+from transload.models.loading.weight_files import notes_of
 from transload.models.signature import parse_input
-from transload.models.sources import CodeRef
+from transload.models.sources import CodeRef, RecordedSettings
 
 CODE = """
 import os, sys
@@ -106,6 +108,14 @@ def test_its_example_inputs_are_taken(net: Any) -> None:
     assert example is not None
     assert {name: tuple(value.shape) for name, value in example.inputs.items()} == {"ids": (2, 3)}
     assert example.origin.startswith("example_inputs() of ")
+
+
+def test_the_settings_that_a_checkpoint_records_are_taken_there(project: Path, process: ForeignProcess) -> None:
+    recorded = RecordedSettings("last.ckpt", {"width": 6, "learning_rate": 0.1})
+    module = make_there(process, replace(ref(project), recorded=recorded))
+    assert module.state_dict()["table.weight"].shape == (7, 6)
+    assert notes_of(module) == ["width: from the settings in last.ckpt; --set has precedence"]
+    assert make_there(process, replace(ref(project, width=3), recorded=recorded)).state_dict()["gain"].shape == (3,)
 
 
 def test_what_calls_change_is_seen(net: Any) -> None:
