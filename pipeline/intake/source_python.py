@@ -48,7 +48,9 @@ def with_source_python(request: RunRequest, model: ModelRequest, progress: Progr
     is_code = kind_of(model.text) is ModelKind.CODE
     if not is_code or model.text.partition(":")[0] in ("zoo", *LIBRARIES):
         if option not in (None, OURS):
-            raise BadRequest(f"--python is for code of yours, and {model.text} is none", fix="leave --python out")
+            is_named = model.text.partition(":")[0] in LIBRARIES
+            fix = "write a function that makes it there, and name that: FILE.py:make; or " if is_named else ""
+            raise BadRequest(f"--python is for code of yours, and {model.text} is none", fix=f"{fix}leave --python out")
         return model
     named = option or variable
     if named == OURS:
