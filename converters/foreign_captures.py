@@ -1,7 +1,8 @@
-"""Captures of a model that lives in another interpreter, made by that one's torch. Nothing of it is built here."""
+"""Captures of a model in another interpreter, made by its own torch or TensorFlow. Nothing of it is built here."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +16,7 @@ from ..models.loading.call_convention import Call, Leaf, Tree
 from ..models.probes.user_samples import draws_user_samples
 from ..models.sources import Source, read_source
 from .foreign_program import rebuild_program
+from .intake.saved_model_folder import read_saved_model
 from .to_onnx.finish_model import check_names_differ, finish
 from .to_pytorch.model_calls import example_inputs
 from .to_pytorch.pt2_from_source import write_bounded
@@ -52,6 +54,22 @@ def onnx_from_foreign(job: Job) -> Mapping[str, Any]:
     check_names_differ(source.signature)
     _capture(job, source, "onnx", job.out / PAYLOAD[Format.ONNX])
     return finish(job, source.signature)
+
+
+@draws_user_samples
+def saved_model_from_foreign(job: Job) -> Mapping[str, Any]:
+    """Let the model's own interpreter save it as a SavedModel, which any later TensorFlow reads.
+    Facts: tensorflow, the version that wrote it. Raises Refused where an operator in it may do more than compute."""
+    source = read_source(job.inputs["source"])
+    payload = job.out / PAYLOAD[Format.SAVED_MODEL]
+    reply, _ = _capture(job, source, "saved-model", payload)
+    shutil.rmtree(payload / "debug", ignore_errors=True)
+    try:
+        read_saved_model(payload)
+    except BadRequest as error:
+        raise Refused(error.what, fix="write the model without that operator") from error
+    write_converted(job, Target(Format.SAVED_MODEL), source.signature)
+    return {"tensorflow": str(reply.get("tensorflow", ""))}
 
 
 def _capture(job: Job, source: Source, kind: str, path: Path) -> tuple[Mapping[str, Any], list[torch.Tensor]]:

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from ..models.environments import PythonEnvironment
+from ..models.foreign.foreign_python import TENSORFLOW, TORCH
 from ..models.formats import Format, Precision, Target
 
 
@@ -37,7 +38,7 @@ class Step:
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)  # job.options of its entry
     on_request: str = ""  # the option of a conversion that enables it, as "flex"; empty if it needs none
     stands_in_for: str = ""  # the step that this one replaces; tried only if that one gave no result
-    foreign: bool = False  # for a source of another interpreter: a capture by its own torch
+    foreign: str = ""  # for a source of another interpreter: the framework there that makes the capture
     package: str = ""  # name and version of the third party that provides it; empty if it is ours
 
 
@@ -96,11 +97,14 @@ STEPS: tuple[Step, ...] = (
     Step("torch.onnx-torchscript", None, _ONNX, _OLDER, ("torch", "onnx"), 4, calls=True),
     # Captures of a model in another interpreter, by its own torch. The steps above build it here, where that works.
     Step("foreign.export", None, _PT2, _entry("foreign_captures", "pt2_from_foreign"), ("torch",), 2,
-         calls=True, foreign=True),
+         calls=True, foreign=TORCH),
     Step("foreign.onnx", None, _ONNX, _entry("foreign_captures", "onnx_from_foreign"), ("torch", "onnx"), 4.5,
-         calls=True, foreign=True),
+         calls=True, foreign=TORCH),
     Step("foreign.jit", None, _TORCHSCRIPT, _entry("foreign_captures", "torchscript_from_foreign"), ("torch",), 2,
-         calls=True, foreign=True),
+         calls=True, foreign=TORCH),
+    # A model of Keras in another interpreter has this one alone.
+    Step("foreign.saved-model", None, _SAVED_MODEL, _entry("foreign_captures", "saved_model_from_foreign"),
+         ("torch", "google.protobuf"), 1, calls=True, foreign=TENSORFLOW),
     # Each exporter again at another opset, which has other operators.
     Step("torch.onnx-dynamo@18", _PT2, _ONNX, _DYNAMO, ("torch", "onnx", "onnxscript"), 5,
          options={"opset": 18}, stands_in_for="torch.onnx-dynamo"),

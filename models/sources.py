@@ -17,6 +17,7 @@ from typing import Any
 from .errors import BadRequest
 from .foreign.foreign_python import ForeignPython
 from .foreign_files import read_json
+from .lent.tensorflow_model import KERAS_FILES
 from .signature import Signature
 
 RECORD = "source.json"
@@ -50,7 +51,8 @@ class CodeRef:
     `timm:NAME`, `hf:FOLDER`. NAME is RECIPE where it is left out. `root` is the folder that goes last on sys.path in
     the worker, so that the user's own imports work, and that a relative path starts at. `settings` are arguments of the
     factory that makes the model, JSON values by name (models/loading/factory_arguments.py); those that are not set are
-    `recorded` ones, of its checkpoint. `python`: the interpreter that the model lives in, where that is not ours."""
+    `recorded` ones, of its checkpoint. `python`: the interpreter that the model lives in, where that is not ours.
+    The model in a file of Keras is `old.keras:model` there."""
 
     text: str
     root: str | None = None
@@ -99,8 +101,14 @@ class CodeRef:
 
     @property
     def file(self) -> Path | None:
-        """The Python file, absolute, or None where a module is named. A relative path starts at `root`."""
-        return (Path(self.root or "") / self.place).absolute() if self.place.endswith(".py") else None
+        """The file of code or of Keras, absolute; None where a module is named. A relative path starts at `root`."""
+        is_file = self.place.endswith((".py", *KERAS_FILES))
+        return (Path(self.root or "") / self.place).absolute() if is_file else None
+
+    @property
+    def is_keras_file(self) -> bool:
+        """Whether it is the model in a file of Keras, which another interpreter loads."""
+        return self.place.endswith(KERAS_FILES)
 
     @property
     def _split(self) -> tuple[str, str]:

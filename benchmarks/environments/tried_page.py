@@ -19,7 +19,7 @@ store, and writes this page. What was refused on the way stands in `benchmarks/r
 _LEGEND = """
 *Built here*: transload's own torch can import the model's file, and its steps are tried first. *Alone*: it cannot, and
 only what the environment hands over is converted. Models of which all three copies are verified, of those that were
-tried. *Longest*: seconds of the slowest command, until all its copies are verified, on a machine of 2 cores with other
+tried. `own` is transload's environment, named by its path. *Longest*: seconds of the slowest command, until all its copies are verified, on a machine of 2 cores with other
 work on it. *Written there*: whether digests of the project and of the environment are the same before and after.
 """
 _BY_MODEL = """
@@ -41,7 +41,8 @@ def write_page(results: Mapping[str, Any], path: Path) -> None:
     lines += ["|" + "---|" * 8, *(_environment(name, row) for name, row in rows.items())]
     absent = {name: row["absent"] for name, row in results["environments"].items() if "absent" in row}
     lines += [f"| {name} | | | | {why} | | | |" for name, why in absent.items()]
-    lines.append(_LEGEND)
+    newest = max((row["torch"].partition("+")[0] for row in rows.values()), key=_numbers)
+    lines += [_LEGEND, f"The newest torch here is {newest}: no later one was to be had when this was tried.\n"]
     for kind, title in _KINDS.items():
         columns = {name: row[kind] for name, row in rows.items() if row.get(kind)}
         if columns:
@@ -49,6 +50,10 @@ def write_page(results: Mapping[str, Any], path: Path) -> None:
             lines += ["|" + "---|" * (len(columns) + 1), *_models(columns), ""]
     lines.append(_NOTES)
     path.write_text("\n".join([*lines, *_routes(rows)]).rstrip() + "\n", encoding="utf-8")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdecimal())
 
 
 def _environment(name: str, row: Mapping[str, Any]) -> str:

@@ -6,7 +6,8 @@ addresses shared memory by name.
 
 The list was made from the registry of TensorFlow 2.21: operators with neither state nor text among their arguments,
 without those for training, debugging or files (`ImmutableConst` maps a file by an attribute, `PrintV2` writes to one).
-Variables, control flow and random numbers were added by hand.
+Variables, control flow, random numbers and the kernels that Keras 2 keeps beside the loop of an LSTM or a GRU, for GPUs
+alone, were added by hand.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ BesselK1e BesselY0 BesselY1 Betainc BiasAdd BiasAddV1 Bincount Bitcast BitwiseAn
 BlockLSTMV2 BroadcastArgs BroadcastGradientArgs BroadcastTo Bucketize Case Cast Ceil CheckNumerics CheckNumericsV2
 Cholesky ClipByValue CombinedNonMaxSuppression Complex ComplexAbs Concat ConcatOffset ConcatV2 Conj ConjugateTranspose
 Const Conv Conv2D Conv2DBackpropInput Conv3D Conv3DBackpropInput Conv3DBackpropInputV2 Cos Cosh CropAndResize Cross
+CudnnRNN CudnnRNNBackprop CudnnRNNBackpropV2 CudnnRNNBackpropV3 CudnnRNNV2 CudnnRNNV3
 Cumprod Cumsum CumulativeLogsumexp DataFormatDimMap DataFormatVecPermute Dawsn DeepCopy DenseBincount DepthToSpace
 DepthwiseConv2dNative DepthwiseConv2dNativeBackpropInput Diag DiagPart Digamma Dilation2D DisableCopyOnRead Div DivNoNan
 DynamicPartition DynamicStitch Eig Einsum Elu Empty EmptyTensorList EnsureShape Enter Equal Erf Erfc Erfinv

@@ -46,7 +46,8 @@ def check_keras(path: Path) -> None:
     with path.open("rb") as file:
         if file.read(8) == b"\x89HDF\r\n\x1a\n":
             raise BadRequest(
-                f"{path} is a file of Keras 2 (HDF5), which may hold code that is run", fix="save it as FILE.keras"
+                f"{path} is a file of Keras 2 (HDF5), which may hold code that is run",
+                fix="call it FILE.h5 and name the Python that it was saved by, with --python, or save it as FILE.keras",
             )
     with opened_archive(path, ".keras file", _SAVE_AGAIN) as archive:
         _check_archive(archive, path)
@@ -59,7 +60,8 @@ def load_checked_keras(path: Path) -> keras.Model:
     except Exception as error:
         raise BadRequest(
             f"{path} is no model that Keras {keras.__version__} reads: {first_line(error)}",
-            fix="save it again with model.save(FILE.keras), by a version of Keras that is not newer than this one",
+            fix="name the Python that it was saved by, with --python (docs/environments.md), or save it again with "
+            "model.save(FILE.keras), by a version of Keras that is not newer than this one",
         ) from error
 
 

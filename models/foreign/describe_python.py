@@ -28,12 +28,12 @@ class PythonOptions(JsonRecord):
     path: str
     programs: tuple[str, ...] = ()
     pythonpath: tuple[str, ...] = ()
-    optional: bool = False  # nobody named it: without torch it is none, and no error
+    optional: bool = False  # nobody named it: without a framework it is none, and no error
 
 
 def describe_python(job: Job) -> Mapping[str, Any]:
-    """Return the record of an interpreter: PythonOptions -> ForeignPython, with an empty `torch` where an optional one
-    has none. Raises BadRequest where it is no Python of 3.9 or later, or has no torch."""
+    """Return the record of an interpreter: PythonOptions -> ForeignPython, with an empty version of what it has not.
+    Raises BadRequest where it is no Python of 3.9 or later, or one that is named has neither torch nor TensorFlow."""
     options = PythonOptions.from_json(job.options)
     record = _answer_of(options)
     version = str(record["version"])
@@ -41,13 +41,14 @@ def describe_python(job: Job) -> Mapping[str, Any]:
         raise BadRequest(
             f"{options.path} is Python {version}", fix="name one of Python 3.9 or later, or give --python self"
         )
-    if "torch" not in record and not options.optional:
+    if not {"torch", "tensorflow"} & record.keys() and not options.optional:
         raise BadRequest(
-            f"{options.path} (Python {version}) has no torch",
+            f"{options.path} (Python {version}) has no torch and no TensorFlow",
             fix="name the interpreter that the model runs in, or give --python self",
         )
     return ForeignPython(
         path=options.path, version=version, torch=str(record.get("torch", "")), numpy=str(record.get("numpy", "")),
+        tensorflow=str(record.get("tensorflow", "")), keras=str(record.get("keras", "")),
         digest=str(record.get("digest", "")), folders=tuple(map(str, (*record["folders"], *record["path"]))),
         packages=tuple(map(str, record["packages"])), programs=options.programs, pythonpath=options.pythonpath,
         user_base=str(record.get("user_base") or ""),

@@ -14,9 +14,11 @@ from ..lent.trees import decode_tree, encode_tree
 from ..loading.call_convention import Call, flat
 from ..loading.example_inputs import Example, parse_example
 from ..loading.module_checks import QUANTISED
-from ..loading.weight_files import read_weights
+from ..loading.weight_files import add_note, read_weights
+from ..signature import BATCH, TensorSpec, served_dtype
 from ..sources import WEIGHTS, CodeRef, Source
 from .foreign_process import ForeignProcess
+from .plain_settings import plain_settings
 
 if TYPE_CHECKING:
     import torch
@@ -41,6 +43,8 @@ class ModuleDescription:
     parameters: int  # numbers in all weights
     tables: tuple[int, ...]  # how many rows its matrices have
     buffers: tuple[str, ...]
+    notes: tuple[str, ...] = ()  # sentences for the user
+    inputs: tuple[TensorSpec, ...] = ()  # that it declares itself, as a graph of Keras layers does
 
     @staticmethod
     def of(record: Any) -> ModuleDescription:
@@ -51,9 +55,11 @@ class ModuleDescription:
             lists = ("lazy", "meta", "quantized", "buffers")
             names = {key: tuple(map(str, record[key])) for key in lists}
             tables = tuple(map(int, record["tables"]))
+            inputs = tuple(map(_declared_input, record.get("inputs", ())))
             return ModuleDescription(
-                str(record["name"]), forward, modules, parameters=int(record["parameters"]), tables=tables, **names
-            )
+                str(record["name"]), forward, modules, parameters=int(record["parameters"]), tables=tables,
+                notes=tuple(map(str, record.get("notes", ()))), inputs=inputs, **names,
+            )  # fmt: skip
         except (TypeError, ValueError, LookupError, AttributeError) as error:
             raise StepFailed("the other interpreter described no module", fix="the log has more") from error
 
@@ -65,6 +71,17 @@ class ModuleDescription:
         ]
         first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
         return inspect.Signature([first, *rows])
+
+
+def _declared_input(record: Mapping[str, Any]) -> TensorSpec:
+    """Return an input that a model of Keras declares, its open axes named as those of a .keras file are."""
+    name, shape = str(record["name"]), [None if size is None else int(size) for size in record["shape"]]
+    axes = tuple((f"{name}_{at}" if at else BATCH) if size is None else size for at, size in enumerate(shape))
+    try:
+        return TensorSpec(name, served_dtype(str(record["dtype"])), axes)
+    except ValueError as error:
+        fix = "make a model that takes numbers"
+        raise BadRequest(f"the input {name} is {record['dtype']}, which the formats do not carry", fix=fix) from error
 
 
 def make_foreign(ref: CodeRef, threads: int = 1, *, onednn: bool = True) -> Any:
@@ -86,12 +103,21 @@ def make_foreign(ref: CodeRef, threads: int = 1, *, onednn: bool = True) -> Any:
 def make_there(process: ForeignProcess, ref: CodeRef) -> Any:
     """Make the model of a reference in an interpreter that runs, and return the module that stands for it."""
     module = None if ref.file else ref.place
-    code = {"file": str(ref.file) if ref.file else None, "module": module, "name": ref.name, "root": ref.root}
-    record, _ = process.ask("build", stage=f"making the model {ref.text}", code={**code, "settings": ref.settings})
+    code: dict[str, Any] = {
+        "file": str(ref.file) if ref.file else None,
+        "module": module,
+        "name": ref.name,
+        "root": ref.root,
+    }
+    code |= {"settings": ref.settings, "recorded": plain_settings(ref.recorded)}
+    record, _ = process.ask("build", stage=f"making the model {ref.text}", code=code)
     description = ModuleDescription.of(record)
     module_class = _module_class()
     own = type(description.name, (module_class,), {"forward": _forward_as(module_class.call_there, description)})
-    return own(process, description)
+    stand_in = own(process, description)
+    for note in description.notes:
+        add_note(stand_in, note)
+    return stand_in
 
 
 def _forward_as(function: Any, description: ModuleDescription) -> Any:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest, StepFailed
 from ..lent.frames import BrokenFrame, read_frame, write_frame
-from .foreign_python import ForeignPython
+from .foreign_python import TENSORFLOW, ForeignPython
 from .remote_errors import remote_failure
 
 if TYPE_CHECKING:
@@ -26,18 +26,20 @@ if TYPE_CHECKING:
 _START = Path(__file__).parents[1] / "lent" / "start.py"
 _NOT_PASSED = ("PYTHONPATH", "PYTHONNOUSERSITE", "PYTHONSAFEPATH", "PYTHONHOME", "TRANSLOAD_WORKER")
 _GRACE_S = 5
+_WITH_LOADER = 2  # programs: an interpreter, and the loader that the kernel starts for it
+_WITH_ARGV0 = (2, 33)  # the first glibc whose loader passes a program's name on
 
 
 class ForeignProcess:
     """The process that holds a model of another interpreter."""
 
     def __init__(self, python: ForeignPython, threads: int = 1, *, onednn: bool = True) -> None:
-        """Start the interpreter and let it import torch. Raises BadRequest where it cannot do either."""
+        """Start the interpreter and let it import the framework. Raises BadRequest where it cannot do either."""
         self.python = python
         ours, theirs = os.pipe(), os.pipe()  # requests, replies
         try:
             self._process = subprocess.Popen(
-                [python.path, "-B", str(_START), str(ours[0]), str(theirs[1])],
+                [*_program(python), "-B", str(_START), python.framework, str(ours[0]), str(theirs[1])],
                 stdin=subprocess.DEVNULL, env=environment_of(python), pass_fds=(ours[0], theirs[1]),
             )  # fmt: skip
         except OSError as error:
@@ -48,7 +50,7 @@ class ForeignProcess:
         os.close(theirs[1])
         self._requests, self._replies = os.fdopen(ours[1], "wb"), os.fdopen(theirs[0], "rb")
         try:
-            self.ask("hello", stage="importing torch", threads=threads, onednn=onednn)
+            self.ask("hello", stage=f"importing {python.framework}", threads=threads, onednn=onednn)
         except BaseException:
             self.close()
             raise
@@ -96,6 +98,18 @@ class ForeignProcess:
         return StepFailed(
             f"{self.python.path} {how} while {stage}", fix=f"try that with {self.python.path} alone; the log has more"
         )
+
+
+def _program(python: ForeignPython) -> list[str]:
+    """Return the words that start the interpreter.
+    TensorFlow 2.15 reads /proc/self/cmdline where its program is called python, and aborts where it may not: the walls
+    of a worker close /proc to what it starts. Where the dynamic loader is the program, it does not."""
+    glibc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
+    version = tuple(int(part) for part in (glibc or "").rpartition(" ")[2].split(".") if part.isdecimal())
+    if python.framework != TENSORFLOW or len(python.programs) < _WITH_LOADER or version < _WITH_ARGV0:
+        return [python.path]
+    program, loader = python.programs[:2]
+    return [loader, "--argv0", python.path, program]
 
 
 def environment_of(python: ForeignPython) -> dict[str, str]:

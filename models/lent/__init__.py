@@ -1,1 +1,1 @@
-"""Modules that another interpreter runs, with a user's own torch: Python 3.9, the standard library and torch alone."""
+"""Modules that another interpreter runs, with a user's own torch or TensorFlow, in Python 3.9 and later."""

@@ -23,8 +23,8 @@ _OPSET = 17  # as torch's older exporter is used here
 class CaptureRequest:
     """How a module is called and captured; the order of inputs and outputs is the signature's."""
 
-    kind: str  # "torchscript", "onnx" or "program"
-    path: str  # of the file; a program comes as a message, and needs none
+    kind: str  # "torchscript", "onnx", "program" or "saved-model"
+    path: str  # of the file or folder; a program comes as a message, and needs none
     arguments: Any  # trees of forward's arguments, with inputs by number (trees.py)
     keywords: Any
     inputs: Sequence[str]

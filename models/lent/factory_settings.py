@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import inspect
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import PurePath
 from typing import Any
 
 from .failures import Refusal
 
+# Names of weights to start from: a checkpoint brings its own.
+_OTHER_WEIGHTS = (
+    "pretrained", "weights", "checkpoint", "checkpoint_path", "ckpt", "ckpt_path", "resume", "download",
+)  # fmt: skip
+_NO_RECORD: Mapping[str, Any] = {"values": {}, "open_names": []}
 
-def factory_arguments(factory: Any, settings: Mapping[str, Any], owner: str) -> dict[str, Any]:
+
+def factory_arguments(
+    factory: Any, settings: Mapping[str, Any], owner: str, recorded: Mapping[str, Any] = _NO_RECORD
+) -> dict[str, Any]:
     """Return keyword arguments for `factory`; a dotted name sets a field of a dataclass, or a key of a dict.
-    Raises Refusal where the factory takes no such argument, or needs one that is not set."""
+    Arguments that are not set are those that a checkpoint records (foreign/plain_settings.py), as far as they can be
+    made. Raises Refusal where the factory takes no such argument, or needs one that is not set."""
     nested = _nested(settings)
     try:
         parameters = inspect.signature(factory).parameters
@@ -23,15 +34,35 @@ def factory_arguments(factory: Any, settings: Mapping[str, Any], owner: str) -> 
     kinds = [parameter.kind for parameter in parameters.values()]
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     known = [name for name, parameter in parameters.items() if parameter.kind in named]
-    if inspect.Parameter.VAR_KEYWORD not in kinds:
+    is_open = inspect.Parameter.VAR_KEYWORD in kinds
+    if not is_open:
         _check_names(nested, known, owner)
-    lacking = [name for name in known if parameters[name].default is inspect.Parameter.empty and name not in nested]
+    hints = _hints(factory)
+    defaults = {name: parameter.default for name, parameter in parameters.items()}
+    accepted = [*known, *(name for name in recorded["open_names"] if is_open and name not in known)]
+    offered = _offered(recorded["values"], accepted, hints, defaults)
+    values = {**offered, **nested}
+    lacking = [name for name in known if defaults[name] is inspect.Parameter.empty and name not in values]
     if lacking:
         words = " ".join(f"--set {name}=VALUE" for name in lacking)
         raise Refusal(f"{owner} needs {' and '.join(lacking)}", f"give what it needs: {words}")
-    hints = _hints(factory)
-    defaults = {name: parameter.default for name, parameter in parameters.items()}
-    return {name: _argument(value, hints.get(name), defaults.get(name)) for name, value in nested.items()}
+    bases = {**defaults, **offered}
+    return {**offered, **{name: _argument(value, hints.get(name), bases.get(name)) for name, value in nested.items()}}
+
+
+def _offered(
+    values: Mapping[str, Any], names: Sequence[str], hints: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the recorded arguments of these names that can be made."""
+    offered = {}
+    for name in names:
+        has_default = defaults.get(name, inspect.Parameter.empty) is not inspect.Parameter.empty
+        if name in values and not (name in _OTHER_WEIGHTS and has_default):
+            try:
+                offered[name] = _argument(values[name], hints.get(name), defaults.get(name))
+            except Exception as error:  # noqa: BLE001  (a class of theirs that takes other fields)
+                print(f"the recorded {name} is left out: {type(error).__name__}: {error}")
+    return offered
 
 
 class _FieldSettings(dict):  # type: ignore[type-arg]
@@ -74,7 +105,7 @@ def _argument(value: Any, hint: Any, default: Any) -> Any:
     if isinstance(value, list) and (isinstance(default, tuple) or typing.get_origin(hint) is tuple):
         return tuple(value)
     if not isinstance(value, Mapping):
-        return value
+        return _scalar(value, kinds, default)
     records = [kind for kind in kinds if isinstance(kind, type) and dataclasses.is_dataclass(kind)]
     of_default = type(default) if dataclasses.is_dataclass(default) else None
     kind: Any = of_default or next(iter(records), None)
@@ -85,3 +116,13 @@ def _argument(value: Any, hint: Any, default: Any) -> Any:
     hints = _hints(kind)
     values = {name: _argument(part, hints.get(name), getattr(default, name, None)) for name, part in fields.items()}
     return dataclasses.replace(default, **values) if of_default else kind(**values)
+
+
+def _scalar(value: Any, kinds: Sequence[Any], default: Any) -> Any:
+    """Return an enum's member for its name or value, or a path for a text, where annotation or default is one."""
+    for kind in (*kinds, type(default)):
+        if isinstance(kind, type) and issubclass(kind, enum.Enum) and not isinstance(value, kind):
+            return kind[value] if value in kind.__members__ else kind(value)
+        if isinstance(kind, type) and issubclass(kind, PurePath) and isinstance(value, str):
+            return kind(value)
+    return value

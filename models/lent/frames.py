@@ -2,7 +2,8 @@ r"""Messages between transload and the interpreter that it is lent to: a line of
 
     {"message": {...}, "tensors": [{"dtype": "float32", "shape": [2, 3]}, ...]}\n<bytes of the first tensor>...
 
-Nothing is pickled. numpy is not needed: a torch whose numpy does not fit still answers.
+Nothing is pickled. numpy is not needed: a torch whose numpy does not fit still answers. A model of TensorFlow
+has arrays of numpy in their place: a tensor below is one or the other.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def write_frame(stream: BinaryIO, message: dict[str, Any], tensors: Sequence[tor
     stream.flush()
 
 
-def read_frame(stream: BinaryIO) -> tuple[dict[str, Any], list[torch.Tensor]] | None:
+def read_frame(stream: BinaryIO, *, as_numpy: bool = False) -> tuple[dict[str, Any], list[Any]] | None:
     """Read a message and its tensors; None where the other side has closed. Raises BrokenFrame."""
     line = stream.readline(MOST_LINE_BYTES)
     if not line:
@@ -47,7 +48,7 @@ def read_frame(stream: BinaryIO) -> tuple[dict[str, Any], list[torch.Tensor]] | 
     try:
         document = json.loads(line)
         message, rows = document["message"], document["tensors"]
-        tensors = [_read_tensor(stream, row["dtype"], row["shape"]) for row in rows]
+        tensors = [_read_tensor(stream, row["dtype"], row["shape"], as_numpy=as_numpy) for row in rows]
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise BrokenFrame(str(error)[:200]) from error
     if not isinstance(message, dict):
@@ -64,22 +65,19 @@ def dtype_name(tensor: torch.Tensor) -> str:
 
 
 def _bytes_of(tensor: torch.Tensor) -> bytes:
+    if hasattr(tensor, "tobytes"):
+        return tensor.tobytes()  # type: ignore[no-any-return]  # of numpy
     plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
     count = plain.numel() * plain.element_size()
     return ctypes.string_at(plain.data_ptr(), count) if count else b""
 
 
-def _read_tensor(stream: BinaryIO, dtype: str, shape: Sequence[int]) -> torch.Tensor:
-    import torch
-
+def _read_tensor(stream: BinaryIO, dtype: str, shape: Sequence[int], *, as_numpy: bool) -> Any:
     if not all(type(size) is int and size >= 0 for size in shape):
         raise BrokenFrame("a shape holds something else than sizes")
     count = math.prod(shape) * _SIZES[dtype]
     if count > _MOST_TENSOR_BYTES:
         raise BrokenFrame("a tensor is too large")
-    kind = getattr(torch, dtype)
-    if not count:
-        return torch.empty(tuple(shape), dtype=kind)
     content = bytearray(count)
     view, at = memoryview(content), 0
     while at < count:
@@ -87,4 +85,15 @@ def _read_tensor(stream: BinaryIO, dtype: str, shape: Sequence[int]) -> torch.Te
         if not size:
             raise BrokenFrame("a tensor is cut short")
         at += size
-    return torch.frombuffer(content, dtype=kind).reshape(tuple(shape))
+    return _tensor_of(content, dtype, tuple(shape), as_numpy=as_numpy)
+
+
+def _tensor_of(content: bytearray, dtype: str, shape: tuple[int, ...], *, as_numpy: bool) -> Any:
+    if as_numpy:
+        import numpy as np
+
+        return np.frombuffer(content, dtype=dtype).reshape(shape)
+    import torch
+
+    kind = getattr(torch, dtype)
+    return torch.frombuffer(content, dtype=kind).reshape(shape) if content else torch.empty(shape, dtype=kind)

@@ -47,17 +47,21 @@ def describe_packages(search):  # type: ignore[no-untyped-def]
     library = os.path.dirname(os.__file__)
     own = (library, os.path.join(library, "lib-dynload"))
     lines = sorted("%s==%s" % item for item in versions.items())
-    known = {
-        name: versions.get(name) or "unknown"
-        for name in ("torch", "numpy")
-        if importlib.util.find_spec(name) is not None
-    }
+    known = {}
+    for name in ("torch", "tensorflow", "keras", "numpy"):
+        if importlib.util.find_spec(name) is not None:
+            known[name] = next((versions[row] for row in _distributions_of(name) if row in versions), "unknown")
     return {
         "packages": [path for path in search if path not in own and not path.endswith(".zip")],
         "user_base": site.getuserbase(),
         "digest": hashlib.sha256("\n".join(lines).encode()).hexdigest(),
         **known,
     }
+
+
+def _distributions_of(name):  # type: ignore[no-untyped-def]
+    """Return the names, in lower case, of the packages that a module may have come with."""
+    return [name, *("%s%s%s" % (name, sign, kind) for kind in ("cpu", "gpu", "intel", "macos") for sign in "-_")]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""The program that a user's own interpreter runs: `python start.py REQUESTS REPLIES`, with the numbers of two pipes.
+"""The program that a user's own interpreter runs: `python start.py FRAMEWORK REQUESTS REPLIES`, with the numbers of
+two pipes. FRAMEWORK is torch or tensorflow.
 
 This folder is imported as a package of another name than transload, which is not installed there.
 """
@@ -28,7 +29,7 @@ def import_own_folder() -> None:
 
 if __name__ == "__main__":
     import_own_folder()
-    importlib.import_module(f"{_PACKAGE}.conversation").serve(*map(int, sys.argv[1:]))
+    importlib.import_module(f"{_PACKAGE}.conversation").serve(sys.argv[1], *map(int, sys.argv[2:]))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # the libraries' own teardown takes long, and has crashed

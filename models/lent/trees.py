@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,12 +12,12 @@ _CONSTANTS = (bool, int, float, str)
 
 def encode_tree(value: object, tensors: list[Any]) -> Any:
     """Return JSON for a value, and append the tensors in it to `tensors`.
-    An object that holds no tensors is named by its class."""
-    import torch
-
-    if type(value).__module__ == "numpy" and hasattr(value, "shape"):
+    An object that holds no tensors is named by its class. Where torch is not imported, tensors are numpy's arrays."""
+    torch = sys.modules.get("torch")
+    is_array = type(value).__module__ == "numpy" and hasattr(value, "shape")
+    if is_array and torch is not None:
         value = torch.as_tensor(value)
-    if isinstance(value, torch.Tensor):
+    if is_array or (torch is not None and isinstance(value, torch.Tensor)):
         tensors.append(value)
         return {"tensor": len(tensors) - 1}
     if value is None or isinstance(value, _CONSTANTS):

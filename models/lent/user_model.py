@@ -24,11 +24,12 @@ class UserModel:
     """The module that a reference names, in eval mode, without gradients, on the CPU."""
 
     def __init__(
-        self, file: str | None, module: str | None, name: str, root: str | None, settings: Mapping[str, Any]
-    ) -> None:
+        self, *, file: str | None, module: str | None, name: str, root: str | None, settings: Mapping[str, Any],
+        recorded: Mapping[str, Any],
+    ) -> None:  # fmt: skip
         import torch
 
-        self.text = f"{file or module}:{name}"
+        self.text, self._recorded, self._notes = f"{file or module}:{name}", recorded, []
         here = os.getcwd()
         if root:
             os.chdir(root)  # `configs/x.yaml` starts there
@@ -58,7 +59,11 @@ class UserModel:
         if inspect.isabstract(factory):
             lacking = ", ".join(sorted(factory.__abstractmethods__))
             raise Refusal(f"{self.text} is abstract: it lacks {lacking}", "name a class that has them")
-        return factory(**factory_arguments(factory, settings, self.text))
+        arguments = factory_arguments(factory, settings, self.text, self._recorded)
+        if offered := [name for name in arguments if name not in {key.partition(".")[0] for key in settings}]:
+            names = ", ".join(offered)
+            self._notes.append(f"{names}: from the settings in {self._recorded['file']}; --set has precedence")
+        return factory(**arguments)
 
     def describe(self) -> dict[str, Any]:
         """Return what transload asks of a module before it calls it."""
@@ -74,6 +79,7 @@ class UserModel:
         lazy = [name for name, weight in weights.items() if isinstance(weight, uninitialized)]
         return {
             "name": type(self.module).__name__,
+            "notes": self._notes,
             "forward": [[row.name, int(row.kind), row.default is not empty] for row in parameters],
             "modules": kinds,
             "lazy": lazy,

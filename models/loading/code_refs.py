@@ -78,6 +78,9 @@ def ref_digest(ref: CodeRef) -> str:
         return code_digest(Path(__file__).parents[1] / "zoo" / f"{_zoo_module(name)}.py")
     if ref.library:
         return _library_digest(ref)
+    if ref.is_keras_file and ref.file:
+        check_plain(ref.file)
+        return digest_of(ref.file)
     return code_digest(ref.file or module_file(ref.place, root, ref.python.packages if ref.python else None), root)
 
 

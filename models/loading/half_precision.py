@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from ..errors import BadRequest, TransloadError
-from .user_frames import line_of_error, quoted
+from .user_frames import line_of_error, line_of_process, quoted
 
 if TYPE_CHECKING:
     import torch
@@ -43,7 +43,7 @@ def map_half_precision_errors(model: str, halves: Mapping[str, torch.dtype]) -> 
     except TransloadError:
         raise
     except RuntimeError as error:
-        place = line_of_error(error)
+        place = line_of_process(error) or line_of_error(error)
         if not halves or place is None or not any(word in str(error) for word in _OF_DTYPES):
             raise
         raise BadRequest(

@@ -20,6 +20,7 @@ from ..foreign.foreign_module import (
     make_foreign,
     with_weights_there,
 )
+from ..foreign.foreign_python import TENSORFLOW
 from ..foreign_errors import first_line
 from ..job import Job
 from ..job_records import SourceFacts, SourceOptions
@@ -101,10 +102,13 @@ def _load(options: SourceOptions) -> tuple[torch.nn.Module, CodeRef, list[str]]:
         model = _make(ref)
         return model, ref, notes_of(model)
     path = Path(options.weights)
+    if ref.python and ref.python.framework == TENSORFLOW:
+        fix = "load them in the function that makes the model, as in model.load_weights(FILE), and leave --weights out"
+        raise BadRequest(f"{path.name} is not put into a model of Keras, which reads weights of its own", fix=fix)
     if options.sha256 and path.is_file() and weights_digest(path) != options.sha256:
         raise BadRequest(f"{path} has changed since this run began", fix="run again when the file is finished")
     weights = open_weight_file(path)
-    if not ref.library and not ref.python:  # a library's factories have settings that fetch weights
+    if not ref.library:  # a library's factories have settings that fetch weights
         ref = replace(ref, recorded=weights.recorded_settings())
     model = _make(ref)
     notes = [] if ref.library else notes_of(model)  # a library's are on the weights that it was made with
@@ -147,7 +151,7 @@ def _find_call(options: SourceOptions, model: torch.nn.Module, halves: bool) -> 
     if options.signature:
         return _CalledModel(options.signature, inferred=False)
     example = None if inputs else foreign_example(model) if ref.python else find_example(ref, model)
-    if example is None and (inputs := inputs or known_inputs(ref, model) or options.copy_inputs):
+    if example is None and (inputs := inputs or _declared_inputs(ref, model) or options.copy_inputs):
         floats = ("float16", "bfloat16") if halves else ()  # float32 stands for those of a half-precision model
         wide = tuple(replace(spec, dtype="float32") if spec.dtype in floats else spec for spec in inputs)
         if halves:  # an error in it is one of dtypes, and no other inputs mend that
@@ -174,6 +178,11 @@ def _find_call(options: SourceOptions, model: torch.nn.Module, halves: bool) -> 
         f"asked {count} of {example.origin}, for it refuses random ones ({refusal}); give --data for more"
     )
     return replace(called, samples=samples, notes=(*called.notes, asked_of_example))
+
+
+def _declared_inputs(ref: CodeRef, model: Any) -> tuple[TensorSpec, ...] | None:
+    """Return the inputs that the model of a library, or of another interpreter, declares itself; None without any."""
+    return model.description.inputs if is_foreign(model) else known_inputs(ref, model)
 
 
 def _infer(ref: CodeRef, model: torch.nn.Module, inputs: tuple[TensorSpec, ...]) -> _CalledModel:

@@ -9,7 +9,6 @@ import importlib
 import importlib.util
 import io
 import os
-import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -25,9 +24,9 @@ from ..lent.user_code_import import last_public_name
 from ..sources import CodeRef
 from ..store import is_disk_full
 from .torchvision_ops import mend_torchvision
+from .user_frames import FRAME
 
 _PROCESS_ERROR = "\nOriginal Traceback (most recent call last):\n"  # torch._utils.ExceptionWrapper
-_FRAME = re.compile(r'^  File "(.+)", line (\d+)', re.MULTILINE)
 _PRIVATE = "_transload_user_"  # a user's json.py becomes this module and a suffix, not json
 
 
@@ -179,7 +178,7 @@ def _place(error: BaseException, folders: list[Path]) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
-    frames += [(name, int(line)) for name, line in _FRAME.findall(text_of(error))] if _is_of_process(error) else []
+    frames += [(name, int(line)) for name, line in FRAME.findall(text_of(error))] if _is_of_process(error) else []
     own = [frame for frame in frames if _is_own(Path(frame[0]), folders)]
     name, line = (own or frames)[-1]
     return f"{name}:{line}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 import sys
 import sysconfig
 import traceback
@@ -10,6 +11,7 @@ from collections.abc import Iterable
 from itertools import dropwhile, takewhile
 from pathlib import Path
 
+FRAME = re.compile(r'^  File "(.+)", line (\d+)', re.MULTILINE)  # of a traceback as Python prints it
 _OURS = Path(__file__).parents[2]
 _STANDARD = Path(sysconfig.get_path("stdlib"))
 _LAYERS = ("models", "converters", "serving", "pipeline")
@@ -30,6 +32,11 @@ def user_line(lines: Iterable[tuple[str, int]]) -> str | None:
 def line_of_error(error: BaseException) -> str | None:
     """Return the user's line that an exception came through."""
     return user_line((frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__))
+
+
+def line_of_process(error: BaseException) -> str | None:
+    """Return the user's line in the traceback that another process has put into an error's message."""
+    return user_line((name, int(line)) for name, line in FRAME.findall(str(error)))
 
 
 def line_of_now() -> str | None:

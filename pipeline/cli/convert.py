@@ -111,13 +111,13 @@ def _explain(
     models: Sequence[str], targets: Sequence[Target], settings: Mapping[str, Any], *, python: str | None, json: bool
 ) -> None:
     from ..commands.convert import explain
-    from ..intake.source_python import may_be_foreign
+    from ..intake.source_python import likely_framework
     from ..request import read_request
     from .convert_output import plan_lines, plan_rows
 
     section = {"targets": list(map(str, targets)), **settings}
     requested = read_request(None, {"convert": section}).convert.requested
-    foreign = {model: may_be_foreign(model, python) for model in models}
+    foreign = {model: likely_framework(model, python) for model in models}
     plans = {model: explain(model, targets, requested, foreign=foreign[model]) for model in models}
     if json:
         documents = [{"model": model, "routes": plan_rows(plan)} for model, plan in plans.items()]

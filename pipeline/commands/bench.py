@@ -21,7 +21,7 @@ from ..intake.metric_choice import TaskChoice, choose_metric
 from ..intake.model_argument import ModelRequest
 from ..intake.run_inputs import ModelWithData, RunInputs, load_model, record_reference, resolve_data
 from ..intake.served_model import fit_served
-from ..intake.source_python import with_source_python
+from ..intake.source_python import require_torch_there, with_source_python
 from ..load.load_cases import parse_load
 from ..progress import Progress
 from ..request import RunRequest
@@ -93,7 +93,9 @@ def bench(
     for text in candidates:
         check_candidate(text, request.bench.runtimes)
     require_engines(request.bench.load_engines)
-    against = with_source_python(request, against, progress) if against else None
+    if against:
+        against = with_source_python(request, against, progress)
+        require_torch_there(against, "bench")
     context = new_run_context(request, "bench", local, progress)
     with report_disk_full(context.folder), close_workers(context):
         argument = data_argument(context, data)

@@ -17,6 +17,7 @@ from typing import Any
 from ...converters import third_party
 from ...models.artifact import RECORD
 from ...models.errors import BadRequest, Exit, TransloadError
+from ...models.foreign.foreign_python import TENSORFLOW
 from ...models.formats import PAYLOAD, Target
 from ...models.store import Stored
 from ...models.whole_files import copy_folder_whole
@@ -74,10 +75,11 @@ class ConvertResult:
         return render_conversion(self.decided[0], {"": self.artifacts}, agreement, self.doubts, self.folder)
 
 
-def explain(model: str, targets: Sequence[Target], requested: Collection[str] = (), *, foreign: bool = False) -> Plan:
+def explain(model: str, targets: Sequence[Target], requested: Collection[str] = (), *, foreign: str = "") -> Plan:
     """Plan the routes from the model to each target, without running anything.
-    The options in `requested` open further steps; so does a model of another interpreter, `foreign`."""
-    return plan_routes(targets, start_of(model), steps_for(requested, foreign=foreign))
+    The options in `requested` open further steps; so does `foreign`, a model's framework in another interpreter."""
+    start = None if foreign == TENSORFLOW else start_of(model)  # a file of Keras is loaded there
+    return plan_routes(targets, start, steps_for(requested, foreign=foreign))
 
 
 def convert(
@@ -93,7 +95,8 @@ def convert(
     Models that are converted at the same time share worker `slots`.
     Raises TransloadError where the model or the data cannot be taken; the failure of one target is in its row."""
     model = with_source_python(request, model, progress)
-    plan = plan_conversion(request, start_of(model.text), model.data, foreign=model.python is not None)
+    foreign = model.python.framework if model.python else ""
+    plan = plan_conversion(request, start_of(model.text), model.data, foreign=foreign)
     plan.require_routes()
     check_writable(out)
     for target in request.targets:

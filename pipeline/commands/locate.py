@@ -13,7 +13,7 @@ from ..context import Context, LocalSettings
 from ..intake.loaded_model import LoadedModel
 from ..intake.model_argument import ModelRequest, candidate_request, kind_of, reference_request, start_of
 from ..intake.run_inputs import RunInputs, load_model, record_reference, resolve_inputs
-from ..intake.source_python import with_source_python
+from ..intake.source_python import require_torch_there, with_source_python
 from ..locate.locate_records import CaptureFacts, FollowFacts, PlaceFacts
 from ..locate.value_recorder import LOCATABLE
 from ..progress import Progress
@@ -69,6 +69,7 @@ def locate(
     Raises TransloadError where one of the two cannot be loaded, or the model is not in PyTorch."""
     _check_kinds(candidate, against.text)
     against = with_source_python(request, against, progress)
+    require_torch_there(against, "locate")
     context = new_run_context(request, f"locate-{Path(candidate).stem}", local, progress)
     with report_disk_full(context.folder), close_workers(context):
         context.executor.expect(["torch"], context.limits())

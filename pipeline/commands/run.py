@@ -79,8 +79,9 @@ def run(
     target or runtime is in the result."""
     if request.model.python not in (None, OURS):
         raise BadRequest(
-            f"run trains a recipe in our own interpreter, and model.python names {request.model.python}",
-            fix="leave model.python out; convert, validate, bench and locate take --python",
+            f"run trains a recipe with our own torch, and model.python names {request.model.python}",
+            fix="leave model.python out; or train there, and name the class with its weights: transload convert "
+            f"FILE.py:CLASS --python {request.model.python} --weights FILE",
         )
     plan = plan_run(request)
     check_tools(request, plan)

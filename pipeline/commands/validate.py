@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...models.errors import Exit
+from ...models.foreign.foreign_python import TENSORFLOW
 from ...models.formats import Format, Precision
 from ..bench.tuned_settings import tuned_settings
 from ..context import Context, LocalSettings
@@ -107,7 +108,7 @@ def validate(
         wrong = {row.artifact for row in validated.rows if row.verdict is Verdict.FAIL and row.max_abs is not None}
         departing = tuple(
             text for text, label, candidate in named
-            if label in wrong and can_locate(text, against.text)
+            if label in wrong and can_locate(text, against.text) and not _is_keras_there(against)
             and has_same_inputs(candidate.model.signature, inputs.model.signature)
         )  # fmt: skip
         result = ValidateResult(
@@ -115,6 +116,10 @@ def validate(
         )
         write_document(context.folder / "validate.json", result.document)
     return result
+
+
+def _is_keras_there(model: ModelRequest) -> bool:
+    return model.python is not None and model.python.framework == TENSORFLOW
 
 
 def _with_kept_settings(context: Context, places: Mapping[str, str], checked: CheckedArtifact) -> CheckedArtifact:

@@ -43,6 +43,8 @@ def load_code(context: Context, request: ModelRequest) -> LoadedModel:
     weights_file(context.request)  # before anything is imported: raises BadRequest where it holds no weights
     ref = code_ref(text, context.request.root, context.request.model.settings, request.python)
     _require_libraries(ref)
+    if ref.is_keras_file and not ref.python:
+        raise BadRequest(f"{text} is in a file that another Python loads", fix="name the file alone, and its --python")
     code = ref_digest(ref)
     if not ref.library and not ref.python:
         with _code_failures(context, text):
@@ -243,7 +245,9 @@ def _require_libraries(ref: CodeRef) -> None:
 
 
 def _name(ref: CodeRef) -> str:
-    """Return the model's name; for a folder of transformers the folder's own name."""
+    """Return the model's name; for a folder of transformers the folder's own name, for a file of Keras the file's."""
+    if ref.is_keras_file:
+        return Path(ref.place).stem
     return ref.name.rstrip("/").rpartition("/")[2] if ref.library == "hf" else ref.name
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...converters.steps import missing
 from ...models.errors import ToolMissing
+from ...models.foreign.foreign_python import TENSORFLOW
 from ...models.formats import Target
 from ...models.signature import Signature
 from ...models.sources import CodeRef
@@ -85,6 +86,12 @@ class LoadedModel:
     def runtime(self) -> str:
         """The runtime of the reference: PyTorch, eager, for a source; else the default one of the format."""
         return "torch" if self.start is None else runtime_for(self.start.format, self.flex)
+
+    @property
+    def answers_by(self) -> str:
+        """The library that gives the reference's answers, in words: of a model of Keras elsewhere, its TensorFlow."""
+        python = self.model.ref.python if self.model.ref else None
+        return python.framework_summary if python and python.framework == TENSORFLOW else self.runtime
 
 
 def require_libraries(user: str, libraries: tuple[str, ...]) -> None:

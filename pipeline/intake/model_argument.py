@@ -17,6 +17,7 @@ from ...models.artifact import RECORD, read_artifact
 from ...models.errors import BadRequest
 from ...models.foreign.foreign_python import ForeignPython
 from ...models.formats import Format, Target
+from ...models.lent.tensorflow_model import KERAS_FILES
 from ...models.signature import TensorSpec
 from ...models.sources import LIBRARIES
 from ...serving.clients.model_url import is_model_url
@@ -30,7 +31,8 @@ _NO_CODE = "name the model's code, and this file with --weights"
 _NO_FOLDER = "name the folder of a SavedModel, with its variables"
 _HDF5 = (
     "a file of HDF5, which Keras 2 kept models in, with code that is run",
-    "where you trust it, load it with Keras and save it with model.save(FILE.keras)",
+    "where you trust it, name the Python that it was saved by, with --python, or load it with Keras there and save it "
+    "with model.save(FILE.keras)",
 )
 # Suffixes that are refused by name: what such a file is, and the fix.
 _REFUSED = {
@@ -83,7 +85,8 @@ def kind_of(text: str) -> ModelKind | Format:
     if path.is_dir():
         raise _folder_error(path)
     suffix = path.suffix.lower()
-    of_code = ".py" in path.suffixes or ".py:" in text or _is_module(text)
+    in_file = any(f"{ending}:" in text for ending in (".py", *KERAS_FILES))
+    of_code = ".py" in path.suffixes or in_file or _is_module(text)
     if of_code and suffix not in _SUFFIXES and suffix not in _REFUSED:
         return ModelKind.CODE
     if not path.exists():
@@ -126,6 +129,16 @@ def start_of(text: str) -> Target | None:
     if kind is ModelKind.ARTIFACT:
         return read_artifact(Path(text)).target
     return None if kind is ModelKind.CODE else Target(kind)
+
+
+def in_keras_file(text: str) -> str | None:
+    """Return the text for the model in a file of Keras that another interpreter loads (CodeRef); None for other texts.
+    Raises BadRequest where there is no such file."""
+    if not text.endswith(KERAS_FILES):
+        return None
+    if not Path(text).is_file():
+        raise BadRequest(f"no such file: {text}", fix="check the path; it starts at the folder you run transload in")
+    return f"{text}:model"
 
 
 def candidate_request(text: str, inputs: Sequence[TensorSpec]) -> ModelRequest:

@@ -83,7 +83,7 @@ def resolve_inputs(
         facts = DataFacts.from_json(data.facts)
         kind = "test " if request is None and not argument else "random " if facts.random else ""
         samples = f"{'first of ' * samples_only}{facts.test} {kind}samples"
-        stage.note = f"{samples} answered by {loaded.runtime if request else 'PyTorch'}"
+        stage.note = f"{samples} answered by {loaded.answers_by if request else 'PyTorch'}"
         metric = check_answers(context, metric, loaded.model, data, reference)
         if metric.note:
             stage.note += f"; {metric.note}"

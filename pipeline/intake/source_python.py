@@ -1,36 +1,39 @@
 """Which interpreter a user's model lives in: the one that they name, else the one of their project, else ours.
 
 Named: `--python PATH`, `[model] python`, or TRANSLOAD_PYTHON_SOURCE; `self` is ours. By itself: the active environment,
-or the nearest .venv or venv beside or above the model's file, where it has torch. Nothing is run to find it but the
-interpreter itself, in a worker (models/lent/inspect_python.py).
+or the nearest .venv or venv beside or above the model's file, where it has torch or TensorFlow. Nothing is run to find
+it but the interpreter itself, in a worker (models/lent/inspect_python.py).
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ...models.errors import BadRequest, StepFailed
 from ...models.foreign.describe_python import PythonOptions
-from ...models.foreign.foreign_python import ForeignPython
+from ...models.foreign.foreign_python import TENSORFLOW, TORCH, ForeignPython
+from ...models.lent.tensorflow_model import KERAS_FILES
 from ...models.sources import LIBRARIES, CodeRef
 from ..progress import Progress
 from ..request import RunRequest
 from ..workers.compiler import programs_to_start
 from ..workers.isolation import Limits, Spawn, run_alone
-from .model_argument import ModelKind, ModelRequest, kind_of
+from .model_argument import ModelKind, ModelRequest, in_keras_file, kind_of
 
 VARIABLE = "TRANSLOAD_PYTHON_SOURCE"
 OURS = "self"
 _ENTRY = "transload.models.foreign.describe_python:describe_python"
 _NAMES = (".venv", "venv")
 _ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")  # what an active environment sets
+_MODULES = {TORCH: "torch|torchvision|timm|lightning|pytorch_lightning", TENSORFLOW: "tensorflow|keras|tf_keras"}
 _LIMIT_S = 90.0
 _MEMORY_BYTES = 2 << 30
 
@@ -39,21 +42,33 @@ def with_source_python(request: RunRequest, model: ModelRequest, progress: Progr
     """Return the request with the interpreter that the model lives in, where that is not ours, and say which.
     Raises BadRequest where one is named that cannot be used."""
     option, variable = request.model.python, os.environ.get(VARIABLE)
+    in_file = in_keras_file(model.text) if option not in (None, OURS) else None
+    if in_file:
+        model = replace(model, text=in_file)
     is_code = kind_of(model.text) is ModelKind.CODE
     if not is_code or model.text.partition(":")[0] in ("zoo", *LIBRARIES):
         if option not in (None, OURS):
-            raise BadRequest(f"--python is for code of yours, and {model.text} is none", fix="leave --python out")
+            is_named = model.text.partition(":")[0] in LIBRARIES
+            fix = "write a function that makes it there, and name that: FILE.py:make; or " if is_named else ""
+            raise BadRequest(f"--python is for code of yours, and {model.text} is none", fix=f"{fix}leave --python out")
         return model
     named = option or variable
     if named == OURS:
         _note_dropped_path(progress)
         return model
-    trust = request.model.trust
+    file = _code_file(CodeRef(model.text, request.root))
+    is_ours = file is not None and _imports_ours(file)
+    if is_ours and option:
+        raise BadRequest(
+            f"{model.text} imports transload, as a recipe does, and is made by our interpreter",
+            fix="leave --python out, or put the model into a file of its own that does not, and name that",
+        )
     python: ForeignPython | None
-    if named:
-        python = _ask(_located(named, request.root if option else None), trust=trust, optional=False)
+    if named and not is_ours:  # the variable is for every command
+        place = _located(named, request.root if option else None)
+        python = with_framework(_ask(place, trust=request.model.trust, optional=False), file)
     else:
-        python = _choose(CodeRef(model.text, request.root), os.environ, trust=trust)
+        python = _choose(file, os.environ, progress, trust=request.model.trust)
     if python is None:
         _note_dropped_path(progress)
         return model
@@ -62,29 +77,69 @@ def with_source_python(request: RunRequest, model: ModelRequest, progress: Progr
     return replace(model, python=python)
 
 
-def may_be_foreign(text: str, named: str | None) -> bool:
-    """Return whether a model would be looked for in another interpreter, without starting any."""
+def require_torch_there(model: ModelRequest, command: str) -> None:
+    """Raise BadRequest where a model is one of Keras in another interpreter, and the command reads modules of torch."""
+    if model.python and model.python.framework == TENSORFLOW:
+        raise BadRequest(
+            f"{command} takes no model of Keras or TensorFlow in another interpreter, and {model.text} is one",
+            fix="convert it, and name its copies; validate and convert take it",
+        )
+
+
+def likely_framework(text: str, named: str | None) -> str:
+    """Return the framework of a model that would be looked for in another interpreter, without starting any: empty for
+    one of ours."""
+    if named not in (None, OURS) and in_keras_file(text):
+        return TENSORFLOW
     named = named or os.environ.get(VARIABLE)
     if kind_of(text) is not ModelKind.CODE or text.partition(":")[0] in ("zoo", *LIBRARIES) or named == OURS:
-        return False
+        return ""
     file = _code_file(CodeRef(text, str(Path().absolute())))
     near = file is not None and not _imports_ours(file) and any(project_interpreters(file, os.environ))
-    return bool(named) or near
+    return _frameworks_of(file)[0] if named or near else ""
 
 
-def _choose(ref: CodeRef, environment: Mapping[str, str], *, trust: bool) -> ForeignPython | None:
-    """Return the first interpreter of the model's project that has torch; None where ours will do."""
-    file = _code_file(ref)
+def _choose(
+    file: Path | None, environment: Mapping[str, str], progress: Progress, *, trust: bool
+) -> ForeignPython | None:
+    """Return the first interpreter of the model's project that has the model's framework; None where ours will do.
+    An active one that cannot be asked is named in a note."""
     if file is None or _imports_ours(file):
         return None
     for path in project_interpreters(file, environment):
         try:
             python = _ask(str(path), trust=trust, optional=True)
-        except (BadRequest, StepFailed):  # nobody named it
+        except (BadRequest, StepFailed) as error:
+            if _is_active(path, environment):
+                progress.note(f"the active environment is not asked: {error.what}", once=f"not asked {path}")
             continue
-        if python.torch:
+        with contextlib.suppress(BadRequest):  # nobody named it
+            python = with_framework(python, file)
             return python if _is_active(path, environment) else _within_project(python)
     return None
+
+
+def with_framework(python: ForeignPython, file: Path | None) -> ForeignPython:
+    """Return the interpreter with the framework of the model in a file, by what that imports and what is there.
+    Raises BadRequest where it has not what the model needs."""
+    wanted = _frameworks_of(file)
+    present = [name for name in wanted if getattr(python, name)]
+    if not present:
+        lacking = " and no ".join("TensorFlow" if name == TENSORFLOW else name for name in wanted)
+        raise BadRequest(
+            f"{python.path} (Python {python.version}) has no {lacking}",
+            fix="name the interpreter that the model runs in, or give --python self",
+        )
+    return replace(python, framework=present[0])
+
+
+def _frameworks_of(file: Path | None) -> Sequence[str]:
+    """Return the frameworks that the model in a file may be of, by what the file imports, the likeliest first."""
+    code = file.read_bytes() if file and file.suffix == ".py" else b""
+    imported = [name for name, modules in _MODULES.items() if _imports(code, modules)]
+    if file and file.suffix in KERAS_FILES:
+        return [TENSORFLOW]
+    return imported if len(imported) == 1 else [TORCH, TENSORFLOW]
 
 
 def _is_active(python: Path, environment: Mapping[str, str]) -> bool:
@@ -138,7 +193,11 @@ def _code_file(ref: CodeRef) -> Path | None:
 
 def _imports_ours(file: Path) -> bool:
     """Return whether a file imports transload, as a recipe does: it is made for our interpreter."""
-    return re.search(rb"^\s*(from|import)\s+transload\b", file.read_bytes(), re.MULTILINE) is not None
+    return file.suffix == ".py" and _imports(file.read_bytes(), "transload")
+
+
+def _imports(code: bytes, modules: str) -> bool:
+    return re.search(rb"^\s*(from|import)\s+(%b)\b" % modules.encode(), code, re.MULTILINE) is not None
 
 
 def _located(named: str, root: str | None) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from ...converters import third_party
 from ...converters.steps import Step
 from ...models.errors import ToolMissing
+from ...models.foreign.foreign_python import TENSORFLOW
 from ...models.formats import Format, Precision, Target
 from ...models.whole_files import write_whole
 from ...serving.runtimes.runtime_table import RUNTIMES
@@ -58,14 +59,21 @@ class Route:
         return " > ".join(self.names)
 
 
-def steps_for(requested: Collection[str] = (), *, foreign: bool = False) -> tuple[Step, ...]:
+def steps_for(requested: Collection[str] = (), *, foreign: str = "") -> tuple[Step, ...]:
     """Return the steps that may be taken; `requested` has the options that open some of them (`Step.on_request`).
-    `foreign`: the model lives in another interpreter than ours, whose torch can capture it, too."""
+    `foreign`: the framework of a model that lives in another interpreter than ours, which can capture it, too; where
+    that is TensorFlow, nothing else can."""
     return tuple(
         step
         for step in third_party.known_steps().steps
-        if (not step.on_request or step.on_request in requested) and (foreign or not step.foreign)
+        if (not step.on_request or step.on_request in requested) and _is_for(step, foreign)
     )
+
+
+def _is_for(step: Step, foreign: str) -> bool:
+    """Return whether a step may be taken for a model of ours (empty), or for one of a framework elsewhere."""
+    only_there = foreign == TENSORFLOW and step.source is None
+    return step.foreign == foreign if only_there or step.foreign else True
 
 
 def routes_to(target: Target, start: Target | None, steps: tuple[Step, ...] | None = None) -> list[Route]:
@@ -265,9 +273,7 @@ def plan_routes(targets: Sequence[Target], start: Target | None, steps: tuple[St
     return Plan(start, steps, missing, planned)
 
 
-def plan_conversion(
-    request: RunRequest, start: Target | None, data: str | None = None, *, foreign: bool = False
-) -> Plan:
+def plan_conversion(request: RunRequest, start: Target | None, data: str | None = None, *, foreign: str = "") -> Plan:
     """Plan what `convert` does: each target by the cheapest route that verifies. `foreign`: see steps_for."""
     plan = plan_routes(request.targets, start, steps_for(request.convert.requested, foreign=foreign))
     data = data or request.data

@@ -1,4 +1,4 @@
-"""PyTorch, eager, in the interpreter that the user's model lives in: the reference of such a model."""
+"""A model in the interpreter that it lives in, PyTorch's or Keras's, eager: the reference of all its copies."""
 
 from __future__ import annotations
 
@@ -8,16 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 from ...models.errors import ToolMissing
 from ...models.foreign.foreign_module import open_foreign
+from ...models.foreign.foreign_python import TENSORFLOW
 from ...models.sources import read_source
-from .torch_callable import TorchSession, torch_device
+from ..checked_session import CheckedSession
+from .torch_callable import TorchSession, host_copy, torch_device
 
 if TYPE_CHECKING:
     import torch
 
-    from ...models.signature import Signature
+    from ...models.signature import Array, Signature
+
+_OF_VALUES = (
+    "InvalidArgumentError",
+    "OutOfRangeError",
+)  # TensorFlow's errors by which it says that a value is at fault
 
 
-def open_foreign_session(runtime: str, folder: Path, device: str, threads: int, *, onednn: bool) -> TorchSession:
+def open_foreign_session(
+    runtime: str, folder: Path, device: str, threads: int, *, onednn: bool
+) -> ForeignSession | ForeignKerasSession:
     """Open a session over a source whose code lives in another interpreter.
     Raises BadRequest where its interpreter or its code cannot be used, ToolMissing for a GPU."""
     if device != "cpu":
@@ -27,6 +36,8 @@ def open_foreign_session(runtime: str, folder: Path, device: str, threads: int, 
         )
     source = read_source(folder)
     module, there = open_foreign(folder, source, threads, onednn=onednn)
+    if there.process.python.framework == TENSORFLOW:
+        return ForeignKerasSession(source.signature, module, there)
     return ForeignSession(runtime, source.signature, module, torch_device(device, threads), there)
 
 
@@ -51,3 +62,33 @@ class ForeignSession(TorchSession):
     def _release(self) -> None:
         self._there.process.close()
         super()._release()
+
+
+class ForeignKerasSession(CheckedSession):
+    """A session over a model of Keras or TensorFlow elsewhere. It has no answers in float64: Keras widens no model."""
+
+    def __init__(self, signature: Signature, module: Any, there: Any) -> None:
+        super().__init__(there.process.python.framework_summary, signature, "cpu", (IndexError, ValueError))
+        self._module, self._there = module, there
+
+    @property
+    def table_rows(self) -> tuple[int, ...]:
+        """How many rows each of the model's matrices has."""
+        rows: Sequence[int] = self._there.description.tables
+        return tuple(rows)
+
+    def _answer(self, values: Sequence[Array]) -> list[Array]:
+        import torch
+
+        from ...models.loading.build import name_outputs
+
+        try:
+            returned = self._module(*(torch.from_numpy(host_copy(value, copied_later=False)) for value in values))
+        except RuntimeError as error:
+            if type(error).__name__ in _OF_VALUES:
+                raise IndexError(str(error)) from error
+            raise
+        return [answer.numpy() for answer in name_outputs(returned, self._outputs).values()]
+
+    def _release(self) -> None:
+        self._there.process.close()

@@ -185,12 +185,14 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
     ),
     "HDF5 called keras": (
         data("m.keras", b"\x89HDF\r\n\x1a\n" + bytes(99)), "m.keras",
-        "{here}/m.keras is a file of Keras 2 (HDF5), which may hold code that is run\n  fix: save it as FILE.keras",
+        "{here}/m.keras is a file of Keras 2 (HDF5), which may hold code that is run\n  fix: call it FILE.h5 and "
+        "name the Python that it was saved by, with --python, or save it as FILE.keras",
     ),
     "HDF5": (
         data("m.h5", b"\x89HDF\r\n\x1a\n" + bytes(99)), "m.h5",
         "{here}/m.h5 is a file of HDF5, which Keras 2 kept models in, with code that is run, and is not taken as a "
-        "model\n  fix: where you trust it, load it with Keras and save it with model.save(FILE.keras)",
+        "model\n  fix: where you trust it, name the Python that it was saved by, with --python, or load it with Keras "
+        "there and save it with model.save(FILE.keras)",
     ),
     "a Lambda layer": (
         copied("lambda.keras", "m.keras"), "m.keras",

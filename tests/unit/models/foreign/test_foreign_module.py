@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import pytest
 import torch
 
 from transload.models.errors import BadRequest, StepFailed, ToolMissing
-from transload.models.foreign.foreign_module import ForeignState, foreign_example, make_foreign, make_there
+from transload.models.foreign.foreign_module import ForeignState, foreign_example, half_dtypes, make_foreign, make_there
 from transload.models.foreign.foreign_process import ForeignProcess
 from transload.models.foreign.foreign_python import ForeignPython
+from transload.models.loading.half_precision import map_half_precision_errors
 from transload.models.loading.infer_signature import infer_signature
+from transload.models.loading.weight_files import notes_of
 from transload.models.signature import parse_input
-from transload.models.sources import CodeRef
+from transload.models.sources import CodeRef, RecordedSettings
 
 CODE = """
 import os, sys
@@ -37,6 +40,13 @@ class Net(nn.Module):
 
 def example_inputs():
     return torch.zeros(2, 3, dtype=torch.int64)
+
+class Half(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2).half()
+    def forward(self, x):
+        return self.layer(x.half())
 
 def leaves():
     os._exit(3)
@@ -108,6 +118,26 @@ def test_its_example_inputs_are_taken(net: Any) -> None:
     assert example.origin.startswith("example_inputs() of ")
 
 
+def test_the_settings_that_a_checkpoint_records_are_taken_there(project: Path, process: ForeignProcess) -> None:
+    recorded = RecordedSettings("last.ckpt", {"width": 6, "learning_rate": 0.1})
+    module = make_there(process, replace(ref(project), recorded=recorded))
+    assert module.state_dict()["table.weight"].shape == (7, 6)
+    assert notes_of(module) == ["width: from the settings in last.ckpt; --set has precedence"]
+    assert make_there(process, replace(ref(project, width=3), recorded=recorded)).state_dict()["gain"].shape == (3,)
+
+
+def test_a_fixed_dtype_of_half_precision_is_refused_by_its_line(project: Path, process: ForeignProcess) -> None:
+    module = make_there(process, ref(project, "Half"))
+    halves = half_dtypes(module.state_dict())
+    module.widen_halves()
+    line = CODE.splitlines().index("        return self.layer(x.half())") + 1
+    with (
+        pytest.raises(BadRequest, match=rf"mixes the two at .*/net.py:{line} "),
+        map_half_precision_errors("net.py:Half", halves),
+    ):
+        module(torch.zeros(3, 4))
+
+
 def test_what_calls_change_is_seen(net: Any) -> None:
     net(torch.tensor([[1]]))
     assert ForeignState().changed(net) == ["calls"]
@@ -124,7 +154,7 @@ def test_an_error_of_a_call_is_of_its_own_class_and_names_the_users_line(net: An
 @pytest.mark.parametrize(
     ("name", "kind", "message"),
     [
-        ("broken", BadRequest, "raised RuntimeError at .*/net.py:25: no weights here"),
+        ("broken", BadRequest, "raised RuntimeError at .*/net.py:32: no weights here"),
         ("lacking", ToolMissing, "needs a_package_that_is_not_there, which"),
         ("nothing", BadRequest, "gives a int, not a torch.nn.Module"),
         ("absent", BadRequest, "holds no absent"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,3 +53,30 @@ def test_a_setting_that_is_needed_is_named() -> None:
     with pytest.raises(Refusal, match="needs depth") as refused:
         factory_arguments(needs, {}, "net.py:needs")
     assert refused.value.fix == "give what it needs: --set depth=VALUE"
+
+
+class Size(Enum):
+    SMALL = "s"
+    LARGE = "l"
+
+
+def record(**values: Any) -> dict[str, Any]:
+    return {"file": "last.ckpt", "values": values, "open_names": []}
+
+
+def test_annotations_make_members_and_paths() -> None:
+    def sized(size: Size, file: Path, other: Size = Size.SMALL) -> None:
+        """A factory."""
+
+    values = factory_arguments(sized, {"size": "LARGE", "file": "a/b", "other": "l"}, "net.py:sized")
+    assert values == {"size": Size.LARGE, "file": Path("a/b"), "other": Size.LARGE}
+
+
+def test_what_a_checkpoint_records_is_taken_and_settings_go_before_it() -> None:
+    def built(depth: int, config: Config | None = None, pretrained: bool = False) -> None:
+        """A factory."""
+
+    recorded = record(depth=9, config={"depth": 6, "head": {"classes": 4}}, pretrained=True, learning_rate=0.1)
+    values = factory_arguments(built, {"config.head.classes": 8}, "net.py:built", recorded)
+    assert values == {"depth": 9, "config": Config(6, Head(8))}
+    assert factory_arguments(built, {"depth": 1}, "net.py:built", record(depth=9, config={"size": 3})) == {"depth": 1}

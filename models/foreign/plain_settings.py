@@ -1,0 +1,41 @@
+"""The settings that a checkpoint records, as plain values for a factory in another interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..loading.checkpoints.hyper_parameters import ARGS, CLASS, ELEMENTS, members_of
+from ..sources import RecordedSettings
+
+
+def plain_settings(recorded: RecordedSettings) -> dict[str, Any]:
+    """Return the record for lent/factory_settings.py: {"file", "values", "open_names"}.
+    Objects are dicts of their members, which an annotation there makes a dataclass of; what has none is left out."""
+    values = {name: value for name, part in recorded.values.items() if (value := _plain(part)) is not _NOTHING}
+    return {"file": recorded.file, "values": values, "open_names": list(recorded.open_names)}
+
+
+_NOTHING = object()
+
+
+def _plain(part: Any) -> Any:
+    if isinstance(part, list):
+        return _all_plain(part)
+    if not isinstance(part, Mapping):
+        return part
+    if ELEMENTS in part:
+        return _all_plain(part[ELEMENTS])
+    members = members_of(part)
+    if CLASS in part and not members:  # an enum or a path: its annotation there takes the value
+        arguments = part.get(ARGS, ())
+        return arguments[0] if len(arguments) == 1 and isinstance(arguments[0], str | int | float) else _NOTHING
+    if "_parameters" in members:  # of torch's own modules
+        return _NOTHING
+    values = {name: _plain(value) for name, value in members.items()}
+    return _NOTHING if any(value is _NOTHING for value in values.values()) else values
+
+
+def _all_plain(parts: list[Any]) -> Any:
+    values = [_plain(value) for value in parts]
+    return _NOTHING if any(value is _NOTHING for value in values) else values
