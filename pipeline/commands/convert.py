@@ -39,7 +39,15 @@ from ..result.run_folder import artifact_row
 from ..result.schema import ArtifactRow, RouteStatus, Status, Verdict
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
 from ..workers.worker_slots import WorkerSlots
-from .workspace import check_writable, close_workers, document_of, new_context, report_disk_full, write_document
+from .workspace import (
+    check_writable,
+    close_workers,
+    document_of,
+    new_context,
+    remove_if_unused,
+    report_disk_full,
+    write_document,
+)
 
 
 @dataclass(frozen=True)
@@ -91,25 +99,26 @@ def convert(
     model = with_source_python(request, model, progress)
     plan = plan_conversion(request, start_of(model.text), model.data, foreign=model.python is not None)
     plan.require_routes()
-    check_writable(out)
-    for target in request.targets:
-        _check_replaceable(out / target.slug)
-    for reason in third_party.known_steps().refused:
-        progress.note(reason)
-    context = new_context(request, out, local, progress, slots)
-    expect_frameworks(context, plan)
-    with report_disk_full(out), close_workers(context):
-        plan.write(out / "logs")
-        ahead = partial(convert_ahead, context, plan)
-        inputs = resolve_inputs(context, model, probes_only=True, during_reference=ahead)
-        results = convert_all(context, plan, inputs)
-        rows = tuple(_artifact_row(result) for result in results)
-        known = facts_of_model(model.text, inputs.model, inputs.data)
-        for result, row in zip(results, rows, strict=True):
-            _put(result, row, out / result.target.slug, model_name(model.text, inputs.model), known)
-        evidence = join_check_rows(result.evidence for result in results)
-        converted = ConvertResult(rows, out, find_pieces(context, inputs, results), evidence, context.doubts)
-        write_document(out / "convert.json", converted.document)
+    with remove_if_unused(out):
+        check_writable(out)
+        for target in request.targets:
+            _check_replaceable(out / target.slug)
+        for reason in third_party.known_steps().refused:
+            progress.note(reason)
+        context = new_context(request, out, local, progress, slots)
+        expect_frameworks(context, plan)
+        with report_disk_full(out), close_workers(context):
+            plan.write(out / "logs")
+            ahead = partial(convert_ahead, context, plan)
+            inputs = resolve_inputs(context, model, probes_only=True, during_reference=ahead)
+            results = convert_all(context, plan, inputs)
+            rows = tuple(_artifact_row(result) for result in results)
+            known = facts_of_model(model.text, inputs.model, inputs.data)
+            for result, row in zip(results, rows, strict=True):
+                _put(result, row, out / result.target.slug, model_name(model.text, inputs.model), known)
+            evidence = join_check_rows(result.evidence for result in results)
+            converted = ConvertResult(rows, out, find_pieces(context, inputs, results), evidence, context.doubts)
+            write_document(out / "convert.json", converted.document)
     return converted
 
 
