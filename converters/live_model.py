@@ -10,27 +10,44 @@ import copy
 import inspect
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..models.errors import BadRequest
+from ..models.errors import BadRequest, TransloadError
+from ..models.foreign_errors import first_line
 from ..models.signature import Signature, TensorSpec
 
 _TAKEN = "a path, a name, an nn.Module, an onnx.ModelProto or a Keras model"
 
 
-def write_live_model(model: object, inputs: Sequence[TensorSpec], folder: Path) -> Path:
-    """Write a model to a file in `folder` and return it. `inputs`: those of an nn.Module, by the names of its forward.
-    Raises BadRequest where it is no model or cannot be written, and Refused where torch.export cannot capture it."""
-    folder.mkdir(parents=True, exist_ok=True)
+@dataclass(frozen=True)
+class LiveModelFile:
+    """The file that an object was written to, and its inputs: with values and sizes that a module takes, where it
+    refuses others, and a sentence for the user on each."""
+
+    path: Path
+    inputs: tuple[TensorSpec, ...]
+    notes: tuple[str, ...] = ()
+
+
+def write_live_model(model: object, inputs: Sequence[TensorSpec], folder: Path) -> LiveModelFile:
+    """Write a model to a file in `folder`. `inputs`: those of an nn.Module, by the names of its forward.
+    Raises BadRequest where it is no model, raises at whatever it was called with, or cannot be written, and Refused
+    where torch.export cannot capture it."""
     if _is_a(model, "torch.nn", "Module"):
         return _write_module(model, inputs, folder / "model.pt2")
     if _is_a(model, "onnx", "ModelProto"):
-        return _write_onnx(model, folder / "model.onnx")
+        return LiveModelFile(_write_onnx(model, _new_folder(folder) / "model.onnx"), tuple(inputs))
     if _is_a(model, "keras", "Model"):
-        return _write_keras(model, folder / "model.keras")
+        return LiveModelFile(_write_keras(model, _new_folder(folder) / "model.keras"), tuple(inputs))
     kind = f"{type(model).__module__}.{type(model).__qualname__}"
     raise BadRequest(f"a {kind} is no model", fix=f"give {_TAKEN}")
+
+
+def _new_folder(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def _is_a(model: object, module: str, name: str) -> bool:
@@ -39,7 +56,7 @@ def _is_a(model: object, module: str, name: str) -> bool:
     return loaded is not None and isinstance(model, getattr(loaded, name, ()))
 
 
-def _write_module(model: Any, inputs: Sequence[TensorSpec], path: Path) -> Path:
+def _write_module(model: Any, inputs: Sequence[TensorSpec], path: Path) -> LiveModelFile:
     import torch
 
     from .to_pytorch.pt2_from_source import program_for_all_sizes
@@ -50,10 +67,30 @@ def _write_module(model: Any, inputs: Sequence[TensorSpec], path: Path) -> Path:
         module = copy.deepcopy(model).cpu().eval()
     except Exception as error:  # a tensor that is computed from others cannot be copied, and a hook may raise anything
         raise BadRequest(f"{name} cannot be copied: {error}", fix="name its file instead, as FILE.py:NAME") from error
+    accepted, notes = _accepted_inputs(module, ordered, name)
     # The outputs stand for any: they are read off the program when the file is taken.
-    program, _ = program_for_all_sizes(module, Signature(ordered, ordered))
-    torch.export.save(program, path)
-    return path
+    program, _ = program_for_all_sizes(module, Signature(accepted, accepted))
+    torch.export.save(program, _new_folder(path.parent) / path.name)
+    return LiveModelFile(path, accepted, notes)
+
+
+def _accepted_inputs(
+    module: Any, inputs: tuple[TensorSpec, ...], name: str
+) -> tuple[tuple[TensorSpec, ...], tuple[str, ...]]:
+    """Return the inputs with values and sizes that a module takes, and a sentence on each change.
+    Raises BadRequest where it raises at whatever it was called with."""
+    from ..models.loading.call_convention import call_by_name
+    from ..models.loading.refused_inputs import fix_of_refusal, infer_accepted
+
+    call = call_by_name(module.forward, [spec.name for spec in inputs], f"{name}.forward")
+    try:
+        (signature, _, _), notes = infer_accepted(module, inputs, call, Exception)
+    except TransloadError:
+        raise
+    except Exception as error:
+        fix = fix_of_refusal(module, inputs, call) or f"hold inputs={[*map(str, inputs)]} against what forward takes"
+        raise BadRequest(f"calling {name} raised {type(error).__name__}: {first_line(error)}", fix=fix) from error
+    return signature.inputs, notes
 
 
 def _in_order(model: Any, inputs: Sequence[TensorSpec], name: str) -> tuple[TensorSpec, ...]:

@@ -9,6 +9,7 @@ This module is longer than 400 lines because the public functions are read, and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from .commands.history import HistoryResult
 from .commands.locate import LocateResult
 from .commands.record import RecordResult
 from .commands.validate import ValidateResult
-from .commands.workspace import check_writable
+from .commands.workspace import check_writable, remove_if_unused
 from .compare.compare_limits import CompareLimits
 from .context import LocalSettings
 from .intake.model_argument import ModelRequest
@@ -155,13 +156,15 @@ def convert(
 
     The result has the rows, the verdict and the folder.
     """
-    text = str(model) if isinstance(model, str | Path) else _written(model, inputs, Path(out))
-    section = _model_section(text, weights, weights_key, settings, model_seconds, trust=trust, python=python)
-    requests = _convert_requests(
-        section, to, inputs, data, flex=flex, keep_float=keep_float, search=search_seconds, device=device
-    )
-    local = _local(store, jobs, sign_key=sign_key, executor=executor)
-    return convert_command.convert(*requests, Path(out), local, Progress(quiet=quiet))
+    progress = Progress(quiet=quiet)
+    with remove_if_unused(Path(out)):
+        text, inputs = _named_model(model, inputs, Path(out), progress, chosen=data is None)
+        section = _model_section(text, weights, weights_key, settings, model_seconds, trust=trust, python=python)
+        requests = _convert_requests(
+            section, to, inputs, data, flex=flex, keep_float=keep_float, search=search_seconds, device=device
+        )
+        local = _local(store, jobs, sign_key=sign_key, executor=executor)
+        return convert_command.convert(*requests, Path(out), local, progress)
 
 
 def convert_all(
@@ -466,10 +469,21 @@ def _model_section(
     return {**code, "python": _text(python), "seconds": seconds, "trust": trust}
 
 
-def _written(model: object, inputs: Sequence[str | TensorSpec], out: Path) -> str:
-    """Write a model that is an object to `out`/source/ and return the file."""
+def _named_model(
+    model: object, inputs: Sequence[str | TensorSpec], out: Path, progress: Progress, *, chosen: bool
+) -> tuple[str, Sequence[str | TensorSpec]]:
+    """Return the MODEL argument of a model, and its inputs. An object is written to `out`/source/; its inputs have the
+    sizes that it takes. Values are `chosen`, too, where no data of the user's will be asked."""
+    if isinstance(model, str | Path):
+        return str(model), inputs
     check_writable(out)
-    return str(write_live_model(model, _specs(inputs), out / "source"))
+    live = write_live_model(model, _specs(inputs), out / "source")
+    if chosen:
+        for note in live.notes:
+            progress.note(note)
+        return str(live.path), live.inputs
+    named = {spec.name: spec.values for spec in _specs(inputs)}
+    return str(live.path), [replace(spec, values=named[spec.name]) for spec in live.inputs]
 
 
 def _specs(inputs: Sequence[str | TensorSpec]) -> tuple[TensorSpec, ...]:

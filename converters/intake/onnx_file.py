@@ -47,6 +47,14 @@ def parse_onnx(path: Path) -> onnx.ModelProto:
     return model
 
 
+def gather_tables(path: Path) -> set[int]:
+    """Return how many rows the tables have that an ONNX file looks numbers up in."""
+    graph = parse_onnx(path).graph
+    rows = {tensor.name: tensor.dims[0] for tensor in graph.initializer if tensor.dims}
+    tables = (node.input[0] for node in _nodes_in(graph.node) if node.op_type == "Gather" and node.input)
+    return {rows[name] for name in tables if name in rows}
+
+
 def check_external(model: onnx.ModelProto, path: Path) -> list[str]:
     """Return the names of the data files that the model refers to, all inside the folder of `path`.
 

@@ -14,10 +14,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..foreign_errors import first_line
-from ..probes.accepted_sizes import find_bounds, suggest_one_name, suggest_one_size
+from ..probes.accepted_sizes import describe_bounds, find_bounds, suggest_one_name, suggest_one_size
 from ..probes.accepted_values import ChosenValues, describe_values, find_refused, find_values, replace_values
 from ..probes.random_inputs import drawing_at_random, has_user_samples, sample_tensors
-from ..probes.sizes import bounds_within, example_sizes, other_axes, stride_of
+from ..probes.sizes import (
+    bounds_within,
+    count_elements,
+    example_sizes,
+    most_elements,
+    other_axes,
+    stride_of,
+    with_bounds,
+)
 from ..probes.stress_values import free_integers
 from ..signature import ANY_SIZE, Bounds, TensorSpec, batch_axis, bounds_of
 from .call_convention import Call
@@ -57,7 +65,7 @@ def infer_accepted(
                 inferred = infer_signature(model, tuple(inputs), call)
         except refusal as error:
             failure = error
-        search = find_accepted if failure else find_step
+        search = find_accepted if failure else _find_unasked
         if len(notes) >= _MOST_CHANGES or (accepted := search(model, inputs, call)) is None:
             break
         inputs = accepted.specs
@@ -65,6 +73,17 @@ def infer_accepted(
     if failure is not None:
         raise failure
     return inferred, tuple(notes)
+
+
+def _find_unasked(model: torch.nn.Module, inputs: Sequence[TensorSpec], call: Call) -> AcceptedInputs | None:
+    """Return inputs for a module that answered a few small calls: with values that many samples have an answer to, as
+    a few may miss the ends of a table, or with a step. None where it takes the inputs as they are."""
+    trial = _InputTrial(model, inputs, call)
+    if not has_user_samples(inputs) and count_elements(inputs, trial.sizes_of_many()) <= most_elements(inputs):
+        accepted = _with_values(trial, inputs, table_rows(model))
+        if accepted is not None:
+            return accepted
+    return find_step(model, inputs, call)
 
 
 def fix_of_refusal(model: torch.nn.Module, inputs: Sequence[TensorSpec], call: Call) -> str | None:
@@ -156,13 +175,8 @@ def _with_values(trial: _InputTrial, inputs: Sequence[TensorSpec], tables: Colle
 
 
 def _with_bounds(inputs: Sequence[TensorSpec], bounds: Mapping[str, Bounds]) -> AcceptedInputs:
-    known = {**bounds_of(inputs), **bounds}
-    changed = (
-        replace(spec, bounds=tuple((axis, known[axis]) for axis in dict.fromkeys(spec.shape) if axis in known))
-        for spec in inputs
-    )
-    words = " and ".join(f"{axis}={limits}" for axis, limits in bounds.items())
-    return AcceptedInputs(tuple(changed), (f"sizes {words} by asking the model, which refuses others",))
+    changed = with_bounds(inputs, {**bounds_of(inputs), **bounds})
+    return AcceptedInputs(changed, (describe_bounds(bounds),))
 
 
 class _InputTrial:
@@ -177,9 +191,13 @@ class _InputTrial:
 
     def accepts_values(self, values: ChosenValues) -> bool:
         """Return whether there is an answer to these numbers."""
+        return self._answers(self.sizes_of_many(), values)
+
+    def sizes_of_many(self) -> dict[str, int]:
+        """Return the sizes of a call of as many samples as it takes for small integers to come."""
         batch = batch_axis(self._inputs)
         many = bounds_of(self._inputs).get(batch or "", ANY_SIZE).nearest(_MANY)
-        return self._answers({} if batch is None else {batch: many}, values)
+        return self.sizes if batch is None else {**self.sizes, batch: many}
 
     def _answers(self, sizes: Mapping[str, int], values: ChosenValues) -> bool:
         import torch

@@ -98,6 +98,12 @@ def find_bounds(
     return None
 
 
+def describe_bounds(bounds: Mapping[str, Bounds]) -> str:
+    """Say in a sentence for the user at which sizes a model is asked, and why at no others."""
+    words = " and ".join(f"{axis}={limits}" for axis, limits in bounds.items())
+    return f"sizes {words} by asking the model, which refuses others"
+
+
 @dataclass(frozen=True)
 class _BoundsSearch:
     inputs: Sequence[TensorSpec]

@@ -64,10 +64,12 @@ def _ranges(tables: Collection[int], *, integers: bool) -> Iterator[ValueRange]:
 
 def describe_values(spec: TensorSpec, limits: ValueRange, tables: Collection[int]) -> str:
     """Say in a sentence for the user which numbers an input is asked with, and why no others."""
-    rows = min((rows for rows in tables if rows > 1), default=0)
-    by_table = limits.low == 0 and rows == int(limits.high) + 1
+    rows = sorted(rows for rows in tables if rows > 1)
+    by_table = limits.low == 0 and rows[:1] == [int(limits.high) + 1]
     ids = by_table and np.dtype(spec.dtype).kind in "iu"
     why = "by its smallest table" if by_table else "by asking the model, which refuses others"
+    if by_table and len(rows) > 1 and spec.shape and isinstance(spec.shape[-1], int) and spec.shape[-1] > 1:
+        why = f"in all {spec.shape[-1]} columns, {why} (of {', '.join(map(str, rows))} rows)"
     return f"{spec.name}: {'ids' if ids else 'numbers'} {limits} {why}; give --data for more"
 
 

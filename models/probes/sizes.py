@@ -153,5 +153,13 @@ def _with_room(specs: Sequence[TensorSpec], points: Iterable[Mapping[str, int]],
     return (point for point in within if count_elements(specs, point) <= most)
 
 
+def with_bounds(specs: Iterable[TensorSpec], bounds: Mapping[str, Bounds]) -> tuple[TensorSpec, ...]:
+    """Return the inputs with these bounds, each on those axes that it has, in place of their own."""
+    return tuple(
+        replace(spec, bounds=tuple((axis, bounds[axis]) for axis in dict.fromkeys(spec.shape) if axis in bounds))
+        for spec in specs
+    )
+
+
 def _within_bounds(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> dict[str, int]:
     return {axis: bounds_within(specs, axis).filled.nearest(size) for axis, size in sizes.items()}

@@ -44,7 +44,15 @@ from ..result.run_folder import artifact_row
 from ..result.schema import ArtifactRow, RouteStatus, Status, Verdict
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
 from ..workers.worker_slots import WorkerSlots
-from .workspace import check_writable, close_workers, document_of, new_context, report_disk_full, write_document
+from .workspace import (
+    check_writable,
+    close_workers,
+    document_of,
+    new_context,
+    remove_if_unused,
+    report_disk_full,
+    write_document,
+)
 
 
 @dataclass(frozen=True)
@@ -98,31 +106,32 @@ def convert(
     foreign = model.python.framework if model.python else ""
     plan = plan_conversion(request, start_of(model.text), model.data, foreign=foreign)
     plan.require_routes()
-    check_writable(out)
-    for target in request.targets:
-        _check_replaceable(out / target.slug)
-    for reason in third_party.known_steps().refused:
-        progress.note(reason)
-    context = new_context(request, out, local, progress, slots)
-    expect_frameworks(context, plan)
-    with report_disk_full(out), close_workers(context):
-        plan.write(out / "logs")
-        ahead = partial(convert_ahead, context, plan)
-        inputs = resolve_inputs(context, model, probes_only=True, during_reference=ahead)
-        results = convert_all(context, plan, inputs)
-        rows = tuple(_artifact_row(result) for result in results)
-        known = facts_of_model(model.text, inputs.model, inputs.data)
-        name, build = model_name(model.text, inputs.model), build_of_convert(request, model, inputs, known)
-        for result, row in zip(results, rows, strict=True):
-            folder = out / result.target.slug
-            if result.stored is None:
-                shutil.rmtree(folder, ignore_errors=True)  # an old copy would be taken for a new one
-                continue
-            card = card_of(result, row, name=name, model=known, evidence=result.evidence)
-            _put(result.stored, card, folder, build, context.signer)
-        evidence = join_check_rows(result.evidence for result in results)
-        converted = ConvertResult(rows, out, find_pieces(context, inputs, results), evidence, context.doubts)
-        write_document(out / "convert.json", converted.document)
+    with remove_if_unused(out):
+        check_writable(out)
+        for target in request.targets:
+            _check_replaceable(out / target.slug)
+        for reason in third_party.known_steps().refused:
+            progress.note(reason)
+        context = new_context(request, out, local, progress, slots)
+        expect_frameworks(context, plan)
+        with report_disk_full(out), close_workers(context):
+            plan.write(out / "logs")
+            ahead = partial(convert_ahead, context, plan)
+            inputs = resolve_inputs(context, model, probes_only=True, during_reference=ahead)
+            results = convert_all(context, plan, inputs)
+            rows = tuple(_artifact_row(result) for result in results)
+            known = facts_of_model(model.text, inputs.model, inputs.data)
+            name, build = model_name(model.text, inputs.model), build_of_convert(request, model, inputs, known)
+            for result, row in zip(results, rows, strict=True):
+                folder = out / result.target.slug
+                if result.stored is None:
+                    shutil.rmtree(folder, ignore_errors=True)  # an old copy would be taken for a new one
+                    continue
+                card = card_of(result, row, name=name, model=known, evidence=result.evidence)
+                _put(result.stored, card, folder, build, context.signer)
+            evidence = join_check_rows(result.evidence for result in results)
+            converted = ConvertResult(rows, out, find_pieces(context, inputs, results), evidence, context.doubts)
+            write_document(out / "convert.json", converted.document)
     return converted
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -26,7 +27,7 @@ from ..result.run_folder import new_run_folder
 from ..result.schema import SCHEMA, Verdict
 from ..store.store_limit import store_limit, tidy_store
 from ..workers.devices import resolve_device
-from ..workers.engine import SCRATCH, LocalExecutor
+from ..workers.engine import LOGS, SCRATCH, LocalExecutor
 from ..workers.worker_slots import WorkerSlots
 
 
@@ -81,6 +82,22 @@ def check_writable(folder: Path) -> None:
         raise BadRequest(f"{folder} cannot be made: {os.strerror(error.errno or 0)}", fix=fix) from error
     if not os.access(folder, os.W_OK):
         raise BadRequest(f"{folder} cannot be written to", fix=fix)
+
+
+@contextmanager
+def remove_if_unused(folder: Path) -> Iterator[None]:
+    """Remove a folder that was not there before, where an error ends the command before any step has run.
+    What steps leave there stays: their logs say more than the error does."""
+    new = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        yield
+    except BaseException:
+        if new and not any((folder / LOGS).glob("*.log")):
+            shutil.rmtree(folder, ignore_errors=True)
+            for parent in new[1:]:  # those that were made on the way, where nothing else lies in them by now
+                with suppress(OSError):
+                    parent.rmdir()
+        raise
 
 
 @contextmanager

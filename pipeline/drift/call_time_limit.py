@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ...models.signature import Array, Signature
 from ...serving.session import Session, WideningSession
@@ -69,6 +69,12 @@ class LimitedSession:
     def device(self) -> str:
         """See serving.session.Session.device."""
         return self._inner.device
+
+    @property
+    def table_rows(self) -> Sequence[int]:
+        """How many rows the tables of the model may have; empty where it cannot tell."""
+        rows: Sequence[int] = getattr(self._inner, "table_rows", ())
+        return rows
 
     def run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
         """See serving.session.Session.run."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...converters.conversion_records import StoredPrecision
 from ...models.job import Facts, JsonRecord
-from ...models.signature import Signature
+from ...models.signature import Signature, TensorSpec
 from .metrics.metric_kinds import MetricChoice
 
 
@@ -43,6 +43,14 @@ class AnswerFacts(Facts):
     device: str
     samples: int
     refused: Mapping[str, Mapping[int, str]]  # {axis: {size: reason}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcceptedFacts(Facts):
+    """The inputs that a model takes, as `--input` would name them; none where no trial had an answer."""
+
+    inputs: tuple[TensorSpec, ...] = ()
+    notes: tuple[str, ...] = ()  # sentences for the user
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,14 +21,7 @@ from ...models.dataset import Dataset
 from ...models.errors import BadRequest, TransloadError
 from ...models.job import Job
 from ...models.probes.accepted_sizes import suggest_sizes
-from ...models.probes.accepted_values import (
-    EXAMPLE,
-    ChosenValues,
-    find_refused,
-    find_values,
-    replace_values,
-    suggest_values,
-)
+from ...models.probes.accepted_values import EXAMPLE, find_refused, find_values, suggest_values
 from ...models.probes.evidence import Answers, Series, contradiction, is_filled
 from ...models.probes.far_probes import FAR_SAMPLES, Room, far_batches, far_sizes_of
 from ...models.probes.feeds import CallRows, make_feeds, samples_per_call, sizes_in
@@ -53,7 +46,7 @@ from .float64_reference import Float64Reference
 from .noise_floor import Cause, OutputNoise, measure_batch_split, measure_noise, measure_steadiness
 from .numeric import combine, compare
 from .recorded_answers import ANSWERS, PROBES, ReferenceRecord, split_by_sample, write_calls, write_record
-from .sessions import batches_of, default_runtime, open_for, read_test_set
+from .sessions import SampleTrial, batches_of, default_runtime, open_for, read_test_set
 from .unsettled import has_integers
 
 _ENOUGH = 1000  # numbers in every output: the mean of so many squared errors hardly varies between calls
@@ -157,40 +150,17 @@ class _ReferenceProbing:
         sizes = {signature.batch or "": probe.batch, **own}
         at = ", ".join(f"{axis}={size}" for axis, size in sizes.items() if axis)
         where = f" at {at}" if at else ""
-        accepts = partial(self._accepts_values, probe)
+        trial = SampleTrial(self.session, self.data)
+        accepts = partial(trial.accepts_values, probe)
         if names := find_refused([spec.name for spec in free_integers(signature.inputs)], accepts):
             where = f"{where} to these integers of {' and '.join(names)}, but to ones"
         if names or not own:
             first = names[0] if names else signature.inputs[0].name
-            ranges = find_values(names, accepts, self._tables) or {first: EXAMPLE}
+            ranges = find_values(names, accepts, trial.tables) or {first: EXAMPLE}
             fix = f"{suggest_values(signature.inputs, ranges)}, or give samples of yours: --data FILE.npz"
         else:
-            fix = suggest_sizes(signature.inputs, own, partial(self._accepts, probe.batch))
+            fix = suggest_sizes(signature.inputs, own, partial(trial.accepts_sizes, probe.batch))
         return BadRequest(f"the model itself does not answer{where}: {error.what}", fix=fix)
-
-    def _accepts(self, batch: int, sizes: Mapping[str, int]) -> bool:
-        """Return whether there is an answer to the first samples at these sizes."""
-        probe = Probe(batch, sizes)
-        try:
-            self._ask(probe, [next(probe.rows(self.data))])
-        except TransloadError:
-            return False
-        return True
-
-    def _accepts_values(self, probe: Probe, values: ChosenValues) -> bool:
-        """Return whether there is an answer to the first samples with these integers."""
-        samples = self.data.rows(0, PROBE_SAMPLES)
-        data = Dataset(replace_values(samples.inputs, values), samples.labels)
-        try:
-            list(self._answers(probe, probe.rows(data), data))
-        except TransloadError:
-            return False
-        return True
-
-    @property
-    def _tables(self) -> Sequence[int]:
-        """How many rows the tables of the model may have; empty where it cannot tell."""
-        return getattr(self.session, "table_rows", ())
 
     def ask_whole_set(self, chunk: int) -> tuple[int, Iterator[Answers]]:
         """Ask the whole test set, `chunk` samples at a time, or as many as the model takes, as answers are wanted."""
@@ -361,7 +331,8 @@ class _ReferenceProbing:
     def ask_integers(self, tries: int) -> dict[str, IntegerRange]:
         """Ask with other integers than random samples hold; return how large they may be, by input."""
         inputs, batch, usual = self.session.signature.inputs, self.telling.batch, self.series[self.telling.key]
-        search = IntegerRangeSearch(inputs, batch, usual, self._with_values, tries=tries, tables=self._tables)
+        tables = SampleTrial(self.session, self.data).tables
+        search = IntegerRangeSearch(inputs, batch, usual, self._with_values, tries=tries, tables=tables)
         widest = search.find_widest()
         self.series |= {probe.key: answers for probe, answers in search.levels}
         return widest

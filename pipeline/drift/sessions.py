@@ -1,18 +1,23 @@
-"""Open the test set of a drift job, and a session of any runtime by its row in the table."""
+"""Open the test set of a drift job, and a session of any runtime by its row in the table; try it with other samples."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ...models.artifact import read_artifact
 from ...models.dataset import TEST, Dataset, read_dataset
-from ...models.errors import BadRequest
+from ...models.errors import BadRequest, TransloadError
 from ...models.formats import Format
 from ...models.job import Job
-from ...models.signature import Signature, TensorSpec
+from ...models.probes.accepted_values import ChosenValues, replace_values
+from ...models.probes.feeds import make_feeds
+from ...models.probes.probe_set import PROBE_SAMPLES, Probe
+from ...models.signature import Array, Signature, TensorSpec
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.runtimes.tuning_space import RuntimeSettings
 from ...serving.session import Session
@@ -114,3 +119,36 @@ def batches_of(options: SessionOptions) -> tuple[int, ...]:
     if not options.batches or min(options.batches) < 1:
         raise BadRequest(f"probe batches are 1 or more, got {list(options.batches)}", fix="use --batch 1,2,5")
     return options.batches
+
+
+@dataclass(frozen=True)
+class SampleTrial:
+    """A session, and the samples that it was asked first."""
+
+    session: Session
+    data: Dataset
+
+    def accepts_sizes(self, batch: int, sizes: Mapping[str, int]) -> bool:
+        """Return whether there is an answer to the first samples at these sizes."""
+        probe = Probe(batch, sizes)
+        return self._answers(probe, islice(probe.rows(self.data), 1), self.data)
+
+    def accepts_values(self, probe: Probe, values: ChosenValues) -> bool:
+        """Return whether there is an answer to the first samples with these numbers."""
+        samples = self.data.rows(0, PROBE_SAMPLES)
+        data = Dataset(replace_values(samples.inputs, values), samples.labels)
+        return self._answers(probe, probe.rows(data), data)
+
+    @property
+    def tables(self) -> Sequence[int]:
+        """How many rows the tables of the model may have; empty where it cannot tell."""
+        rows: Sequence[int] = getattr(self.session, "table_rows", ())
+        return rows
+
+    def _answers(self, probe: Probe, rows: Iterable[Array], data: Dataset) -> bool:
+        try:
+            for chosen in rows:
+                self.session.run(make_feeds(data, chosen, self.session.signature, probe.sizes))
+        except TransloadError:
+            return False
+        return True

@@ -80,6 +80,7 @@ class LoadedModel:
     start: Target | None = None
     flex: tuple[str, ...] = ()  # the operators of a TFLite file that need TensorFlow's Flex delegate
     notes: tuple[str, ...] = ()  # sentences for the user
+    accepted: tuple[str, ...] = ()  # sentences on values and sizes that it was asked with, as it refused others
     served: ServedModel | None = None  # then there is no format
 
     @property

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ...models.data_sources.data_argument import DataArgument
 from ...models.errors import BadRequest, NoAnswer, OpenFailed, StepFailed
-from ...models.formats import PAYLOAD, Target
+from ...models.formats import PAYLOAD, Format, Target
 from ...models.job_records import CodeOptions, DataFacts, RandomSamplesOptions, SourceFacts, TrainFacts
 from ...models.probes.feeds import most_per_call
 from ...models.probes.integer_range import MOST_TRIES
@@ -20,7 +20,7 @@ from ...models.store import Stored, size_of
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.runtimes.tuning_space import REFERENCE
 from ..context import Context
-from ..drift.drift_records import AnswerOptions
+from ..drift.drift_records import AcceptedFacts, AnswerOptions, SessionOptions
 from ..workers.engine import Action, Executor
 from ..workers.fork_server import framework_of
 from ..workers.interpreters import interpreter_of
@@ -33,6 +33,7 @@ from .model_argument import ModelKind, ModelRequest, kind_of
 
 _EXAMPLES = "transload.models.probes.samples:take_examples"
 _RANDOM = "transload.models.probes.samples:make_samples"
+_MOST_CHANGES = 3  # of a file's inputs, to what it takes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,22 +73,87 @@ def resolve_inputs(
     loaded = _load_stage(context, request) if request else _train_stage(context)
     if when_loaded:
         when_loaded()
+    record = record_samples if samples_only else partial(record_reference, probes_only=probes_only)
+    judged = not (probes_only or samples_only)
     with context.progress.stage("reference") as stage:
         require_runtime(loaded.runtime)
-        data = resolve_data(context, loaded, argument)
-        metric = TaskChoice() if probes_only or samples_only else choose_metric(context, loaded.model, data)
-        inputs = ModelWithData(model=loaded.model, source=loaded.stored, data=data, start=loaded.start)
-        with during_reference(inputs), _file_named(context, loaded, request):
-            record = record_samples if samples_only else partial(record_reference, probes_only=probes_only)
-            reference = record(context, inputs, loaded.runtime)
-        facts = DataFacts.from_json(data.facts)
+        loaded, inputs, metric, reference = _ask_reference(
+            context, request, argument, loaded, record=record, during=during_reference, judged=judged
+        )
+        facts = DataFacts.from_json(inputs.data.facts)
         kind = "test " if request is None and not argument else "random " if facts.random else ""
         samples = f"{'first of ' * samples_only}{facts.test} {kind}samples"
         stage.note = f"{samples} answered by {loaded.answers_by if request else 'PyTorch'}"
-        metric = check_answers(context, metric, loaded.model, data, reference)
-        if metric.note:
-            stage.note += f"; {metric.note}"
+        metric = check_answers(context, metric, loaded.model, inputs.data, reference)
+        stage.note = "; ".join([stage.note, *filter(None, (*loaded.accepted, metric.note))])
     return RunInputs(**vars(inputs), reference=reference, metric=metric)
+
+
+def _ask_reference(
+    context: Context,
+    request: ModelRequest | None,
+    argument: DataArgument | None,
+    loaded: LoadedModel,
+    *,
+    record: Callable[[Context, ModelWithData, str], Stored],
+    during: Callable[[ModelWithData], AbstractContextManager[object]],
+    judged: bool,
+) -> tuple[LoadedModel, ModelWithData, TaskChoice, Stored]:
+    """Return the model, with its data, the metric where answers are `judged`, and the reference's answers.
+    A file that refuses random samples is asked again with others that it takes, where there are any."""
+    data = resolve_data(context, loaded, argument)
+    metric = choose_metric(context, loaded.model, data) if judged else TaskChoice()
+    inputs = ModelWithData(model=loaded.model, source=loaded.stored, data=data, start=loaded.start)
+    with during(inputs), _file_named(context, loaded, request):
+        try:
+            return loaded, inputs, metric, record(context, inputs, loaded.runtime)
+        except BadRequest as refusal:
+            # Within `during`, which ends every worker where an error leaves it.
+            accepted = None if argument else _with_accepted_inputs(context, request, loaded, refusal)
+            if accepted is None:
+                raise
+            return _ask_reference(context, request, argument, accepted, record=record, during=during, judged=judged)
+
+
+def _with_accepted_inputs(
+    context: Context, request: ModelRequest | None, loaded: LoadedModel, refusal: BadRequest
+) -> LoadedModel | None:
+    """Return the model's file taken in with the values or sizes that it has answers to, in place of those that it
+    refused; None where none are found. Code and TorchScript were asked before, and an artifact says what it takes."""
+    if request is None or loaded.start is None or not isinstance(kind_of(request.text), Format):
+        return None
+    if isinstance(refusal, OpenFailed) or len(loaded.accepted) >= _MOST_CHANGES:
+        return None
+    facts = _find_accepted(context, loaded, loaded.start)
+    if not facts.inputs:
+        return None
+    again = load_model(context, replace(request, inputs=facts.inputs))
+    return replace(again, accepted=(*loaded.accepted, *facts.notes))
+
+
+def _find_accepted(context: Context, loaded: LoadedModel, start: Target) -> AcceptedFacts:
+    """Search for inputs that a file has answers to; none where the search itself fails."""
+    row, interpreter = RUNTIMES[loaded.runtime], interpreter_of(RUNTIMES[loaded.runtime])
+    requires = (*row.requires, "onnx") if start.format is Format.ONNX else row.requires
+    options = SessionOptions(
+        runtime=loaded.runtime,
+        settings=REFERENCE.get(loaded.runtime, {}),
+        batches=batch_sizes(context, loaded.model),
+    )
+    action = Action(
+        name="inputs",
+        entry="transload.pipeline.intake.accepted_inputs:find_inputs",
+        inputs={"model": loaded.stored, "data": resolve_data(context, loaded, None)},
+        options=options.to_json(),
+        requires=requires,
+        python=interpreter.path,
+        framework=framework_of(row.requires),
+        tools=interpreter.tools,
+        limits=context.call_limits(size_of(loaded.stored.folder)),
+    )
+    with suppress(StepFailed):
+        return AcceptedFacts.from_json(context.executor.perform(action).facts)
+    return AcceptedFacts()
 
 
 def load_model(context: Context, request: ModelRequest) -> LoadedModel:

@@ -26,6 +26,7 @@ from .worker_slots import WorkerSlots
 
 Services = Callable[[], AbstractContextManager[Mapping[str, str]]]
 SCRATCH = ".scratch"  # in the folder that a command works in, which may hold a `tmp` of the user
+LOGS = "logs"  # of the steps, in the folder of a run
 _MOST_THREADS = 32  # where nobody says how many workers there may be
 
 
@@ -130,7 +131,7 @@ class LocalExecutor:
         self.store = store
         self.timeline = Timeline()  # of the actions that were really done
         self._slots = slots or WorkerSlots(sys.maxsize)  # without slots nothing limits the workers
-        self._logs = run_folder / "logs"
+        self._logs = run_folder / LOGS
         self._repeat = run_folder / "repeat"
         self._threads = self._new_threads()
         self._submitted: dict[tuple[str, str], Future[Stored]] = {}

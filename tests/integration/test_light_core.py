@@ -82,3 +82,4 @@ def test_a_model_without_its_framework_is_one_sentence(clean: Path, tmp_path: Pa
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert "pip install 'transload[" in done.stderr
+    assert not (tmp_path / "made").exists()

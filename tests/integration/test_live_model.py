@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 import transload
 from transload.converters.live_model import write_live_model
 from transload.models.errors import BadRequest, TransloadError
+from transload.models.signature import parse_input
 
 
 class Scaled(torch.nn.Module):
@@ -50,14 +51,14 @@ def test_an_onnx_model_is_written_as_it_is(tmp_path: Path) -> None:
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in "xy")
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "net", [x], [y])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
-    assert onnx.load(write_live_model(model, (), tmp_path)) == model
+    assert onnx.load(write_live_model(model, (), tmp_path).path) == model
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras's
 def test_a_keras_model_is_saved(tmp_path: Path) -> None:
     keras = pytest.importorskip("keras")
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
-    path = write_live_model(model, (), tmp_path)
+    path = write_live_model(model, (), tmp_path).path
     rows = np.ones((2, 3), np.float32)
     np.testing.assert_array_equal(keras.models.load_model(path)(rows).numpy(), model(rows).numpy())
 
@@ -75,6 +76,27 @@ def test_what_cannot_be_taken_is_one_sentence(model: Any, inputs: list[str], wha
     with pytest.raises(BadRequest) as refused:
         transload.convert(model, ["onnx"], out=tmp_path / "made", inputs=inputs, store=tmp_path / "store")
     assert refused.value.what == what
+    assert not (tmp_path / "made").exists()
+
+
+def test_ids_that_a_module_takes_are_found_before_it_is_captured(tmp_path: Path) -> None:
+    model = torch.nn.Embedding(2, 4)
+    spec = parse_input("input=int64[batch,3]")
+    live = write_live_model(model, [spec], tmp_path)
+    assert list(map(str, live.inputs)) == ["input=int64[batch,3] in 0..1"]
+    assert live.notes == ("input: ids 0..1 by its smallest table; give --data for more",)
+    program = torch.export.load(live.path)
+    assert program.module()(torch.ones(7, 3, dtype=torch.int64)).shape == (7, 3, 4)
+
+
+def test_a_module_that_takes_nothing_that_is_tried_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest) as refused:
+        write_live_model(torch.nn.Linear(3, 2), [parse_input("input=float32[batch,4]")], tmp_path / "source")
+    assert refused.value.what.startswith(
+        "calling Linear raised RuntimeError: mat1 and mat2 shapes cannot be multiplied"
+    )
+    assert refused.value.fix == "hold inputs=['input=float32[batch,4]'] against what forward takes"
+    assert not (tmp_path / "source").exists()
 
 
 def test_a_module_whose_way_depends_on_its_data_is_refused(tmp_path: Path) -> None:

@@ -118,11 +118,18 @@ def test_the_batch_gets_a_step_where_nothing_else_helps() -> None:
     assert inputs == ["x=float32[batch=2..:2,3]", "n=float32[]"]
 
 
-@pytest.mark.parametrize(("rows", "limits"), [((12, 7, 31, 2), "0..1"), ((3, 12, 12, 12), "0..2")])
-def test_ids_end_at_the_last_row_of_the_smallest_table(rows: tuple[int, ...], limits: str) -> None:
+@pytest.mark.parametrize(
+    ("rows", "limits", "why"),
+    [
+        ((12, 7, 31, 2), "0..1", "in all 4 columns, by its smallest table (of 2, 7, 12, 31 rows)"),
+        ((3, 12, 12, 12), "0..2", "in all 4 columns, by its smallest table (of 3, 12 rows)"),
+        ((3, 3, 3, 3), "0..2", "by its smallest table"),
+    ],
+)
+def test_ids_end_at_the_last_row_of_the_smallest_table(rows: tuple[int, ...], limits: str, why: str) -> None:
     assert accepted(Tables(*rows), "ids=int64[batch,4]") == (
         [f"ids=int64[batch,4] in {limits}"],
-        (f"ids: ids {limits} by its smallest table; give --data for more",),
+        (f"ids: ids {limits} {why}; give --data for more",),
     )
 
 
@@ -133,8 +140,30 @@ def test_ids_in_a_float_tensor_are_below_the_rows_of_the_smallest_table() -> Non
 
     assert accepted(Cut(12, 7, 31, 2), "x=float32[batch,4]") == (
         ["x=float32[batch,4] in 0..1.99"],
-        ("x: numbers 0..1.99 by its smallest table; give --data for more",),
+        ("x: numbers 0..1.99 in all 4 columns, by its smallest table (of 2, 7, 12, 31 rows); give --data for more",),
     )
+
+
+def test_numbers_that_a_few_samples_do_not_hold_are_asked_before_they_are_promised() -> None:
+    def looked_up(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        if len(n) < 10:  # as a few samples that hold no 3 would do
+            n = n.clamp(max=2)
+        return x + table(n).sum(-1, keepdim=True)
+
+    table = torch.nn.Embedding(3, 4)
+    model = Calls(looked_up)
+    model.table = table
+    assert accepted(model, "x=float32[batch,3]", "n=int64[batch]") == (
+        ["x=float32[batch,3]", "n=int64[batch] in 0..2"],
+        ("n: ids 0..2 by its smallest table; give --data for more",),
+    )
+
+
+def test_a_module_that_takes_few_samples_alone_keeps_its_inputs() -> None:
+    def limited(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        return x[:8] + torch.zeros(8, 3)[: len(x)] + n[:, None]
+
+    assert accepted(Calls(limited), "x=float32[batch,3]", "n=int64[batch]")[1] == ()
 
 
 def test_ids_and_sizes_are_both_chosen() -> None:
