@@ -39,7 +39,15 @@ from ..result.run_folder import artifact_row
 from ..result.schema import ArtifactRow, RouteStatus, Status, Verdict
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
 from ..workers.worker_slots import WorkerSlots
-from .workspace import check_writable, close_workers, document_of, new_context, report_disk_full, write_document
+from .workspace import (
+    check_writable,
+    close_workers,
+    document_of,
+    new_context,
+    new_slots,
+    report_disk_full,
+    write_document,
+)
 
 
 @dataclass(frozen=True)
@@ -217,7 +225,7 @@ def convert_models(
     """Convert every model to `out`/<name>/, as `convert` does for one. They share the worker slots of one model.
     Raises BadRequest where `out` cannot be written to; the failure of one model is in its row."""
     check_writable(out)
-    slots = WorkerSlots(local.jobs)
+    slots = new_slots(local, progress)
     names = unique_names([model.text for _, model in requests])
     width = max(map(len, names))
 

@@ -26,6 +26,7 @@ from ..result.schema import SCHEMA, Verdict
 from ..store.store_limit import store_limit, tidy_store
 from ..workers.devices import resolve_device
 from ..workers.engine import SCRATCH, LocalExecutor
+from ..workers.user_quota import quota_of_user
 from ..workers.worker_slots import WorkerSlots
 
 
@@ -35,13 +36,18 @@ def new_context(
 ) -> Context:  # fmt: skip
     """Return the context of a command that works in `folder`. Commands that run at once share worker `slots`.
     `name` stands for a model that the request does not name."""
-    device, slots = resolve_device(request.device), slots or WorkerSlots(local.jobs)
+    device, slots = resolve_device(request.device), slots or new_slots(local, progress)
     limit_bytes = store_limit(request.store.limit)
     model = request.model.recipe if "recipe" in request.model.model_fields_set else name or folder.name
     executor = LocalExecutor(Store(local.store, folder, model), folder, slots)
     slots.on_stop(executor.stop)
     progress.follow(executor.timeline, model)
     return Context(request, executor, folder, progress, device, local.jobs, limit_bytes, local.runs)
+
+
+def new_slots(local: LocalSettings, progress: Progress) -> WorkerSlots:
+    """Return the worker slots of a command, within the quota of the user. Raises BadRequest."""
+    return WorkerSlots(local.jobs, quota=quota_of_user(os.environ, lambda text: progress.note(text, once="user quota")))
 
 
 def new_run_context(
