@@ -49,6 +49,7 @@ from .workspace import (
     close_workers,
     document_of,
     new_context,
+    new_slots,
     remove_if_unused,
     report_disk_full,
     write_document,
@@ -235,7 +236,7 @@ def convert_models(
     """Convert every model to `out`/<name>/, as `convert` does for one. They share the worker slots of one model.
     Raises BadRequest where `out` cannot be written to; the failure of one model is in its row."""
     check_writable(out)
-    slots = WorkerSlots(local.jobs)
+    slots = new_slots(local, progress)
     names = unique_names([model.text for _, model in requests])
     width = max(map(len, names))
 

@@ -24,7 +24,7 @@ from ..workers.worker_slots import WorkerSlots
 from .convert import convert
 from .run import run
 from .validate import validate
-from .workspace import check_writable
+from .workspace import check_writable, new_slots
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def do_list(
         if kept:
             progress.note(f"{kept} of {len(rows)} models are done already")
         jobs = [ModelJob(row, works[row.name]) for row in folder.rows if row.state is not RowState.DONE]
-        pool = ModelPool(options.out, WorkerSlots(local.jobs), progress, folder.record, fail_fast=options.fail_fast)
+        pool = ModelPool(options.out, new_slots(local, progress), progress, folder.record, fail_fast=options.fail_fast)
         interrupt = pool.do_all(jobs, _models_at_once(command, models, local)) if jobs else None
         return FinishedList(folder.write(), options.out, kept, interrupt)
 

@@ -28,6 +28,7 @@ from ..result.schema import SCHEMA, Verdict
 from ..store.store_limit import store_limit, tidy_store
 from ..workers.devices import resolve_device
 from ..workers.engine import LOGS, SCRATCH, LocalExecutor
+from ..workers.user_quota import quota_of_user
 from ..workers.worker_slots import WorkerSlots
 
 
@@ -37,7 +38,7 @@ def new_context(
 ) -> Context:  # fmt: skip
     """Return the context of a command that works in `folder`. Commands that run at once share worker `slots`.
     `name` stands for a model that the request does not name."""
-    device, slots = resolve_device(request.device), slots or WorkerSlots(local.jobs)
+    device, slots = resolve_device(request.device), slots or new_slots(local, progress)
     limit_bytes = store_limit(request.store.limit)
     model = request.model.recipe if "recipe" in request.model.model_fields_set else name or folder.name
     executor = new_executor(request, local, Store(local.store, folder, model), folder, slots)
@@ -58,6 +59,11 @@ def new_executor(
 
     cluster = connect(choice.address)
     return RayExecutor(store, folder, slots, cluster, gpu_kind=request.engine.gpu_kind)
+
+
+def new_slots(local: LocalSettings, progress: Progress) -> WorkerSlots:
+    """Return the worker slots of a command, within the quota of the user. Raises BadRequest."""
+    return WorkerSlots(local.jobs, quota=quota_of_user(os.environ, lambda text: progress.note(text, once="user quota")))
 
 
 def new_run_context(

@@ -25,7 +25,7 @@ from ..toml_file import read_toml, refused_key
 from .row_names import check_names, name_of_row
 
 PAGE = "docs/many-models.md"
-_TABLES = ("defaults", "sweep", "quota")  # that no pipeline file has
+_TABLES = ("defaults", "sweep")  # that no pipeline file has
 _SCHEMES = ("zoo", *LIBRARIES)
 _SUFFIXES = (".py", ".onnx", ".pt2", ".pt", ".pth", ".keras", ".tflite")
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import psutil
+
+from .user_quota import UserQuota
 
 LEAST_FREE_BYTES = 2 << 30  # TensorFlow alone, with a small model, takes 0.6 GB; its converter twice that
 _LOOK_AGAIN_S = 0.5
@@ -25,8 +27,9 @@ class WorkerSlots:
     """Slots for workers. Thread-safe."""
 
     def __init__(
-        self, jobs: int, *, least_free_bytes: int = LEAST_FREE_BYTES, free_bytes: Callable[[], int] = _free_bytes
-    ) -> None:
+        self, jobs: int, *, least_free_bytes: int = LEAST_FREE_BYTES, free_bytes: Callable[[], int] = _free_bytes,
+        quota: UserQuota | None = None,
+    ) -> None:  # fmt: skip
         self.count = jobs
         self._least = least_free_bytes
         self._free = free_bytes
@@ -34,6 +37,7 @@ class WorkerSlots:
         self._changed = threading.Condition()
         self._stops: list[Callable[[], None]] = []
         self._stopped = False
+        self._quota = quota  # of the user, over all processes
 
     @contextmanager
     def occupied(self) -> Iterator[None]:
@@ -43,7 +47,8 @@ class WorkerSlots:
                 self._changed.wait(_LOOK_AGAIN_S)  # nobody is told when memory comes free
             self._running += 1
         try:
-            yield
+            with self._quota.occupied(lambda: self._stopped) if self._quota else nullcontext():
+                yield
         finally:
             with self._changed:
                 self._running -= 1
