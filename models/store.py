@@ -86,6 +86,10 @@ class Store:
             return None
         return Stored(key, record["digest"], folder, record["facts"], self.log(key), record["seconds"], cached=True)
 
+    def object(self, digest: str) -> Path:
+        """Return the folder of an object that is here."""
+        return self.root / "objects" / digest
+
     def refusal(self, key: str) -> Mapping[str, str] | None:
         """Return the error that the action `key` ends in, or None: a converter that refuses once refuses again."""
         path = self.root / "refusals" / f"{key}.json"

@@ -95,12 +95,12 @@ class NodeWorker:
             if run.number not in self._executors:
                 folder = self._folder / f"run-{run.number}"
                 self._executors[run.number] = LocalExecutor(
-                    store_of(run), folder, self._slots, frameworks=self._frameworks
+                    open_store(run), folder, self._slots, frameworks=self._frameworks
                 )
             return self._executors[run.number]
 
 
-def store_of(run: DriverRun) -> Store:
+def open_store(run: DriverRun) -> Store:
     """Open the store of a run on a node."""
     return Store(Path(run.store), None, run.model)
 

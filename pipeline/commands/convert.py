@@ -39,7 +39,15 @@ from ..result.run_folder import artifact_row
 from ..result.schema import ArtifactRow, RouteStatus, Status, Verdict
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
 from ..workers.worker_slots import WorkerSlots
-from .workspace import check_writable, close_workers, document_of, new_context, report_disk_full, write_document
+from .workspace import (
+    check_writable,
+    close_workers,
+    document_of,
+    models_at_once,
+    new_context,
+    report_disk_full,
+    write_document,
+)
 
 
 @dataclass(frozen=True)
@@ -230,7 +238,7 @@ def convert_models(
             return ConvertedModel(name, model.text, folder, None, error)
         return ConvertedModel(name, model.text, folder, result)
 
-    with ThreadPoolExecutor(min(local.jobs, len(requests))) as pool:
+    with ThreadPoolExecutor(min(models_at_once(requests[0][0], local), len(requests))) as pool:
         futures = [pool.submit(convert_model, name, *pair) for name, pair in zip(names, requests, strict=True)]
         try:
             result = ConvertManyResult(tuple(future.result() for future in futures), out)

@@ -59,6 +59,16 @@ def new_executor(
     return RayExecutor(store, folder, slots, cluster, gpu_kind=request.engine.gpu_kind)
 
 
+def models_at_once(request: RunRequest, local: LocalSettings) -> int:
+    """Return how many models a command carries side by side: as many as its steps have room for."""
+    choice = parse_executor(local.executor or request.engine.executor)
+    if not choice.is_ray:
+        return local.jobs
+    from ..cluster.ray_cluster import connect
+
+    return max(local.jobs, connect(choice.address).cores)
+
+
 def new_run_context(
     request: RunRequest, name: str, local: LocalSettings, progress: Progress, now: datetime | None = None
 ) -> Context:
