@@ -15,7 +15,6 @@ from ...models.store import Store, Stored
 from ..workers.engine import Action, LocalExecutor, no_services
 from ..workers.isolation import Limits
 from ..workers.worker_slots import LEAST_FREE_BYTES, WorkerSlots
-from .node_worker import identity_of
 from .ray_cluster import RayCluster
 from .step_order import DriverRun, NodeFacts, StepDemand, StepOrder, StepReply
 
@@ -39,8 +38,7 @@ class RayExecutor(LocalExecutor):
         self._cluster = cluster
         self._gpu_kind = gpu_kind
         number = f"{next(_numbers)}-{secrets.token_hex(3)}"
-        identity = identity_of(store.root)
-        self._run = DriverRun(cluster.driver, number, str(store.root), identity, str(run_folder), model)
+        self._run = DriverRun(cluster.driver, number, store.place, store.identity, str(run_folder), model)
         self._ahead: dict[str, Limits] = {}
 
     @property
@@ -82,7 +80,7 @@ class RayExecutor(LocalExecutor):
         stored = self.store.find(key)
         if stored is None:
             fix = "name a folder that all nodes and this machine share, or a URL, with --store (docs/scale.md)"
-            raise BadRequest(f"{action.name} was done on a node, and {self.store.root} does not show it", fix=fix)
+            raise BadRequest(f"{action.name} was done on a node, and {self.store.place} does not show it", fix=fix)
         return replace(stored, cached=reply.stored is not None and reply.stored.cached)
 
 

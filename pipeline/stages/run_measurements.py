@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ...models.remote_store import open_store
 from ...models.store import Store, Stored
 from ...models.whole_files import write_whole
-from ..cluster.node_worker import open_store
 from ..cluster.step_order import DriverRun, NodeFacts
 from ..compare.side_by_side import SideBySide
 from ..context import Context
@@ -51,7 +51,7 @@ class NodeMeasuring:
 
     def __call__(self, node: NodeFacts) -> tuple[RunMeasurements, dict[str, bytes]]:
         """Measure here; return the results and the files of the run's folder, by their relative paths."""
-        store = open_store(self.run)
+        store = open_store(Path(self.run.store), None, self.run.model)
         with tempfile.TemporaryDirectory(prefix="transload-bench-") as scratch:
             folder = Path(scratch)
             executor = LocalExecutor(store, folder, WorkerSlots(self.jobs))

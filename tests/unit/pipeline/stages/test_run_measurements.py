@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from transload.models.store import Store, Stored
-from transload.pipeline.cluster.node_worker import identity_of
 from transload.pipeline.cluster.step_order import DriverRun, NodeFacts
 from transload.pipeline.context import Context
 from transload.pipeline.progress import Progress
@@ -25,7 +24,7 @@ class NodeOfTest(LocalExecutor):
     @property
     def driver_run(self) -> DriverRun:
         root = self.store.root
-        return DriverRun("driver", "1", str(root), identity_of(root), "run", "model")
+        return DriverRun("driver", "1", str(root), self.store.identity, "run", "model")
 
     def call_alone(self, work: Callable[[NodeFacts], Any], device: str) -> Any:
         assert device == "cpu"
