@@ -89,7 +89,7 @@ class RemoteStore(Store):
         return super().find(key)
 
     def object(self, digest: str) -> Path:
-        """Return the folder of an object, fetched where it is not in the cache. Raises BadRequest where it is broken."""
+        """Return the folder of an object, fetched where the cache lacks it. Raises BadRequest where it is broken."""
         with self._errors():
             if not self._fetch(digest):
                 fix = "run again: what is not there is made again"

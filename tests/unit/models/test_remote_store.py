@@ -111,15 +111,16 @@ class Failing:
 
 @pytest.mark.parametrize("after", [0, 1, 2, 3])
 @pytest.mark.parametrize(
-    ("error", "kind", "words"),
+    "failure",
     [
         (PermissionError("ExpiredToken"), BadRequest, "refuses: PermissionError: ExpiredToken"),
         (OSError(28, "No space left on device"), DiskFull, "is full"),
     ],
 )
 def test_an_upload_that_fails_leaves_nothing_half_and_is_made_up_for(
-    after: int, error: Exception, kind: type[Exception], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    after: int, failure: tuple[Exception, type[Exception], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    error, kind, words = failure
     url = f"memory://test-{tmp_path.name}"
     one, two = (opened(url, name, tmp_path, monkeypatch) for name in ("one", "two"))
     files = one._files
@@ -133,7 +134,7 @@ def test_an_upload_that_fails_leaves_nothing_half_and_is_made_up_for(
 
 
 def test_a_store_that_refuses_is_known_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import fsspec.implementations.memory as memory
+    from fsspec.implementations import memory
 
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError("read-only")
