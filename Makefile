@@ -10,6 +10,7 @@
 # make routes   the recipes there and back, and 40 models from every format to every other (docs/routes.md)
 # make mutations   right and wrong copies of small models through the checks (docs/mutations.md); an hour
 # make hostile   480 hostile files through every command that reads them, each defence alone, too (docs/security.md)
+# make cluster   models on Ray's own test cluster, a node and the command killed (docs/scale.md); needs the extra ray
 # make environments   small models from environments with other torch and Python (docs/environments-tried.md); hours, 40 GB.
 #             ENVIRONMENTS='--only torch2.4' for one. A run that was stopped is gone on with
 # make zoo   many models through every step, and onnx2tf beside them (docs/zoo.md); hours. ZOO='--only timm/*' for some
@@ -25,10 +26,10 @@ EXTRAS ?= cpu,dev
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: calibration audit lock sbom help setup demo quick test slow canaries lint gpu-check docs-check conformance environments zoo routes mutations soak hostile fuzz
+.PHONY: calibration cluster audit lock sbom help setup demo quick test slow canaries lint gpu-check docs-check conformance environments zoo routes mutations soak hostile fuzz
 
 help:
-	@sed -n '1,19s/^# \{0,1\}//p' Makefile
+	@sed -n '1,20s/^# \{0,1\}//p' Makefile
 
 setup: # .ci/setup keeps a stamp: a second call is instant, a changed list of libraries installs anew
 	@.ci/setup "$(PYTHON)" "$(EXTRAS)"
@@ -114,6 +115,10 @@ $(MUTATION_PACKAGES)/polygraphy: benchmarks/mutations/requirements.txt # a colum
 
 mutations: setup $(MUTATION_PACKAGES)/polygraphy
 	$(RUN) benchmarks/mutations --again --publish $(MUTATIONS)
+
+cluster: setup # where the extra `ray` is installed
+	$(RUN) benchmarks/cluster/proof.py $(CLUSTER)
+	$(RUN) benchmarks/cluster/simulate.py
 
 environments: setup # about 5 GB for each of the environments, which it makes in .transload/environments
 	$(RUN) benchmarks/environments $(ENVIRONMENTS)

@@ -18,6 +18,7 @@ import errno
 import hashlib
 import json
 import os
+import secrets
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -31,6 +32,7 @@ from .scratch_folders import remove_abandoned, scratch_folder
 from .store_ledger import UseRecord, add_store_bytes, store_lock, write_store_bytes
 from .whole_files import write_synced
 
+IDENTITY = "identity"  # a file in a store
 _State: TypeAlias = dict[Path, tuple[int, int]]
 
 
@@ -85,6 +87,23 @@ class Store:
         except (OSError, ValueError, KeyError):
             return None
         return Stored(key, record["digest"], folder, record["facts"], self.log(key), record["seconds"], cached=True)
+
+    @property
+    def place(self) -> str:
+        """The folder or the URL by which another process opens the same store."""
+        return str(self.root)
+
+    @property
+    def identity(self) -> str:
+        """The name that the store has given itself: a folder of the same name on another machine may be another one."""
+        path = self.root / IDENTITY
+        with disk_errors(self.root), suppress(FileExistsError), path.open("x") as file:
+            file.write(secrets.token_hex(16))
+        return path.read_text()
+
+    def object(self, digest: str) -> Path:
+        """Return the folder of an object that is here."""
+        return self.root / "objects" / digest
 
     def refusal(self, key: str) -> Mapping[str, str] | None:
         """Return the error that the action `key` ends in, or None: a converter that refuses once refuses again."""

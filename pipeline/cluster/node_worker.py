@@ -7,24 +7,23 @@ step on a node has the same walls, limits, log and errors as one at home, by the
 from __future__ import annotations
 
 import os
-import secrets
 import tempfile
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from ...models.errors import TransloadError
+from ...models.remote_store import open_store, store_url
 from ...models.scratch_folders import remove_abandoned, scratch_folder
-from ...models.store import Store, disk_errors
+from ...models.store import IDENTITY
 from ..workers.engine import Action, LocalExecutor
 from ..workers.loaded_frameworks import LoadedFrameworks
 from ..workers.worker_slots import WorkerSlots
-from .step_order import DriverRun, StepOrder, StepReply, text_for
+from .step_order import StepOrder, StepReply, text_for
 
 NAMESPACE = "transload"
-_IDENTITY = "identity"  # a file in the store
 _PREFIX = "transload-node-"
 _MOST_LOG_BYTES = 4 << 20  # of a log that is sent back; its end says why a step failed
 _MANY = 1 << 16  # Ray counts what may run at once; the slots only hold a start back while memory is short
@@ -63,7 +62,9 @@ class NodeWorker:
         executor = self._executor(order)
         log = executor.log(action.name)
         try:
-            stored, error = executor.perform(action), None
+            store = executor.store
+            inputs = {name: replace(value, folder=store.object(value.digest)) for name, value in action.inputs.items()}
+            stored, error = executor.perform(replace(action, inputs=inputs)), None
         except TransloadError as met:
             stored, error = None, text_for(met, log.parents[1], order.run.folder)
         return StepReply(self._node, stored, error, _end_of(log))
@@ -95,37 +96,31 @@ class NodeWorker:
             if run.number not in self._executors:
                 folder = self._folder / f"run-{run.number}"
                 self._executors[run.number] = LocalExecutor(
-                    store_of(run), folder, self._slots, frameworks=self._frameworks
+                    open_store(Path(run.store), None, run.model), folder, self._slots, frameworks=self._frameworks
                 )
             return self._executors[run.number]
 
 
-def store_of(run: DriverRun) -> Store:
-    """Open the store of a run on a node."""
-    return Store(Path(run.store), None, run.model)
-
-
-def identity_of(root: Path) -> str:
-    """Return the name that a store has given itself; give it one where it has none."""
-    path = root / _IDENTITY
-    with disk_errors(root), suppress(FileExistsError), path.open("x") as file:
-        file.write(secrets.token_hex(16))
-    return path.read_text()
-
-
-def shares_store(run: DriverRun) -> bool:
-    """Return whether this node sees the folder that the driver keeps its store in."""
+@cache
+def _identity_of(place: str) -> str:
+    """Return the name that the store of this place has given itself, or why it cannot be opened."""
+    if store_url(Path(place)) is None:
+        return (Path(place) / IDENTITY).read_text()
     try:
-        return (Path(run.store) / _IDENTITY).read_text() == run.identity
-    except OSError:
-        return False
+        return open_store(Path(place)).identity
+    except TransloadError as error:
+        return error.what
 
 
 def why_unfit(order: StepOrder) -> str | None:
     """Return why a node cannot do a step that another one may be able to, or None."""
     action, run = order.action, order.run
-    if not shares_store(run):
-        return f"it does not share the store {run.store}"
+    try:
+        identity = _identity_of(run.store)
+    except OSError:
+        identity = ""
+    if identity != run.identity:
+        return f"it does not share the store {run.store}" + (f" ({identity})" if " " in identity else "")
     if action.python and not os.access(action.python, os.X_OK):
         return f"it has no interpreter {action.python}"
     places = (*action.sys_path, *action.reads)

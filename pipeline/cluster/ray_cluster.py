@@ -51,6 +51,11 @@ class RayCluster:
             if node["Alive"]
         ]
 
+    @property
+    def cores(self) -> int:
+        """The cores of all nodes that are alive."""
+        return max(1, int(sum(facts.resources.get("CPU", 0) for facts in self.nodes())))
+
     def start_workers(self) -> None:
         """Start a node worker on every node that has none. Raises ToolMissing where not one of them starts."""
         nodes = self.nodes()
@@ -77,7 +82,7 @@ class RayCluster:
         unfit: dict[str, str] = {}
         lost = 0
         while True:
-            reply = self._ask(self._perform, order, demand, unfit)
+            reply: StepReply | None = self._ask(self._perform, order, demand, unfit)
             if reply is None:
                 lost += 1
                 if lost == _MOST_LOST:

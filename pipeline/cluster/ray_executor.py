@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from ...models.errors import BadRequest
 from ...models.store import Store, Stored
 from ..workers.engine import Action, LocalExecutor, no_services
 from ..workers.isolation import Limits
 from ..workers.worker_slots import LEAST_FREE_BYTES, WorkerSlots
-from .node_worker import identity_of
 from .ray_cluster import RayCluster
-from .step_order import DriverRun, StepDemand, StepOrder, StepReply
+from .step_order import DriverRun, NodeFacts, StepDemand, StepOrder, StepReply
 
 _numbers = count(1)
 
@@ -38,9 +38,18 @@ class RayExecutor(LocalExecutor):
         self._cluster = cluster
         self._gpu_kind = gpu_kind
         number = f"{next(_numbers)}-{secrets.token_hex(3)}"
-        identity = identity_of(store.root)
-        self._run = DriverRun(cluster.driver, number, str(store.root), identity, str(run_folder), model)
+        self._run = DriverRun(cluster.driver, number, store.place, store.identity, str(run_folder), model)
         self._ahead: dict[str, Limits] = {}
+
+    @property
+    def driver_run(self) -> DriverRun:
+        """The run as the nodes see it."""
+        return self._run
+
+    def call_alone(self, work: Callable[[NodeFacts], Any], device: str) -> Any:
+        """Call `work` on a node that does nothing else meanwhile: it has all of its cores, and a GPU for `device`."""
+        gpus = gpus_of(device)
+        return self._cluster.measure(work, gpus=gpus, gpu_kind=self._gpu_kind if gpus else None)
 
     def expect(self, frameworks: Iterable[str], limits: Limits) -> None:
         """Say which frameworks the coming actions import: each node that gets one of them loads them once."""
@@ -71,13 +80,17 @@ class RayExecutor(LocalExecutor):
         stored = self.store.find(key)
         if stored is None:
             fix = "name a folder that all nodes and this machine share, or a URL, with --store (docs/scale.md)"
-            raise BadRequest(f"{action.name} was done on a node, and {self.store.root} does not show it", fix=fix)
+            raise BadRequest(f"{action.name} was done on a node, and {self.store.place} does not show it", fix=fix)
         return replace(stored, cached=reply.stored is not None and reply.stored.cached)
 
 
 def _demand_of(action: Action, gpu_kind: str | None) -> StepDemand:
     """Return what a step asks for: its threads, its GPUs, and the memory that a start needs free.
     What it will use nobody knows beforehand; its limit ends it (worker_slots.py)."""
-    device, limits = action.limits.device, action.limits
-    gpus = int(device.partition(":")[2] or 0) + 1 if device.startswith("cuda") else 0
-    return StepDemand(limits.threads, LEAST_FREE_BYTES, gpus, gpu_kind if gpus else None)
+    gpus = gpus_of(action.limits.device)
+    return StepDemand(action.limits.threads, LEAST_FREE_BYTES, gpus, gpu_kind if gpus else None)
+
+
+def gpus_of(device: str) -> int:
+    """Return how many GPUs a device needs: `cuda:1` is the second of two."""
+    return int(device.partition(":")[2] or 0) + 1 if device.startswith("cuda") else 0

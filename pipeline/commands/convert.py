@@ -48,6 +48,7 @@ from .workspace import (
     check_writable,
     close_workers,
     document_of,
+    models_at_once,
     new_context,
     new_slots,
     remove_if_unused,
@@ -249,7 +250,7 @@ def convert_models(
             return ConvertedModel(name, model.text, folder, None, error)
         return ConvertedModel(name, model.text, folder, result)
 
-    with ThreadPoolExecutor(min(local.jobs, len(requests))) as pool:
+    with ThreadPoolExecutor(min(models_at_once(requests[0][0], local), len(requests))) as pool:
         futures = [pool.submit(convert_model, name, *pair) for name, pair in zip(names, requests, strict=True)]
         try:
             result = ConvertManyResult(tuple(future.result() for future in futures), out)

@@ -23,6 +23,7 @@ from ..bench.rounds import Series
 from ..card.card_facts import card_of
 from ..card.card_folder import write_card
 from ..card.model_facts import facts_of_model, model_name
+from ..compare.compare_limits import CompareLimits
 from ..compare.side_by_side import SideBySide
 from ..context import Context, LocalSettings
 from ..intake.code_model import weights_file
@@ -36,15 +37,15 @@ from ..provenance.statement import statement_text
 from ..report.recommendation import ReleaseConstraint, recommend
 from ..request import RunRequest
 from ..result.check_rows import join_check_rows
-from ..result.environment import describe_environment
 from ..result.gate import GateRules, gate, verdict_of
 from ..result.run_folder import ARTIFACTS, artifact_row, links, publish_artifacts
 from ..result.schema import SCHEMA, LeftOutRow, RunResult, TimelineRow, to_json
 from ..stages.bench import Bench, Measurements
 from ..stages.bench_subject import BenchSubject, subjects_of
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
-from ..stages.load import LoadResults, measure_load, require_engines
+from ..stages.load import measure_load, require_engines
 from ..stages.locate import locate_failures
+from ..stages.run_measurements import RunMeasurements, measure_alone
 from ..stages.servers import Servers
 from ..stages.tuned_bench import SettingsReference, SettingsVerifier, measure_tuned
 from ..stages.validate import ValidationRows, validate_all
@@ -53,6 +54,7 @@ from ..workers.interpreters import lacking
 from ..workers.worker_slots import WorkerSlots
 from .baseline import Baseline, judge_baseline, measure_beside, open_baseline, read_baseline
 from .record import RecordResult, check_server, send_run
+from .remeasure import OpenedArtifacts
 from .workspace import close_workers, new_run_context
 
 
@@ -163,18 +165,15 @@ def _run(
         located = locate_failures(context, inputs, targets, validated)
         former = open_baseline(context, baseline, targets)
         context.executor.close()  # what is measured has the memory to itself
-        measured, loads = Measurements(), LoadResults()
-        beside: tuple[SideBySide | None, Measurements] = None, Measurements()
-        if context.request.bench.enabled:
-            with context.progress.stage("bench") as stage:
-                bench = Bench(context, inputs.data, servers, inputs.model)
-                measured = measure_tuned(bench, subjects_of(context, inputs, targets), _verifier(bench, inputs))
-                counts = f"{sum(row.samples for row in measured.rows)} samples in {len(measured.rows)} rows"
-                stage.note = f"{counts}; {measured.note}" if measured.note else counts
-            loads = measure_load(context, inputs.data, servers, inputs.model, measured.subjects)
-            if baseline:
-                beside = measure_beside(context, inputs, targets, servers, opened=former, limits=baseline.limits)
-    result = _result(context, targets, validated, measured, started_at=started_at, started=started)
+    figures = RunMeasurements()
+    if context.request.bench.enabled:
+        limits = baseline.limits if baseline else None
+        with context.progress.stage("bench") as stage:
+            figures = measure_alone(context, measure_run, inputs, targets, former, limits)
+            counts = f"{sum(row.samples for row in figures.measured.rows)} samples in {len(figures.measured.rows)} rows"
+            stage.note = f"{counts}; {figures.measured.note}" if figures.measured.note else counts
+    measured, loads, beside = figures.measured, figures.loads, figures.beside
+    result = _result(context, targets, validated, figures, started_at=started_at, started=started)
     smallest = tuple(piece.row for piece in pieces)
     loads.write(context.folder)
     timeline = _timeline_rows(context, started)
@@ -186,6 +185,26 @@ def _run(
         _write_cards(context, inputs, targets, result, validated)
         write_run(context.folder, result, measured, beside[1].series)
     return FinishedRun(result, context.folder)
+
+
+def measure_run(
+    context: Context,
+    inputs: RunInputs,
+    targets: Sequence[TargetResult],
+    former: OpenedArtifacts,
+    limits: CompareLimits | None,
+) -> RunMeasurements:
+    """Measure the latencies of a run, the loads that it names, and with `limits` its baseline's artifacts `former`."""
+    if not (context.folder / ARTIFACTS).is_dir():  # on a node
+        publish_artifacts(context.folder, inputs.source, targets)
+    beside: tuple[SideBySide | None, Measurements] = None, Measurements()
+    with Servers(context) as servers:
+        bench = Bench(context, inputs.data, servers, inputs.model)
+        measured = measure_tuned(bench, subjects_of(context, inputs, targets), _verifier(bench, inputs))
+        loads = measure_load(context, inputs.data, servers, inputs.model, measured.subjects)
+        if limits:
+            beside = measure_beside(context, inputs, targets, servers, opened=former, limits=limits)
+    return RunMeasurements(measured, loads, beside)
 
 
 def _verifier(bench: Bench, inputs: RunInputs) -> SettingsVerifier:
@@ -242,13 +261,13 @@ def _result(
     context: Context,
     targets: list[TargetResult],
     validated: ValidationRows,
-    measured: Measurements,
+    figures: RunMeasurements,
     *,
     started_at: datetime,
     started: float,
 ) -> RunResult:
     artifacts = tuple(artifact_row(target, validated.rows) for target in targets)
-    request = context.request
+    request, measured = context.request, figures.measured
     rules = GateRules(
         **request.gate.model_dump(exclude={"no_worse"}), device=context.device, runtimes=_wanted_runtimes(request)
     )
@@ -263,7 +282,7 @@ def _result(
         exit_code=int(status),
         started_at=started_at.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - started, 3),
-        environment=describe_environment(),
+        environment=figures.environment,
         artifacts=artifacts,
         drift=validated.rows,
         latency=measured.rows,

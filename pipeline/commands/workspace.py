@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 
 from ... import __version__
 from ...models.errors import BadRequest, DiskFull, Exit
+from ...models.remote_store import open_store
 from ...models.scratch_folders import locked_scratch, remove_abandoned
 from ...models.store import Store, is_disk_full
 from ...models.whole_files import write_whole
@@ -41,7 +42,7 @@ def new_context(
     device, slots = resolve_device(request.device), slots or new_slots(local, progress)
     limit_bytes = store_limit(request.store.limit)
     model = request.model.recipe if "recipe" in request.model.model_fields_set else name or folder.name
-    executor = new_executor(request, local, Store(local.store, folder, model), folder, slots)
+    executor = new_executor(request, local, open_store(local.store, folder, model), folder, slots)
     slots.on_stop(executor.stop)
     progress.follow(executor.timeline, model)
     return Context(request, executor, folder, progress, device, local.jobs, limit_bytes, local.runs, local.signer)
@@ -66,6 +67,16 @@ def new_slots(local: LocalSettings, progress: Progress) -> WorkerSlots:
     return WorkerSlots(local.jobs, quota=quota_of_user(os.environ, lambda text: progress.note(text, once="user quota")))
 
 
+def models_at_once(request: RunRequest, local: LocalSettings) -> int:
+    """Return how many models a command carries side by side: as many as its steps have room for."""
+    choice = parse_executor(local.executor or request.engine.executor)
+    if not choice.is_ray:
+        return local.jobs
+    from ..cluster.ray_cluster import connect
+
+    return max(local.jobs, connect(choice.address).cores)
+
+
 def new_run_context(
     request: RunRequest, name: str, local: LocalSettings, progress: Progress, now: datetime | None = None,
     *, slots: WorkerSlots | None = None,
@@ -73,7 +84,7 @@ def new_run_context(
     """Return a context with a new folder runs/<id>, which is made once device and store are there."""
     resolve_device(request.device)
     store_limit(request.store.limit)
-    Store(local.store)
+    open_store(local.store)
     remove_abandoned(local.runs.glob(f"*/{SCRATCH}"))
     folder = new_run_folder(local.runs, name, now or datetime.now(UTC))
     return new_context(request, folder, local, progress, slots, name=name)

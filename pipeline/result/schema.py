@@ -497,6 +497,7 @@ class Environment:
     memory_bytes: Count
     gpus: tuple[str, ...] = ()
     packages: dict[str, str] = field(default_factory=dict)
+    node: str = ""  # of a cluster, that latencies were measured on, alone; empty: the machine of the command
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...models.code_digest import entry_digest
 from ...models.errors import ERRORS, DiskFull, Refused, StepFailed, TransloadError
@@ -23,6 +23,9 @@ from .isolation import Limits, Spawn, Worker, repeat_command
 from .loaded_frameworks import LoadedFrameworks
 from .toolchain import toolchain
 from .worker_slots import WorkerSlots
+
+if TYPE_CHECKING:
+    from ..cluster.step_order import DriverRun, NodeFacts
 
 Services = Callable[[], AbstractContextManager[Mapping[str, str]]]
 SCRATCH = ".scratch"  # in the folder that a command works in, which may hold a `tmp` of the user
@@ -144,6 +147,15 @@ class LocalExecutor:
         self._shares_frameworks = frameworks is not None
         for folder in (self._logs, self._repeat):
             folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def driver_run(self) -> DriverRun | None:
+        """The run as the nodes of a cluster see it, where steps go there; None here."""
+        return None
+
+    def call_alone(self, work: Callable[[NodeFacts], Any], device: str) -> Any:
+        """Call `work` on a node that does nothing else meanwhile."""
+        raise NotImplementedError("steps are done here")
 
     def log(self, name: str) -> Path:
         """Return the log of the action `name` in the run's folder."""

@@ -11,7 +11,7 @@ import pytest
 
 from transload.models.errors import ERRORS, BadRequest, StepFailed
 from transload.models.store import Store
-from transload.pipeline.cluster.node_worker import NodeWorker, identity_of, why_unfit
+from transload.pipeline.cluster.node_worker import NodeWorker, why_unfit
 from transload.pipeline.cluster.step_order import DriverRun, StepOrder
 from transload.pipeline.workers.engine import Action
 
@@ -22,7 +22,7 @@ Make = Callable[..., Action]
 def run(tmp_path: Path) -> DriverRun:
     Store(tmp_path / "store").close()
     store = tmp_path / "store"
-    return DriverRun("driver", "1", str(store), identity_of(store), str(tmp_path / "run"), "model")
+    return DriverRun("driver", "1", str(store), Store(store).identity, str(tmp_path / "run"), "model")
 
 
 @pytest.fixture
@@ -70,9 +70,9 @@ def test_a_node_with_other_versions_is_passed_over(run: DriverRun, make_action: 
 
 def test_a_node_that_does_not_share_the_store_is_passed_over(run: DriverRun, make_action: Make, tmp_path: Path) -> None:
     """Its own disk may have a folder of that name: the store says who it is."""
-    other = Store(tmp_path / "other").root
-    assert identity_of(other) != run.identity
-    for folder in (other, tmp_path / "none"):
+    other = Store(tmp_path / "other")
+    assert other.identity != run.identity
+    for folder in (other.root, tmp_path / "none"):
         elsewhere = replace(run, store=str(folder))
         assert why_unfit(order(elsewhere, make_action("write"))) == f"it does not share the store {folder}"
 

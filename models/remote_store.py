@@ -1,0 +1,239 @@
+"""A store behind a URL of fsspec (s3://, gs://, abfs://), with a store on this machine as its cache.
+
+    objects/<digest>/<path>    the files of an object
+    objects/<digest>.json      their names: written last, so that an object without it counts as not there
+    actions/<key>.json         as in a folder, written after the object; refusals/, logs/ likewise
+    identity                   the name that the store has given itself
+
+What is fetched counts only if its digest is that of its name. Checkpoints stay on the machine that makes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from .errors import BadRequest, DiskFull, ToolMissing, TransloadError
+from .foreign_errors import text_of
+from .store import Store, Stored, digest_of, disk_errors, is_disk_full, size_of
+from .store_ledger import add_store_bytes, store_lock
+from .whole_files import rename_synced, write_synced
+
+CACHE_VARIABLE = "TRANSLOAD_STORE_CACHE"
+_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]+):/{1,2}(?P<rest>.*)")
+
+
+def store_url(place: Path) -> str | None:
+    """Return the URL that a place of a store is, or None for a folder. A Path has folded its two slashes into one."""
+    match = _URL.fullmatch(str(place))
+    return (
+        f"{match['scheme']}://{'/' if match['scheme'] == 'file' else ''}{match['rest'].strip('/')}" if match else None
+    )
+
+
+def open_store(place: Path, folder: Path | None = None, model: str = "") -> Store:
+    """Open the store in a folder or behind a URL; the rest is as in Store.
+    Raises BadRequest where it refuses, and ToolMissing where the library for the URL is not installed."""
+    url = store_url(place)
+    return RemoteStore(url, folder, model) if url else Store(place, folder, model)
+
+
+class RemoteStore(Store):
+    """A store behind a URL. What is looked up or kept is here, too, in the cache."""
+
+    def __init__(self, url: str, folder: Path | None = None, model: str = "") -> None:
+        self._url = url
+        super().__init__(_cache_of(url), folder, model)
+        (self.root / "uploaded").mkdir(exist_ok=True)
+        with self._errors():
+            self._files = _file_system(url)
+            self._identity = self._read_identity()
+
+    @property
+    def place(self) -> str:
+        """The URL."""
+        return self._url
+
+    @property
+    def identity(self) -> str:
+        """The name that the store has given itself."""
+        return self._identity
+
+    def find(self, key: str) -> Stored | None:
+        """Return the result of the action `key`, or None; fetch it where it is not in the cache."""
+        if stored := super().find(key):
+            self._upload(stored)
+            return stored
+        with self._errors():
+            content = self._read(f"actions/{key}.json")
+            if content is None:
+                return None
+            try:
+                digest = json.loads(content)["digest"]
+            except (ValueError, KeyError, TypeError):
+                return None
+            if not self._fetch(digest):
+                return None
+            if (log := self._read(f"logs/{key}.log")) is not None:
+                self.log(key).write_bytes(log)
+        with disk_errors(self.root), store_lock(self.root):
+            write_synced(self.root / "actions" / f"{key}.json", content.decode())
+            write_synced(self._uploaded(key), digest)
+        return super().find(key)
+
+    def object(self, digest: str) -> Path:
+        """Return the folder of an object, fetched where the cache lacks it. Raises BadRequest where it is broken."""
+        with self._errors():
+            if not self._fetch(digest):
+                fix = "run again: what is not there is made again"
+                raise BadRequest(f"the store {self._url} has no sound object {digest[:12]}", fix=fix)
+        return super().object(digest)
+
+    def refusal(self, key: str) -> Mapping[str, str] | None:
+        """Return the error that the action `key` ends in, or None."""
+        if (known := super().refusal(key)) is not None:
+            return known
+        with self._errors():
+            content, log = self._read(f"refusals/{key}.json"), self._read(f"logs/{key}.log")
+        if content is None:
+            return None
+        with disk_errors(self.root):
+            write_synced(self.root / "refusals" / f"{key}.json", content.decode())
+            if log is not None:
+                self.log(key).write_bytes(log)
+        return super().refusal(key)
+
+    def remember_refusal(self, key: str, error: Mapping[str, str]) -> None:
+        """Keep the error that the action `key` ended in."""
+        super().remember_refusal(key, error)
+        with self._errors():
+            self._write(f"refusals/{key}.json", json.dumps(dict(error)).encode())
+
+    def commit(
+        self, key: str, result: Path, facts: Mapping[str, Any], seconds: float, *, read: Iterable[Path] = (),
+        step: str = "",
+    ) -> Stored:  # fmt: skip
+        """Take `result` as the result of the action `key`: its files first, then their names, then the action."""
+        stored = super().commit(key, result, facts, seconds, read=read, step=step)
+        self._upload(stored)
+        return stored
+
+    def _uploaded(self, key: str) -> Path:
+        """Return the file that says which object of the action is behind the URL, too: an upload may have failed."""
+        return self.root / "uploaded" / key
+
+    def _upload(self, stored: Stored) -> None:
+        """Put a result of the cache behind the URL, where it is not there already."""
+        key, folder, marker = stored.key, stored.folder, self._uploaded(stored.key)
+        if marker.is_file() and marker.read_text() == stored.digest:
+            return
+        with self._errors():
+            names = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()}
+            if self._read(f"objects/{stored.digest}.json") is None:
+                for name, file in names.items():
+                    self._files.pipe_file(self._path(f"objects/{stored.digest}/{name}"), file.read_bytes())
+                self._write(f"objects/{stored.digest}.json", json.dumps(sorted(names)).encode())
+            if self.log(key).is_file():
+                self._write(f"logs/{key}.log", self.log(key).read_bytes())
+            self._write(f"actions/{key}.json", (self.root / "actions" / f"{key}.json").read_bytes())
+        with disk_errors(self.root):
+            write_synced(marker, stored.digest)
+
+    def _fetch(self, digest: str) -> bool:
+        """Bring an object into the cache; return whether it is there, with the content of its name."""
+        folder = super().object(digest)
+        if folder.is_dir() and digest_of(folder) == digest:
+            return True
+        content = self._read(f"objects/{digest}.json")
+        if content is None:
+            return False
+        with self.workspace() as work:
+            target = work / "object"
+            target.mkdir()
+            for name in json.loads(content):
+                path = target / name
+                if not path.resolve().is_relative_to(target.resolve()):
+                    return False
+                path.parent.mkdir(parents=True, exist_ok=True)
+                part = self._read(f"objects/{digest}/{name}")
+                if part is None:
+                    return False
+                path.write_bytes(part)
+            if digest_of(target) != digest:
+                return False
+            shutil.rmtree(folder, ignore_errors=True)
+            size = size_of(target)
+            with suppress(OSError):  # another process has put it there
+                target.rename(folder)
+                add_store_bytes(self.root, size)
+        return folder.is_dir()
+
+    def _read_identity(self) -> str:
+        """Return the store's name for itself; give it one. So a store that takes no more is known at once."""
+        content = self._read("identity")
+        if content is None:
+            content = os.urandom(16).hex().encode()
+            self._write("identity", content)
+        return content.decode()
+
+    def _path(self, name: str) -> str:
+        return f"{self._url}/{name}"
+
+    def _read(self, name: str) -> bytes | None:
+        try:
+            return bytes(self._files.cat_file(self._path(name)))
+        except FileNotFoundError:
+            return None
+
+    def _write(self, name: str, content: bytes) -> None:
+        """Write a file in one piece, as object stores do; a local file system needs its folder, and a rename."""
+        if self._url.startswith("file:"):
+            path = Path(self._url.removeprefix("file://"), name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            beside = path.with_name(f"{path.name}.{os.urandom(4).hex()}")
+            beside.write_bytes(content)
+            rename_synced(beside, path)
+            return
+        self._files.pipe_file(self._path(name), content)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Map what the library or the service raises to one sentence."""
+        try:
+            yield
+        except TransloadError:
+            raise
+        except Exception as error:
+            why = f"{type(error).__name__}: {text_of(error)}".splitlines()[0][:200]
+            if is_disk_full(error):
+                raise DiskFull(f"the store {self._url} or its cache is full", fix="free some space there") from error
+            fix = "check its credentials, that they have not expired, and that they may write; run again to go on"
+            raise BadRequest(f"the store {self._url} refuses: {why}", fix=fix) from error
+
+
+def _cache_of(url: str) -> Path:
+    home = os.environ.get(CACHE_VARIABLE) or Path.home() / ".cache" / "transload" / "stores"
+    return Path(home) / hashlib.sha256(url.encode()).hexdigest()[:16]
+
+
+def _file_system(url: str) -> Any:
+    try:
+        import fsspec
+
+        options = {"auto_mkdir": True} if url.startswith("file:") else {}
+        return fsspec.core.url_to_fs(url, **options)[0]
+    except ImportError as error:
+        scheme = url.partition(":")[0]
+        library = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "az": "adlfs"}.get(scheme, "its library")
+        fix = f"pip install 'transload[remote-store]' {library}"
+        raise ToolMissing(f"a store at {scheme}:// needs fsspec and {library}", fix=fix) from error
+    except ValueError as error:
+        fix = "use a folder, or a URL such as s3://BUCKET/PATH"
+        raise BadRequest(f"no store can be opened at {url}: {text_of(error)}", fix=fix) from error
