@@ -19,8 +19,9 @@ store, and writes this page. What was refused on the way stands in `benchmarks/r
 _LEGEND = """
 *Built here*: transload's own torch can import the model's file, and its steps are tried first. *Alone*: it cannot, and
 only what the environment hands over is converted. Models of which all three copies are verified, of those that were
-tried. `own` is transload's environment, named by its path. *Longest*: seconds of the slowest command, until all its copies are verified, on a machine of 2 cores with other
-work on it. *Written there*: whether digests of the project and of the environment are the same before and after.
+tried. `own` is transload's environment, named by its path. *Longest*: seconds of the slowest command, until all its
+copies are verified, on a machine of 2 cores with much other work on it. *Written there*: whether digests of the project
+and of the environment are the same before and after.
 """
 _BY_MODEL = """
 ONNX, SavedModel and TFLite: `v` verified, `d` degraded, `u` unverified, `-` not made; an empty cell was not tried.

@@ -50,7 +50,8 @@ def describe_packages(search):  # type: ignore[no-untyped-def]
     known = {}
     for name in ("torch", "tensorflow", "keras", "numpy"):
         if importlib.util.find_spec(name) is not None:
-            known[name] = next((versions[row] for row in _distributions_of(name) if row in versions), "unknown")
+            rows = _distributions_of(name)  # type: ignore[no-untyped-call]
+            known[name] = next((versions[row] for row in rows if row in versions), "unknown")
     return {
         "packages": [path for path in search if path not in own and not path.endswith(".zip")],
         "user_base": site.getuserbase(),

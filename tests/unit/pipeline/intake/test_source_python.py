@@ -9,9 +9,16 @@ from pathlib import Path
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.models.foreign.foreign_python import ForeignPython
+from transload.models.foreign.foreign_python import TENSORFLOW, TORCH, ForeignPython
 from transload.pipeline.intake.model_argument import ModelRequest
-from transload.pipeline.intake.source_python import _within_project, project_interpreters, with_source_python
+from transload.pipeline.intake.source_python import (
+    _within_project,
+    likely_framework,
+    project_interpreters,
+    require_torch_there,
+    with_framework,
+    with_source_python,
+)
 from transload.pipeline.progress import Progress
 from transload.pipeline.request import read_request
 
@@ -71,6 +78,70 @@ def test_an_environment_without_torch_is_left_alone_unless_it_is_named(
     assert chosen("net.py:Net", file.parent, None, monkeypatch).python is None
     with pytest.raises(BadRequest, match=f"{python} .* has no torch"):
         chosen("net.py:Net", file.parent, ".venv", monkeypatch)
+
+
+def python_with(**versions: str) -> ForeignPython:
+    return ForeignPython(path="/env/bin/python", version="3.11.0", **{"torch": "", **versions})
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "versions", "framework"),
+    [
+        ("net.py", "import torch\n", {"torch": "2.4"}, TORCH),
+        ("net.py", "from tensorflow import keras\n", {"torch": "2.4", "tensorflow": "2.15"}, TENSORFLOW),
+        ("net.py", "import helpers\n", {"tensorflow": "2.15"}, TENSORFLOW),
+        ("net.py", "import torch, helpers\nimport keras\n", {"torch": "2.4", "tensorflow": "2.15"}, TORCH),
+        ("old.keras", "", {"torch": "2.4", "tensorflow": "2.15"}, TENSORFLOW),
+        ("net.py", "import torch\n", {"tensorflow": "2.15"}, "has no torch"),
+        ("net.py", "import keras\n", {"torch": "2.4"}, "has no TensorFlow"),
+        ("net.py", "", {}, "has no torch and no TensorFlow"),
+    ],
+)
+def test_the_framework_is_what_the_file_imports_and_the_environment_has(
+    tmp_path: Path, name: str, code: str, versions: dict[str, str], framework: str
+) -> None:
+    file = tmp_path / name
+    file.write_text(code)
+    if framework in (TORCH, TENSORFLOW):
+        assert with_framework(python_with(**versions), file).framework == framework
+    else:
+        with pytest.raises(BadRequest, match=rf"\(Python 3.11.0\) {framework}\n"):
+            with_framework(python_with(**versions), file)
+
+
+def test_a_keras_file_is_loaded_there_only_where_an_interpreter_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "old.keras").write_bytes(b"zip")
+    monkeypatch.setattr("transload.pipeline.intake.source_python._ask", lambda *_, **__: python_with(tensorflow="2.15"))
+    named = chosen("old.keras", tmp_path, sys.executable, monkeypatch)
+    assert (named.text, named.python and named.python.framework) == ("old.keras:model", TENSORFLOW)
+    assert likely_framework("old.keras", sys.executable) == TENSORFLOW
+    assert chosen("old.keras", tmp_path, None, monkeypatch) == ModelRequest("old.keras")
+    with pytest.raises(BadRequest, match="bench takes no model of Keras"):
+        require_torch_there(named, "bench")
+
+
+def test_what_no_interpreter_is_asked_for_is_refused_with_the_mend(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text("import torch\nfrom transload.models.recipe import Recipe\n")
+    with pytest.raises(BadRequest, match="imports transload, as a recipe does"):
+        chosen("net.py:Net", file.parent, sys.executable, monkeypatch)
+    with pytest.raises(BadRequest, match="write a function that makes it there, and name that: "):
+        chosen("torchvision:resnet18", file.parent, sys.executable, monkeypatch)
+
+
+def test_an_active_environment_that_cannot_be_asked_is_named(
+    tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    python = tmp_path / "conda" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\nexit 3\n")
+    python.chmod(0o755)
+    monkeypatch.setenv("CONDA_PREFIX", str(tmp_path / "conda"))
+    monkeypatch.chdir(file.parent)
+    request = read_request(None, {"model": {"recipe": "net.py:Net"}})
+    assert with_source_python(request, ModelRequest("net.py:Net"), Progress(quiet=False)).python is None
+    assert f"the active environment is not asked: {python}" in capsys.readouterr().err
 
 
 def test_a_recipe_stays_with_our_interpreter(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
