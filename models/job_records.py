@@ -68,6 +68,9 @@ class SourceFacts(Facts):
     weights: str | None  # the file that they came from
     notes: tuple[str, ...]  # sentences for the user
     examples: int = 0  # samples of its example inputs that lie beside it, where it refuses random ones
+    labels: tuple[str, ...] = ()  # of the weights that a library publishes for it
+    preprocessing: str = ""
+    labels_from: str = ""  # who says both
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,6 +38,7 @@ from .half_precision import map_half_precision_errors, own_distance, widen
 from .infer_signature import infer_signature
 from .library_models import known_inputs
 from .module_checks import ModuleState, SteadyAnswers, UserModule, check_lazy, check_steady, check_supported
+from .published_facts import PublishedFacts, published_facts
 from .refused_inputs import fix_of_refusal, infer_accepted, refusal_of_random
 from .user_code import user_code
 from .weight_files import notes_of, open_weight_file, weights_digest, write_weights
@@ -76,10 +77,18 @@ def take_weights(job: Job) -> Mapping[str, Any]:
     write_source(job.out, Source(ref, called.signature, ref_digest(ref), None if call is None else call.to_json()))
     if called.samples:
         write_dataset(job.out / EXAMPLES, called.samples)
+    published = _published(ref, model, called.signature) if options.weights else PublishedFacts()
     return SourceFacts(
         signature=called.signature, parameters=parameters, weights=options.weights, notes=tuple(notes),
-        examples=len(called.samples or ()),
+        examples=len(called.samples or ()), labels=published.labels, preprocessing=published.preprocessing,
+        labels_from=published.source,
     ).to_json()  # fmt: skip
+
+
+def _published(ref: CodeRef, model: torch.nn.Module, signature: Signature) -> PublishedFacts:
+    """Return what a library says of the weights that it publishes, if they have as many classes as the first output."""
+    axes = [axis for axis in signature.outputs[0].shape[1:] if isinstance(axis, int)]
+    return published_facts(ref, model, axes[0] if axes else 0)
 
 
 @dataclass(frozen=True)

@@ -33,10 +33,11 @@ def facts_of_model(text: str, model: ModelDescription, data: Stored) -> ModelFac
     facts = DataFacts.from_json(data.facts)
     labels, labels_from = dict(facts.label_names), facts.label_source
     sentences = [*facts.preprocessing]
-    if model.labels:
-        labels, labels_from = {str(at): name for at, name in enumerate(model.labels)}, "the recipe"
+    published = f"{model.labels_from}, if your weights were trained so" if model.labels_from else ""
+    if model.labels and not (published and labels):
+        labels, labels_from = {str(at): name for at, name in enumerate(model.labels)}, published or "the recipe"
     if model.preprocessing:
-        sentences.insert(0, f"By the recipe: {model.preprocessing}")
+        sentences.insert(0, f"By {published or 'the recipe'}: {model.preprocessing}")
     if model.ref and model.ref.library == "hf":
         folder = Path(model.ref.text.partition(":")[2])
         labels, labels_from = (labels, labels_from) if labels else (_hf_labels(folder), "the model's config.json")

@@ -59,7 +59,9 @@ def load_code(context: Context, request: ModelRequest) -> LoadedModel:
     with _code_failures(context, text), of_file:
         source = _source(context, ref, code, request)
     facts = SourceFacts.from_json(source.facts)
-    return LoadedModel(ModelDescription(_name(ref), facts.signature, ref, code), source, notes=facts.notes)
+    published = {"labels": facts.labels, "preprocessing": facts.preprocessing, "labels_from": facts.labels_from}
+    model = ModelDescription(_name(ref), facts.signature, ref, code, **published)
+    return LoadedModel(model, source, notes=facts.notes)
 
 
 def describe_recipe(context: Context) -> ModelDescription:

@@ -33,8 +33,9 @@ class ModelDescription:
     allowed_loss: float | None = None
     requires: tuple[str, ...] = ()
     summary: str = ""
-    labels: tuple[str, ...] = ()  # of a recipe that names its classes
+    labels: tuple[str, ...] = ()  # of a recipe that names its classes, or of the weights that a library publishes
     preprocessing: str = ""
+    labels_from: str = ""  # whose weights have these labels and this preprocessing; empty for the recipe's own
 
     @property
     def recipe_options(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transload.models.signature import Array, Signature, TensorSpec
+from transload.models.signature import Array, Bounds, Signature, TensorSpec
 from transload.serving.checked_session import CheckedSession
 from transload.serving.server import tfserving_grpc
 from transload.serving.server.embedded import EmbeddedServer
@@ -23,6 +23,11 @@ TWO = Signature(
     (TensorSpec("sum", "float32", ("batch", 2)), TensorSpec("kept", "int64", ("batch",))),
 )
 ONE = Signature((TensorSpec("x", "float32", ("batch", 2)),), (TensorSpec("y", "float32", ("batch", 2)),))
+
+_STEPS = (("height", Bounds(32, 128, 32)),)
+STEPS = Signature(
+    (TensorSpec("x", "float32", ("batch", "height"), _STEPS),), (TensorSpec("y", "float32", ("batch", "height")),)
+)
 
 
 class NumpySession(CheckedSession):
@@ -70,6 +75,14 @@ def serve(signature: Signature) -> Served:
 def two() -> Iterator[Served]:
     """Two inputs, two outputs."""
     served = serve(TWO)
+    yield served
+    served.server.close()
+
+
+@pytest.fixture
+def steps() -> Iterator[Served]:
+    """One input, with a height of 32, 64, 96 or 128."""
+    served = serve(STEPS)
     yield served
     served.server.close()
 

@@ -50,6 +50,19 @@ def infer_request(**fields: Any) -> Any:
     return request
 
 
+@pytest.mark.parametrize("height", [33, 160])
+def test_a_size_beside_the_steps_is_refused(steps: Any, height: int) -> None:
+    client = Client(steps.addresses["grpc"])
+    request = messages().ModelInferRequest(model_name="m")
+    add_tensor("x", np.zeros((2, height), np.float32), request.inputs, request.raw_input_contents)
+    with pytest.raises(grpc.RpcError) as refused:
+        client.send("ModelInfer", request.SerializeToString())
+    client.close()
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert refused.value.details() == f"the axis height has the size {height}, and the model takes 32..128:32"
+    assert steps.session.runs == 0
+
+
 @pytest.mark.parametrize("name", recorded.GRPC)
 def test_requests_of_other_clients(client: Client, name: str) -> None:
     reply = client.send("ModelInfer", recorded.GRPC[name])

@@ -179,6 +179,17 @@ def test_a_refusal_has_tf_servings_code_and_words_and_the_session_never_saw_it(
     client.predict(request())
 
 
+@pytest.mark.parametrize("height", [33, 160])
+def test_a_size_beside_the_steps_is_refused(steps: Any, height: int) -> None:
+    client = Client(steps.addresses["grpc"])
+    with pytest.raises(grpc.RpcError) as refused:
+        client.predict(request(b=None, a=None, x=np.zeros((2, height), np.float32)))
+    client.close()
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert refused.value.details() == f"the axis height has the size {height}, and the model takes 32..128:32"
+    assert steps.session.runs == 0
+
+
 def test_bytes_that_are_no_request_are_refused(client: Client) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         client.predict_bytes(b"\xff\xff\xff", timeout=60)
