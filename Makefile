@@ -13,6 +13,7 @@
 # make cluster   models on Ray's own test cluster, a node and the command killed (docs/scale.md); needs the extra ray
 # make environments   small models from environments with other torch and Python (docs/environments-tried.md); hours, 40 GB.
 #             ENVIRONMENTS='--only torch2.4' for one. A run that was stopped is gone on with
+# make libraries   models of 35 other libraries from an environment of theirs (docs/libraries-tried.md); two hours, 3 GB
 # make zoo   many models through every step, and onnx2tf beside them (docs/zoo.md); hours. ZOO='--only timm/*' for some
 # make calibration   how often verdicts on latency are right: 200 pairs in process and served; four hours
 # make audit   known holes in the tested set    make lock   constraints.lock, with hashes    make sbom   sbom.cdx.json
@@ -26,10 +27,10 @@ EXTRAS ?= cpu,dev
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: calibration cluster audit lock sbom help setup demo quick test slow canaries lint gpu-check docs-check conformance environments zoo routes mutations soak hostile fuzz
+.PHONY: calibration cluster audit lock sbom help setup demo quick test slow canaries lint gpu-check docs-check conformance environments libraries zoo routes mutations soak hostile fuzz
 
 help:
-	@sed -n '1,20s/^# \{0,1\}//p' Makefile
+	@sed -n '1,21s/^# \{0,1\}//p' Makefile
 
 setup: # .ci/setup keeps a stamp: a second call is instant, a changed list of libraries installs anew
 	@.ci/setup "$(PYTHON)" "$(EXTRAS)"
@@ -122,6 +123,9 @@ cluster: setup # where the extra `ray` is installed
 
 environments: setup # about 5 GB for each of the environments, which it makes in .transload/environments
 	$(RUN) benchmarks/environments $(ENVIRONMENTS)
+
+libraries: setup # 2.4 GB in .transload/libraries
+	$(RUN) benchmarks/libraries --jobs 2 $(LIBRARIES)
 
 zoo: setup $(ZOO_PACKAGES)/stamp
 	$(RUN) benchmarks/zoo/run.py --again old --columns onnx,saved-model,tflite,tflite:int8 $(ZOO)

@@ -24,6 +24,7 @@ from ..foreign.foreign_python import TENSORFLOW
 from ..foreign_errors import first_line
 from ..job import Job
 from ..job_records import SourceFacts, SourceOptions
+from ..lent.model_state import state_of_module
 from ..probes.random_inputs import drawing_from, has_user_samples, sample_inputs
 from ..probes.samples import EXAMPLES
 from ..probes.user_samples import draws_of, draws_user_samples
@@ -56,7 +57,7 @@ def take_weights(job: Job) -> Mapping[str, Any]:
     Raises BadRequest where code, weights or signature do not fit together, or the model cannot be converted."""
     options = SourceOptions.from_json(job.options)
     model, ref, weight_notes = _load(options)
-    state = model.state_dict()
+    state = state_of_module(model)
     if state:
         write_weights(job.out / WEIGHTS, state)  # before any call, which may change them
     parameters, halves = _prepare(model, state)

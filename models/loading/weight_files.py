@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from ..array_file import map_arrays
 from ..errors import BadRequest
 from ..foreign_files import check_plain
+from ..lent.model_state import state_of_module
 from ..sources import RecordedSettings
 from ..store import digest_of, digest_of_json
 from .checkpoints.checkpoint_file import read_checkpoint
@@ -58,7 +59,7 @@ class WeightFile:
         """Put the weights into `model`, and return sentences for the user.
         They say that a prefix was removed, that names were left out, that weights had another dtype. Raises BadRequest
         where the weights do not fit, or the file is not complete."""
-        wanted = model.state_dict()
+        wanted = state_of_module(model)
         records, notes = self.records(key, set(wanted))
         records, prefix_notes = fit_names(records, set(wanted))
         notes += prefix_notes
@@ -285,7 +286,7 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
 def load_weights(model: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> None:
     """Put `state` into `model`: every key, no other key, the same shapes, and no dtype that would lose digits.
     Raises BadRequest with what is missing, left over, or of another shape or dtype."""
-    own = model.state_dict()
+    own = state_of_module(model)
     if misfits := _misfits(own, state):
         shapes = all(name in own and name in state for name in misfits)
         raise BadRequest(
