@@ -211,7 +211,9 @@ Executor = Annotated[
         "--executor", metavar="NAME", help="Where steps are done: local, ray, or ray://HOST:PORT (docs/scale.md)."
     ),
 ]
-Store = Annotated[Path | None, typer.Option("--store", metavar="DIR", help="Where finished steps are kept.")]
+Store = Annotated[
+    Path | None, typer.Option("--store", metavar="DIR", help="Where finished steps are kept: a folder or a URL.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, alone, on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress; the result and errors only.")]
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ...models.errors import TransloadError
+from .cluster_records import NodeFacts
 from .node_worker import NAMESPACE, actor_name
-from .step_order import NodeFacts, StepOrder, StepReply
+from .step_order import StepOrder, StepReply
 
 _workers: dict[str, Any] = {}  # the node's workers by name, which this process has asked before
 

@@ -17,9 +17,10 @@ from typing import Any
 
 from ...models.errors import BadRequest, StepFailed, ToolMissing, TransloadError
 from ...models.foreign_errors import text_of
+from .cluster_records import NodeFacts
 from .node_tasks import measure_on_this_node, perform_on_this_node
 from .node_worker import NAMESPACE, NodeWorker, actor_name
-from .step_order import NodeFacts, StepDemand, StepOrder, StepReply
+from .step_order import StepDemand, StepOrder, StepReply
 
 _PROBE_S = 5.0  # for a connection to the port
 _CONNECT_S = 15.0  # for Ray's own greeting behind it

@@ -15,8 +15,9 @@ from ...models.store import Store, Stored
 from ..workers.engine import Action, LocalExecutor, no_services
 from ..workers.isolation import Limits
 from ..workers.worker_slots import LEAST_FREE_BYTES, WorkerSlots
+from .cluster_records import DriverRun, NodeFacts
 from .ray_cluster import RayCluster
-from .step_order import DriverRun, NodeFacts, StepDemand, StepOrder, StepReply
+from .step_order import StepDemand, StepOrder, StepReply
 
 _numbers = count(1)
 

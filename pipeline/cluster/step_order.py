@@ -10,18 +10,7 @@ from ...models.errors import TransloadError
 from ...models.store import Stored
 from ..workers.engine import Action
 from ..workers.isolation import Limits
-
-
-@dataclass(frozen=True)
-class DriverRun:
-    """The command that steps are done for, as its nodes see it."""
-
-    driver: str  # one process that gives orders; names its actors on the nodes
-    number: str  # of a run of that process: a command over several models has several
-    store: str  # the folder of the store, or its URL
-    identity: str  # of that store: a node that reads another one there, or none, does not share it
-    folder: str  # where the driver leaves the run; it need not be there on a node
-    model: str
+from .cluster_records import DriverRun
 
 
 @dataclass(frozen=True)
@@ -54,20 +43,6 @@ class StepDemand:
     memory_bytes: int
     gpus: int = 0
     gpu_kind: str | None = None  # as Ray names it: "H100", "A100"
-
-
-@dataclass(frozen=True)
-class NodeFacts:
-    """A node of the cluster that is alive."""
-
-    node: str  # Ray's id
-    host: str
-    resources: Mapping[str, float]
-
-    @property
-    def label(self) -> str:
-        """The name for people: the host, and the first digits of the id, as one host may have several nodes."""
-        return f"{self.host} ({self.node[:8]})"
 
 
 def text_for(error: TransloadError, there: Path, here: str) -> TransloadError:

@@ -13,7 +13,7 @@ from typing import Any
 from ...models.remote_store import open_store
 from ...models.store import Store, Stored
 from ...models.whole_files import write_whole
-from ..cluster.step_order import DriverRun, NodeFacts
+from ..cluster.cluster_records import DriverRun, NodeFacts
 from ..compare.side_by_side import SideBySide
 from ..context import Context
 from ..progress import Progress
@@ -74,6 +74,7 @@ def measure_alone(context: Context, measure: Callable[..., RunMeasurements], *su
     order = NodeMeasuring(
         executor.driver_run, context.request, context.device, context.jobs, measure, _packed(subject)
     )  # fmt: skip
+    result: RunMeasurements
     result, files = executor.call_alone(order, context.device)
     for name, content in files.items():
         path = context.folder / name

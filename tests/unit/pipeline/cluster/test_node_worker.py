@@ -11,8 +11,9 @@ import pytest
 
 from transload.models.errors import ERRORS, BadRequest, StepFailed
 from transload.models.store import Store
+from transload.pipeline.cluster.cluster_records import DriverRun
 from transload.pipeline.cluster.node_worker import NodeWorker, why_unfit
-from transload.pipeline.cluster.step_order import DriverRun, StepOrder
+from transload.pipeline.cluster.step_order import StepOrder
 from transload.pipeline.workers.engine import Action
 
 Make = Callable[..., Action]

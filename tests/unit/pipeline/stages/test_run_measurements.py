@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from transload.models.store import Store, Stored
-from transload.pipeline.cluster.step_order import DriverRun, NodeFacts
+from transload.pipeline.cluster.cluster_records import DriverRun, NodeFacts
 from transload.pipeline.context import Context
 from transload.pipeline.progress import Progress
 from transload.pipeline.request import read_request
