@@ -80,7 +80,10 @@ def test_folders_that_are_no_run_have_a_sentence_each(runs: Path, history: RunHi
     )
 
 
-def test_without_a_run_there_is_an_error(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_run_there_is_an_error(
+    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(runs)  # where there is no store
     assert main(["history", str(runs / "broken"), str(runs / "absent")]) == 2
     assert "error: there is no finished run to draw: " in capsys.readouterr().err
     with pytest.raises(BadRequest, match="no run is named"):
