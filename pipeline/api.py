@@ -420,6 +420,10 @@ def history(
     """
     if not runs and store is None and mlflow is None and experiment is None:
         store = LocalSettings().store
+        if not store.is_dir():
+            raise BadRequest(
+                "no run is named", fix="name folders under runs/, or runs/ itself; or --store, or --mlflow"
+            )
     places = [Path(run) for run in runs]
     return history_command.history(
         places, batch=batch, out=_path(out), store=_path(store), mlflow=mlflow, experiment=experiment

@@ -37,6 +37,12 @@ def test_commands_that_look_load_no_framework(command: str) -> None:
         assert loaded(f"{CLI} main([{command!r}, '--json'])", HEAVY) == set()
 
 
+@pytest.mark.parametrize("command", ["run", "record", "history", "convert"])
+def test_mlflow_is_not_imported_unless_it_is_asked_for(command: str) -> None:
+    imports = f"import transload.pipeline.api, transload.pipeline.commands.run, transload.pipeline.cli.{command}"
+    assert loaded(imports, ("mlflow", "requests")) == set()
+
+
 @pytest.mark.parametrize("module", HEAVY)
 def test_the_check_can_fail(module: str) -> None:
     assert loaded(f"sys.modules[{module!r}] = sys", HEAVY) == {module}

@@ -9,6 +9,7 @@ import pytest
 
 import transload
 from transload.models.errors import BadRequest
+from transload.models.store_ledger import UseRecord
 from transload.pipeline.cli import main
 from transload.pipeline.commands.history import HistoryResult
 from transload.pipeline.compare.history_records import RunHistory
@@ -79,7 +80,10 @@ def test_folders_that_are_no_run_have_a_sentence_each(runs: Path, history: RunHi
     )
 
 
-def test_without_a_run_there_is_an_error(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_run_there_is_an_error(
+    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(runs)  # where there is no store
     assert main(["history", str(runs / "broken"), str(runs / "absent")]) == 2
     assert "error: there is no finished run to draw: " in capsys.readouterr().err
     with pytest.raises(BadRequest, match="no run is named"):
@@ -133,3 +137,30 @@ def test_the_command_prints_writes_and_returns_the_same(
 
 def test_another_batch_size_has_its_own_times(runs: Path) -> None:
     assert {point.p50_s for point in read_history([runs], batch=8).points} == {None}
+
+
+def test_runs_elsewhere_are_ordered_among_those_of_folders_and_copies_count_once(runs: Path) -> None:
+    other, copy = dated(small(), 5), dated(small(ratio=0.5), 1)
+    history = read_history([runs], elsewhere=[("http://a/5", other), ("http://a/1", copy)])
+    assert (history.runs[-1].id, history.runs[-1].folder) == (other.id, "http://a/5")
+    assert f"http://a/1 holds a copy of the run in {runs / 'z8'}" in history.skipped
+
+
+def test_the_runs_that_a_store_knows_of_are_those_beside_it_and_those_written_down(runs: Path, tmp_path: Path) -> None:
+    store = tmp_path / ".transload"
+    (store / "objects").mkdir(parents=True)
+    write(tmp_path / "far" / "r", dated(small(), 9))
+    use = UseRecord(store, tmp_path / "far" / "r")
+    use.add("key")
+    use.close()
+    history = transload.history(store=store).history
+    assert [run.id[:8] for run in history.runs][-1] == "20260109"
+    assert len(history.runs) == 5
+
+
+def test_a_store_without_runs_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "objects").mkdir()
+    with pytest.raises(BadRequest, match="knows of no finished run"):
+        transload.history(store=tmp_path)
+    with pytest.raises(BadRequest, match="--experiment is one in MLflow"):
+        transload.history(experiment="x")
