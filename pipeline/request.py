@@ -318,7 +318,7 @@ def _refused(path: Path | None, text: str, error: ValidationError) -> BadRequest
     first = error.errors()[0]
     place = [str(part) for part in first["loc"] if not isinstance(part, int)]
     where = ".".join(place)
-    line = _line_of(text, place)
+    line = line_of_key(text, place)
     file = f"{path or 'the request'}{f', line {line}' if line else ''}"
     if first["type"] == "extra_forbidden":
         known = _known_keys(place[:-1])
@@ -341,8 +341,8 @@ def _known_keys(section: list[str]) -> list[str]:
     return [field.alias or name for name, field in inner.items()]
 
 
-def _line_of(text: str, place: list[str]) -> int | None:
-    """Return the line of a key in its section."""
+def line_of_key(text: str, place: list[str]) -> int | None:
+    """Return the line of a key in its section, from 1; None where the text does not have it."""
     section: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
         if header := re.match(r"\s*\[([\w.\-\s]+)\]", line):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...models.errors import BadRequest
+from ..ci.ci_files import ci_files
 from ..intake.model_argument import ACCEPTED
 from . import options
 from .completion_values import complete_models
@@ -15,6 +16,7 @@ from .render import finish, print_json, print_lines
 
 if TYPE_CHECKING:
     from ...models.formats import Target
+    from ..ci.ci_rows import CiRow
     from ..commands.convert import ConvertManyResult, ConvertResult
 
 
@@ -41,6 +43,8 @@ def command(
     explain: Annotated[
         bool, typer.Option("--explain", help="Print the routes to each target and what they lack; run nothing.")
     ] = False,
+    junit: options.Junit = None,
+    sarif: options.Sarif = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -64,7 +68,10 @@ def command(
         "keep_float": keep_float, "device": device, "store": store, "jobs": jobs, "sign_key": sign_key, "quiet": quiet,
     }  # fmt: skip
     own = {"weights": weights, "weights_key": weights_key, "settings": options.parse_settings(set_)}
-    done, lines = _convert(model, targets, arguments, own)
+    with ci_files("convert", junit, sarif) as files:
+        done, lines = _convert(model, targets, arguments, own)
+    if files.wanted:
+        files.write(_ci_rows(model, done), int(done.decided[1]))
     finish(done.document, lines, done.decided[1], json=json)
 
 
@@ -84,6 +91,25 @@ def _convert(
             raise BadRequest(f"--{option} is for one model", fix="convert that model in a command of its own")
     several = convert_all(models, targets, **arguments)
     return several, lines_of_all(several)
+
+
+def _ci_rows(models: Sequence[str], done: ConvertResult | ConvertManyResult) -> list[CiRow]:
+    from ..ci.ci_rows import row_of_error, rows_of_targets
+    from ..ci.source_places import SourcePlaces
+    from ..commands.convert import ConvertResult
+
+    if isinstance(done, ConvertResult):
+        smallest = [piece.row for piece in done.smallest]
+        return list(rows_of_targets(done.artifacts, SourcePlaces(model=models[0]), smallest=smallest))
+    rows: list[CiRow] = []
+    for converted in done.models:
+        if converted.error:
+            rows.append(row_of_error(converted.error, name=converted.name))
+        elif converted.converted:
+            own, smallest = converted.converted, [piece.row for piece in converted.converted.smallest]
+            places = SourcePlaces(model=converted.model)
+            rows += rows_of_targets(own.artifacts, places, smallest=smallest, model=converted.name)
+    return rows
 
 
 def _explain(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..ci.ci_files import ci_files
 from . import options
 from .completion_values import complete_models
+
+if TYPE_CHECKING:
+    from ..commands.run import FinishedRun
 
 _StartWeights = Annotated[
     Path | None, typer.Option("--weights", metavar="FILE", help="Start from these weights; do not train.")
@@ -48,6 +52,8 @@ def command(
     store: options.Store = None,
     jobs: options.Jobs = None,
     sign_key: options.SignKey = None,
+    junit: options.Junit = None,
+    sarif: options.Sarif = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -67,7 +73,18 @@ def command(
         "baseline": {"run": str(baseline.absolute()) if baseline else None},
         "device": device, "tfserving_url": tfserving_url, "tfserving_model": tfserving_model,
     }  # fmt: skip
-    raise typer.Exit(_run(pipeline, changes, (store, out, jobs, sign_key), json=json, quiet=quiet))
+    local = (store, out, jobs, sign_key)
+    with ci_files("run", junit, sarif) as files:
+        outcome, model = _run(pipeline, changes, local, quiet=quiet)
+    if files.wanted:
+        from ..ci.ci_rows import rows_of_run
+        from ..ci.source_places import SourcePlaces
+
+        files.write(rows_of_run(outcome.result, SourcePlaces(pipeline, model)), outcome.result.exit_code)
+    from .report import print_run
+
+    print_run(outcome.folder, outcome.result, json=json)
+    raise typer.Exit(int(outcome.result.exit_code))
 
 
 def _run(
@@ -75,16 +92,13 @@ def _run(
     changes: dict[str, Any],
     local: tuple[Path | None, Path, int | None, Path | None],
     *,
-    json: bool,
     quiet: bool,
-) -> int:
-    """Run and print; return the exit status. `local`: store, runs, number of workers, signing key."""
+) -> tuple[FinishedRun, str]:
+    """Run, and return the result with the text of its model. `local`: store, runs, number of workers, signing key."""
     from ..commands.run import run
     from ..context import LocalSettings
     from ..progress import Progress
     from ..request import read_request
-    from .report import print_run
 
-    outcome = run(read_request(pipeline, changes), LocalSettings.with_defaults(*local), Progress(quiet=quiet))
-    print_run(outcome.folder, outcome.result, json=json)
-    return int(outcome.result.exit_code)
+    request = read_request(pipeline, changes)
+    return run(request, LocalSettings.with_defaults(*local), Progress(quiet=quiet)), request.model.recipe
