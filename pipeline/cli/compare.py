@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ...models.errors import BadRequest
+from ..ci.ci_files import ci_files
 from ..compare.compare_limits import CompareLimits
 from . import options
 from .render import finish
@@ -51,6 +52,8 @@ def command(
     out: Out = None,
     store: options.Store = None,
     jobs: options.Jobs = None,
+    junit: options.Junit = None,
+    sarif: options.Sarif = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -69,12 +72,17 @@ def command(
     }  # fmt: skip
     if not remeasure and (named := [name for name, value in measuring.items() if value is not None]):
         raise BadRequest(f"{named[0]} says how to measure, and nothing is measured", fix="add --remeasure")
-    done = compare(
-        before, after, drift_db=drift_db, metric_loss=metric_loss, latency=latency, size=size, memory=memory, out=out,
-        remeasure=remeasure, runtimes=options.parse_runtimes(runtime) or None,
-        batches=options.parse_batches(batch) or None, threads=threads, processes=processes,
-        budget_s=options.parse_duration(budget), device=device, data=data, store=store, jobs=jobs, quiet=quiet,
-    )  # fmt: skip
+    with ci_files("compare", junit, sarif) as files:
+        done = compare(
+            before, after, drift_db=drift_db, metric_loss=metric_loss, latency=latency, size=size, memory=memory,
+            out=out, remeasure=remeasure, runtimes=options.parse_runtimes(runtime) or None,
+            batches=options.parse_batches(batch) or None, threads=threads, processes=processes,
+            budget_s=options.parse_duration(budget), device=device, data=data, store=store, jobs=jobs, quiet=quiet,
+        )  # fmt: skip
+    if files.wanted:
+        from ..ci.ci_rows import rows_of_comparison
+
+        files.write(list(rows_of_comparison(done.comparison)), int(done.decided[1]))
     lines = terminal_lines(done.comparison, get_terminal_size().columns)
     if done.folder:
         lines[-1:-1] = [f"written to {done.folder}", ""]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...models.errors import BadRequest
+from ..ci.ci_files import ci_files
 from ..intake.model_argument import ACCEPTED
 from ..model_list.list_records import ListCommand
 from . import options
@@ -18,6 +19,7 @@ from .render import finish, print_json, print_lines
 
 if TYPE_CHECKING:
     from ...models.formats import Target
+    from ..ci.ci_rows import CiRow
     from ..commands.convert import ConvertManyResult, ConvertResult
 
 
@@ -54,6 +56,8 @@ def command(
     explain: _Explain = False,
     resume: Resume = False,  # noqa: ARG001  (do_models_file reads the context)
     fail_fast: FailFast = False,  # noqa: ARG001
+    junit: options.Junit = None,
+    sarif: options.Sarif = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -80,7 +84,10 @@ def command(
         _explain(model, targets, {"flex": flex, "keep_float": keep_float}, python=python, json=json)
         return
     _require_out(out)
-    done, lines = _convert(model, targets, arguments, own)
+    with ci_files("convert", junit, sarif) as files:
+        done, lines = _convert(model, targets, arguments, own)
+    if files.wanted:
+        files.write(_ci_rows(model, done), int(done.decided[1]))
     finish(done.document, lines, done.decided[1], json=json)
 
 
@@ -105,6 +112,25 @@ def _convert(
             raise BadRequest(f"--{option} is for one model", fix="convert that model in a command of its own")
     several = convert_all(models, targets, **arguments)
     return several, lines_of_all(several)
+
+
+def _ci_rows(models: Sequence[str], done: ConvertResult | ConvertManyResult) -> list[CiRow]:
+    from ..ci.ci_rows import row_of_error, rows_of_targets
+    from ..ci.source_places import SourcePlaces
+    from ..commands.convert import ConvertResult
+
+    if isinstance(done, ConvertResult):
+        smallest = [piece.row for piece in done.smallest]
+        return list(rows_of_targets(done.artifacts, SourcePlaces(model=models[0]), smallest=smallest))
+    rows: list[CiRow] = []
+    for converted in done.models:
+        if converted.error:
+            rows.append(row_of_error(converted.error, name=converted.name))
+        elif converted.converted:
+            own, smallest = converted.converted, [piece.row for piece in converted.converted.smallest]
+            places = SourcePlaces(model=converted.model)
+            rows += rows_of_targets(own.artifacts, places, smallest=smallest, model=converted.name)
+    return rows
 
 
 def _explain(

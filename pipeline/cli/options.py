@@ -200,6 +200,12 @@ PricePerHour = Annotated[
     typer.Option("--price-per-hour", min=0, metavar="PRICE", help="Of this machine: the cost of a million samples."),
 ]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, metavar="N", help="Threads of a runtime.")]
+Junit = Annotated[
+    Path | None, typer.Option("--junit", metavar="FILE", help="Write the rows as JUnit XML, for a CI (docs/ci.md).")
+]
+Sarif = Annotated[
+    Path | None, typer.Option("--sarif", metavar="FILE", help="Write what does not pass as SARIF, with source lines.")
+]
 SignKey = Annotated[
     Path | None,
     typer.Option("--sign-key", metavar="KEY.pem", help="Sign the statement beside each artifact (docs/verify.md)."),

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..ci.ci_files import ci_files
 from ..model_list.list_records import ListCommand
 from . import options
 from .completion_values import complete_models
 from .many_models import FailFast, Resume, do_models_file
+
+if TYPE_CHECKING:
+    from ..commands.run import FinishedRun
 
 _StartWeights = Annotated[
     Path | None, typer.Option("--weights", metavar="FILE", help="Start from these weights; do not train.")
@@ -58,6 +62,8 @@ def command(
     executor: options.Executor = None,
     jobs: options.Jobs = None,
     sign_key: options.SignKey = None,
+    junit: options.Junit = None,
+    sarif: options.Sarif = None,
     resume: Resume = False,  # noqa: ARG001  (do_models_file reads the context)
     fail_fast: FailFast = False,  # noqa: ARG001
     json: options.Json = False,
@@ -83,19 +89,29 @@ def command(
         "device": device, "tfserving_url": tfserving_url, "tfserving_model": tfserving_model,
     }  # fmt: skip
     local = {"store": store, "runs": out, "jobs": jobs, "sign_key": sign_key, "executor": executor}
-    raise typer.Exit(_run(pipeline, changes, local, json=json, quiet=quiet))
+    with ci_files("run", junit, sarif) as files:
+        outcome, model = _run(pipeline, changes, local, quiet=quiet)
+    if files.wanted:
+        from ..ci.ci_rows import rows_of_run
+        from ..ci.source_places import SourcePlaces
+
+        files.write(rows_of_run(outcome.result, SourcePlaces(pipeline, model)), outcome.result.exit_code)
+    from .record import print_record
+    from .report import print_run
+
+    print_run(outcome.folder, outcome.result, json=json)
+    print_record(outcome.record, outcome.result.verdict, json=json)
+    raise typer.Exit(int(outcome.result.exit_code))
 
 
-def _run(pipeline: Path | None, changes: dict[str, Any], local: dict[str, Any], *, json: bool, quiet: bool) -> int:
-    """Run and print; return the exit status. `local`: as LocalSettings.with_defaults takes it."""
+def _run(
+    pipeline: Path | None, changes: dict[str, Any], local: dict[str, Any], *, quiet: bool
+) -> tuple[FinishedRun, str]:
+    """Run, and return the result with the text of its model. `local`: as LocalSettings.with_defaults takes it."""
     from ..commands.run import run
     from ..context import LocalSettings
     from ..progress import Progress
     from ..request import read_request
-    from .record import print_record
-    from .report import print_run
 
-    outcome = run(read_request(pipeline, changes), LocalSettings.with_defaults(**local), Progress(quiet=quiet))
-    print_run(outcome.folder, outcome.result, json=json)
-    print_record(outcome.record, outcome.result.verdict, json=json)
-    return int(outcome.result.exit_code)
+    request = read_request(pipeline, changes)
+    return run(request, LocalSettings.with_defaults(**local), Progress(quiet=quiet)), request.model.recipe

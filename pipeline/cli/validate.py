@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...models.errors import BadRequest
+from ..ci.ci_files import ci_files
 from ..model_list.list_records import ListCommand
 from . import options
 from .completion_values import complete_models
@@ -72,6 +73,8 @@ def command(
     converted: _Converted = None,  # noqa: ARG001  (do_models_file reads the context)
     resume: Resume = False,  # noqa: ARG001
     fail_fast: FailFast = False,  # noqa: ARG001
+    junit: options.Junit = None,
+    sarif: options.Sarif = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -85,14 +88,20 @@ def command(
     against = _require_model(against)
     from ..api import validate
 
-    done = validate(
-        *candidates, against=against, runtimes=options.parse_runtimes(runtime) or None,
-        batches=options.parse_batches(batch) or None, inputs=options.parse_inputs(input_), data=data, weights=weights,
-        weights_key=weights_key, settings=options.parse_settings(set_), python=python, model_seconds=model_seconds,
-        trust=trust, metric=metric, allowed_loss=allowed_loss, device=device, untuned=untuned,
-        tfserving_url=tfserving_url, tfserving_model=tfserving_model, runs=out, store=store, jobs=jobs,
-        executor=executor, quiet=quiet,
-    )  # fmt: skip
+    with ci_files("validate", junit, sarif) as files:
+        done = validate(
+            *candidates, against=against, runtimes=options.parse_runtimes(runtime) or None,
+            batches=options.parse_batches(batch) or None, inputs=options.parse_inputs(input_), data=data,
+            weights=weights, weights_key=weights_key, settings=options.parse_settings(set_), python=python,
+            model_seconds=model_seconds, trust=trust, metric=metric, allowed_loss=allowed_loss, device=device,
+            untuned=untuned, tfserving_url=tfserving_url, tfserving_model=tfserving_model, runs=out, store=store,
+            jobs=jobs, executor=executor, quiet=quiet,
+        )  # fmt: skip
+    if files.wanted:
+        from ..ci.ci_rows import rows_of_drift
+        from ..ci.source_places import SourcePlaces
+
+        files.write(list(rows_of_drift(done.drift, done.gate, SourcePlaces(model=against))), int(done.decided[1]))
     values = {"--data": data, "--weights": weights, "--weights-key": weights_key, "--input": input_, "--set": set_}
     model = ["--against", against, *words_of(values), *(["--trust"] if trust else [])]
     finish(done.document, _lines(done, model), done.decided[1], json=json)

@@ -1,0 +1,160 @@
+"""The rows of a result in one form, for every kind of file that a CI reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ...models.errors import TransloadError
+from ..compare.change_records import Change, RunComparison
+from ..report.units import plain, sentence, sqnr, where
+from ..result.gate import why_not_made
+from ..result.schema import (
+    ArtifactRow,
+    DriftRow,
+    GateRow,
+    LeftOutRow,
+    LocatedRow,
+    RunResult,
+    SmallestRow,
+    Status,
+    Verdict,
+)
+from .source_places import SourcePlace, SourcePlaces, place_of_error
+
+
+class CiOutcome(StrEnum):
+    """What became of a row."""
+
+    PASS = "pass"  # noqa: S105  (no password)
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CiRow:
+    """A row as a CI shows it: a test case of JUnit, a result of SARIF."""
+
+    suite: str  # "targets", "drift", "gate", "compare"
+    name: str
+    rule: str  # what was not kept: "target", "drift", "p99_s"
+    outcome: CiOutcome
+    message: str  # one sentence
+    seconds: float = 0.0
+    place: SourcePlace | None = None
+    summed_up: bool = False  # a row of the gate says the same, for all batch sizes
+
+
+_OUTCOMES = {
+    Verdict.PASS: CiOutcome.PASS, Verdict.FAIL: CiOutcome.FAIL, Verdict.INCONCLUSIVE: CiOutcome.INCONCLUSIVE,
+    Change.WORSE: CiOutcome.FAIL, Change.INCONCLUSIVE: CiOutcome.INCONCLUSIVE, Change.NOT_COMPARED: CiOutcome.SKIPPED,
+    Change.BETTER: CiOutcome.PASS, Change.SAME: CiOutcome.PASS,
+}  # fmt: skip
+_OF_STATUS = {Status.FAILED: CiOutcome.FAIL, Status.UNVERIFIED: CiOutcome.INCONCLUSIVE}
+
+
+def rows_of_run(result: RunResult, places: SourcePlaces) -> list[CiRow]:
+    """Return the rows of a run: targets, comparisons, release rules, and figures against the baseline."""
+    return [
+        *rows_of_targets(result.artifacts, places, smallest=result.smallest),
+        *_left_out(result.left_out),
+        *rows_of_drift(result.drift, result.gate, places, located=result.located),
+        *(rows_of_comparison(result.baseline) if result.baseline else ()),
+    ]
+
+
+def rows_of_targets(
+    artifacts: Sequence[ArtifactRow], places: SourcePlaces, *, smallest: Sequence[SmallestRow] = (), model: str = ""
+) -> Iterator[CiRow]:
+    """Yield a row for each wanted target. `model`: the name of one of several."""
+    pieces = {piece.target: f"; at its smallest: {piece.message}" for piece in smallest}
+    for row in artifacts:
+        reasons = (tried.reason for tried in row.tried if tried.route == row.route)
+        reason = next(reasons, "the model as it was given") if row.path else why_not_made(row)
+        message = plain(f"{row.status}: {reason}{pieces.get(row.name, '')}")
+        yield CiRow(
+            suite="targets",
+            name=plain(f"{model}: {row.name}" if model else row.name),
+            rule="target",
+            outcome=_OF_STATUS.get(row.status, CiOutcome.PASS),
+            message=message,
+            seconds=row.seconds,
+            place=places.of_rule("target", row.name, message),
+        )
+
+
+def rows_of_drift(
+    drift: Sequence[DriftRow], gate: Sequence[GateRow], places: SourcePlaces, *, located: Sequence[LocatedRow] = ()
+) -> Iterator[CiRow]:
+    """Yield a row for each comparison, then one for each release rule."""
+    found_at = {(row.artifact, row.runtime): f"; located: {row.message}" for row in located}
+    judged = {(row.artifact, row.runtime): row for row in gate if row.rule in ("drift", "answers")}
+    for row in drift:
+        pair = (row.artifact, row.runtime)
+        rule = judged.get(pair)
+        message = plain(_drift_message(row, rule) + found_at.get(pair, ""))
+        yield CiRow(
+            suite="drift",
+            name=plain(f"{row.artifact} in {row.runtime} at batch {row.batch}"),
+            rule="drift",
+            outcome=_OUTCOMES[row.verdict],
+            message=message,
+            place=places.of_rule("drift", row.artifact, message),
+            summed_up=rule is not None and rule.verdict is not Verdict.PASS,
+        )
+    for row in gate:
+        name = row.rule.partition(" batch=")[0]
+        tail = found_at.get((row.artifact, row.runtime or ""), "") if name == "drift" else ""
+        message = plain(f"{where(row)}: {sentence(row)}{tail}")
+        yield CiRow(
+            suite="gate",
+            name=plain(f"{row.rule} of {where(row)}"),
+            rule=plain(name),
+            outcome=_OUTCOMES[row.verdict],
+            message=message,
+            place=places.of_rule(name, row.artifact, message),
+        )
+
+
+def _drift_message(row: DriftRow, rule: GateRow | None) -> str:
+    if row.verdict is not Verdict.PASS and rule is not None and isinstance(rule.got, str):
+        return f"{where(row)}: {rule.got}, limit {rule.limit}"
+    limit = "" if row.tolerance.sqnr_db is None else f", at least {row.tolerance.sqnr_db:.1f} dB asked for"
+    return f"{where(row)}: agreement {sqnr(row)}{limit}"
+
+
+def _left_out(rows: Sequence[LeftOutRow]) -> Iterator[CiRow]:
+    for row in rows:
+        yield CiRow(
+            suite="targets", name=plain(row.target), rule="target", outcome=CiOutcome.SKIPPED, message=plain(row.reason)
+        )
+
+
+def rows_of_comparison(comparison: RunComparison) -> Iterator[CiRow]:
+    """Yield a row for each figure that two runs have."""
+    for row in comparison.figures:
+        subject = f"{row.artifact} in {row.runtime}" if row.runtime else row.artifact
+        batch = f" at batch {row.batch}" if row.batch is not None else ""
+        yield CiRow(
+            suite="compare",
+            name=plain(f"{row.figure} of {subject}{batch}"),
+            rule=f"compare {row.figure}",
+            outcome=_OUTCOMES[row.verdict],
+            message=plain(f"{subject}{batch}: {row.figure} is {row.verdict}: {row.reason}"),
+        )
+
+
+def row_of_error(error: TransloadError, *, name: str) -> CiRow:
+    """Return the row of a command, or of one model of several, that could not begin or had to end."""
+    message = plain(f"{error.what}; fix: {error.fix}")
+    place = place_of_error(error.what)
+    return CiRow(
+        suite="command", name=plain(name), rule="request", outcome=CiOutcome.FAIL, message=message, place=place
+    )
+
+
+def count_outcomes(rows: Sequence[CiRow]) -> Mapping[CiOutcome, int]:
+    """Return how many rows have each outcome."""
+    return {outcome: sum(row.outcome is outcome for row in rows) for outcome in CiOutcome}

@@ -1,0 +1,119 @@
+"""Where a row comes from: a line of the pipeline file, or of the model's code."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from ...models.errors import BadRequest
+from ...models.sources import CodeRef, code_ref
+from ..toml_file import line_of
+
+_SOURCE_LINE = re.compile(r"([\w.-]+\.py):(\d+)")  # as models/source_lines.py writes one
+_PIPELINE_LINE = re.compile(r"(.+\.toml), line (\d+):")  # as pipeline/request.py writes one
+_MOST_BYTES = 4 << 20
+# The keys of the pipeline file that a rule follows from; any other rule has its own name under [gate].
+_KEYS = {
+    "target": (("convert", "targets"),),
+    "drift": (("validate", "sqnr_db"), ("validate", "allowed_loss")),
+    "answers": (("validate", "runtimes"),),
+    "verified": (("gate", "require_verified"),),
+    "metric_loss": (("gate", "metric_loss"), ("validate", "allowed_loss")),
+    "no_worse": (("gate", "no_worse"), ("baseline", "run")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePlace:
+    """A line of a file."""
+
+    file: Path
+    line: int  # from 1
+
+    @property
+    def uri(self) -> str:
+        """The file relative to the repository that the working folder lies in, or to that folder; else a file URI."""
+        path, here = self.file.absolute(), Path.cwd()
+        root = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+        return quote(path.relative_to(root).as_posix()) if path.is_relative_to(root) else path.as_uri()
+
+
+class SourcePlaces:
+    """The files that rows may come from: the pipeline file and the model's own, where there are such."""
+
+    def __init__(self, pipeline: Path | None = None, model: str | None = None) -> None:
+        """`model`: the text of the MODEL argument, for a model without a pipeline file's folder."""
+        self._pipeline = pipeline
+        self._text = _read(pipeline) if pipeline else ""
+        self._code = _code_of(model, pipeline) if model else None
+
+    def of_rule(self, rule: str, artifact: str, message: str) -> SourcePlace | None:
+        """Return the line for a row: the one of the model's code that `message` names, else that of the rule's key in
+        the pipeline file, else where the model's code begins, else the beginning of the pipeline file."""
+        named = self._named_line(message)
+        key = self._key_line(rule, artifact)
+        return named or key or self._model_line() or (SourcePlace(self._pipeline, 1) if self._pipeline else None)
+
+    def _named_line(self, message: str) -> SourcePlace | None:
+        for match in _SOURCE_LINE.finditer(message):
+            if file := self._source_file(match[1]):
+                return SourcePlace(file, int(match[2]))
+        return None
+
+    def _source_file(self, name: str) -> Path | None:
+        """Return the file of that name: messages name files without their folders."""
+        file = self._code.file if self._code else None
+        if file is None:
+            return None
+        beside = file.parent / name
+        return beside if beside.is_file() else None
+
+    def _key_line(self, rule: str, artifact: str) -> SourcePlace | None:
+        name = rule.partition(" ")[0]
+        for section, key in _KEYS.get(name, (("gate", name),)):
+            line = line_of(self._text, (section, key))
+            if line and self._pipeline:
+                return SourcePlace(self._pipeline, self._line_of_item(line, artifact) if name == "target" else line)
+        return None
+
+    def _line_of_item(self, first: int, item: str) -> int:
+        """Return the line of an item in the list that begins at line `first`; `first` where it is not written there."""
+        for number, line in enumerate(self._text.splitlines()[first - 1 :], first):
+            if re.search(rf"""["']{re.escape(item)}["']""", line):
+                return number
+            if "]" in line:
+                break
+        return first
+
+    def _model_line(self) -> SourcePlace | None:
+        """Return the line that defines the model."""
+        if self._code is None or self._code.file is None:
+            return None
+        name = re.escape(self._code.name.partition(".")[0])
+        definition = re.compile(rf"\s*((class|def)\s+{name}\b|{name}\s*[:=])")
+        lines = enumerate(_read(self._code.file).splitlines(), 1)
+        return SourcePlace(self._code.file, next((at for at, line in lines if definition.match(line)), 1))
+
+
+def place_of_error(message: str) -> SourcePlace | None:
+    """Return the line of a pipeline file that an error names, if it does."""
+    match = _PIPELINE_LINE.match(message)
+    return SourcePlace(Path(match[1]), int(match[2])) if match else None
+
+
+def _code_of(model: str, pipeline: Path | None) -> CodeRef | None:
+    try:
+        ref = code_ref(model, str((pipeline.parent if pipeline else Path()).absolute()))
+    except BadRequest:
+        return None
+    return ref if ref.file and ref.file.is_file() else None
+
+
+def _read(path: Path) -> str:
+    """Return the text of a file that was read before; empty where it has gone, or is too large for code."""
+    try:
+        return path.read_text(errors="replace") if path.stat().st_size <= _MOST_BYTES else ""
+    except OSError:
+        return ""
