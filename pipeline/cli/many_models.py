@@ -149,6 +149,6 @@ def _lines(done: FinishedList) -> Iterator[str]:
         yield from ("", *cause_lines(done.result))
     yield ""
     if done.result.left:
-        yield f"{len(done.result.left)} models are left: the same command with --resume goes on with them"
+        yield f"models left: {len(done.result.left)}; the same command with --resume goes on with them"
     verdict = str(done.result.verdict).upper()
     yield f"{verdict}  {list_headline(done.result)}, in {done.folder} ({done.folder / 'index.html'})"

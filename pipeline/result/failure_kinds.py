@@ -44,5 +44,9 @@ _KINDS: tuple[tuple[type[TransloadError], FailureKind], ...] = (  # the first th
 
 
 def kind_of_error(error: TransloadError) -> FailureKind:
-    """Return the kind of an error by its class."""
-    return next((kind for cls, kind in _KINDS if isinstance(error, cls)), FailureKind.TOOL)
+    """Return the kind of an error by its class; of a failed step that names the model, by that which it was raised
+    from."""
+    kind = next((kind for cls, kind in _KINDS if isinstance(error, cls)), FailureKind.TOOL)
+    if kind is FailureKind.TOOL and isinstance(error.__cause__, TransloadError):
+        return kind_of_error(error.__cause__)
+    return kind

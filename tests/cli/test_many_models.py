@@ -125,4 +125,4 @@ def test_an_interrupt_leaves_a_whole_table(here: Path) -> None:
     assert rows[0] == ["nets-Small", "torchscript", "verified"]
     assert rows[1] == ["broken", "\N{EN DASH}", "stopped"]
     assert rows[2] == ["large", "\N{EN DASH}", "not"]
-    assert "2 models are left: the same command with --resume goes on with them" in out
+    assert "models left: 2; the same command with --resume goes on with them" in out
