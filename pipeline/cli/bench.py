@@ -10,6 +10,16 @@ import typer
 from ...serving.runtimes.tuning_space import settings_text
 from . import options
 from .completion_values import complete_models
+from .option_values import (
+    parse_batches,
+    parse_duration,
+    parse_inputs,
+    parse_load_options,
+    parse_runtimes,
+    parse_settings,
+    parse_share,
+    parse_tuning_options,
+)
 from .render import finish, page, table
 
 _DOUBTS = 3  # the weightiest; all of them are in bench.json
@@ -85,10 +95,10 @@ def command(
         *candidates, against=against, data=data, weights=weights, weights_key=weights_key, python=python, store=store,
         model_seconds=model_seconds, trust=trust, threads=threads, rounds=rounds, processes=processes, untuned=untuned,
         device=device, runs=out, tfserving_url=tfserving_url, tfserving_model=tfserving_model, jobs=jobs, quiet=quiet,
-        budget_s=options.parse_duration(budget), runtimes=options.parse_runtimes(runtime) or None,
-        batches=options.parse_batches(batch) or None, same_within=options.parse_share(same_within),
-        inputs=options.parse_inputs(input_), load=options.parse_load_options(load, load_seconds, load_engine),
-        settings=options.parse_settings(set_), tune=options.parse_tuning_options(tune_budget, latency_bound, tune=tune),
+        budget_s=parse_duration(budget), runtimes=parse_runtimes(runtime) or None,
+        batches=parse_batches(batch) or None, same_within=parse_share(same_within),
+        inputs=parse_inputs(input_), load=parse_load_options(load, load_seconds, load_engine),
+        settings=parse_settings(set_), tune=parse_tuning_options(tune_budget, latency_bound, tune=tune),
     )  # fmt: skip
     finish(done.document, _lines(done), done.decided[1], json=json)
 

@@ -12,6 +12,7 @@ from ...models.errors import BadRequest
 from ..ci.ci_files import ci_files
 from ..compare.compare_limits import CompareLimits
 from . import options
+from .option_values import parse_batches, parse_duration, parse_runtimes
 from .render import finish
 
 _LIMITS = CompareLimits()
@@ -75,9 +76,9 @@ def command(
     with ci_files("compare", junit, sarif) as files:
         done = compare(
             before, after, drift_db=drift_db, metric_loss=metric_loss, latency=latency, size=size, memory=memory,
-            out=out, remeasure=remeasure, runtimes=options.parse_runtimes(runtime) or None,
-            batches=options.parse_batches(batch) or None, threads=threads, processes=processes,
-            budget_s=options.parse_duration(budget), device=device, data=data, store=store, jobs=jobs, quiet=quiet,
+            out=out, remeasure=remeasure, runtimes=parse_runtimes(runtime) or None,
+            batches=parse_batches(batch) or None, threads=threads, processes=processes,
+            budget_s=parse_duration(budget), device=device, data=data, store=store, jobs=jobs, quiet=quiet,
         )  # fmt: skip
     if files.wanted:
         from ..ci.ci_rows import rows_of_comparison

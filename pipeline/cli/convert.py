@@ -12,7 +12,7 @@ from ...models.errors import BadRequest
 from ..ci.ci_files import ci_files
 from ..intake.model_argument import ACCEPTED
 from ..model_list.list_records import ListCommand
-from . import options
+from . import option_values, options
 from .completion_values import complete_models
 from .many_models import FailFast, Resume, do_models_file
 from .render import finish, print_json, print_lines
@@ -70,14 +70,14 @@ def command(
     """
     if do_models_file(ListCommand.CONVERT, model, context):
         return
-    targets = options.parse_targets(to)
+    targets = option_values.parse_targets(to)
     arguments: dict[str, Any] = {
-        "out": out, "inputs": options.parse_inputs(input_), "data": data, "python": python,
+        "out": out, "inputs": option_values.parse_inputs(input_), "data": data, "python": python,
         "model_seconds": model_seconds, "search_seconds": search_seconds, "trust": trust, "flex": flex,
         "keep_float": keep_float, "device": device, "store": store, "jobs": jobs, "sign_key": sign_key,
         "executor": executor, "quiet": quiet,
     }  # fmt: skip
-    own = {"weights": weights, "weights_key": weights_key, "settings": options.parse_settings(set_)}
+    own = {"weights": weights, "weights_key": weights_key, "settings": option_values.parse_settings(set_)}
     if not targets:
         raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite ('transload formats')")
     if explain:

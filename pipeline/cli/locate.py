@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import options
+from . import option_values, options
 from .completion_values import complete_models
 from .render import finish, words_of
 
@@ -56,8 +56,8 @@ def command(
     from ..api import locate
 
     done = locate(
-        candidate, against=against, inputs=options.parse_inputs(input_), data=data, weights=weights,
-        weights_key=weights_key, settings=options.parse_settings(set_), python=python,
+        candidate, against=against, inputs=option_values.parse_inputs(input_), data=data, weights=weights,
+        weights_key=weights_key, settings=option_values.parse_settings(set_), python=python,
         model_seconds=model_seconds, trust=trust,
         seconds=seconds, runs=out, store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from ...models.errors import BadRequest
-from . import options
+from . import option_values
 from .error_output import INTERRUPTED
 from .render import finish, print_json, print_lines, table
 
@@ -31,9 +31,9 @@ def _absolute_python(text: str) -> str:
 
 # Options that a models file has under another name, and how their words become its values.
 _PARSED: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
-    "to": ("to", lambda words: tuple(map(str, options.parse_targets(words)))),
-    "runtime": ("runtimes", options.parse_runtimes),
-    "batch": ("batches", options.parse_batches),
+    "to": ("to", lambda words: tuple(map(str, option_values.parse_targets(words)))),
+    "runtime": ("runtimes", option_values.parse_runtimes),
+    "batch": ("batches", option_values.parse_batches),
     "no_bench": ("bench", lambda is_set: False if is_set else None),
     "data": ("data", lambda text: str(Path.cwd() / text)),
     "python": ("python", _absolute_python),

@@ -10,7 +10,7 @@ import typer
 
 from ...models.errors import TransloadError
 from ..result.schema import Verdict
-from . import options
+from . import option_values, options
 from .render import finish, print_lines
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def command(
     from ..request import read_request
     from .report import RUNS, newest
 
-    section = read_request(None, {"mlflow": options.mlflow_options(mlflow, experiment, name, promote)}).mlflow
+    section = read_request(None, {"mlflow": option_values.mlflow_options(mlflow, experiment, name, promote)}).mlflow
     done = record(run or newest(RUNS), section)
     finish(done.document, record_lines(done), done.exit_code, json=json)
 

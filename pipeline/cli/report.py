@@ -17,7 +17,7 @@ from ..bench.rounds import Series
 from ..report.recommendation import ReleaseConstraint, recommend
 from ..result.run_folder import links
 from ..result.schema import RunResult, read_result, to_json
-from . import options
+from . import option_values, options
 from .render import print_lines
 
 RUNS = Path("runs")
@@ -48,7 +48,7 @@ def command(
     From run.json and the raw samples beside it: nothing is measured, and nothing of the numbers changes. Under another
     constraint the recommendation is another one; run.json keeps that of the run.
     """
-    changes = options.release_options(latency_bound, metric_loss, price_per_hour)
+    changes = option_values.release_options(latency_bound, metric_loss, price_per_hour)
     folder = run or newest(RUNS)
     finished = read_result(folder / "run.json")
     result = _under_constraint(finished, changes)

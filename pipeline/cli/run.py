@@ -9,7 +9,7 @@ import typer
 
 from ..ci.ci_files import ci_files
 from ..model_list.list_records import ListCommand
-from . import options
+from . import option_values, options
 from .completion_values import complete_models
 from .many_models import FailFast, Resume, do_models_file
 
@@ -77,15 +77,15 @@ def command(
     if do_models_file(ListCommand.RUN, [request] if request else [], context):
         return
     pipeline, recipe = (Path(request), None) if request and request.endswith(".toml") else (None, request)
-    runtimes, batches = options.split(runtime) or None, options.parse_batches(batch) or None
+    runtimes, batches = option_values.split(runtime) or None, option_values.parse_batches(batch) or None
     changes: dict[str, Any] = {
         "model": {"recipe": recipe, "weights": str(weights.absolute()) if weights else None},
-        "convert": {"targets": options.split(to) or None},
+        "convert": {"targets": option_values.split(to) or None},
         "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss},
         "bench": {"runtimes": runtimes, "batches": batches, "threads": threads, "enabled": False if no_bench else None},
-        "release": options.release_options(latency_bound, metric_loss, price_per_hour),
+        "release": option_values.release_options(latency_bound, metric_loss, price_per_hour),
         "baseline": {"run": str(baseline.absolute()) if baseline else None},
-        "mlflow": options.mlflow_options(mlflow, experiment, None, promote),
+        "mlflow": option_values.mlflow_options(mlflow, experiment, None, promote),
         "device": device, "tfserving_url": tfserving_url, "tfserving_model": tfserving_model,
     }  # fmt: skip
     local = {"store": store, "runs": out, "jobs": jobs, "sign_key": sign_key, "executor": executor}

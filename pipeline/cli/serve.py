@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import options
+from . import option_values, options
 
 if TYPE_CHECKING:
     from ..commands.serve import Serving
@@ -102,7 +102,7 @@ def command(
         ServeOptions(
             name=name, config_file=model_config_file, host=host, grpc_port=grpc_port, rest_port=rest_port,
             device=device or "auto", threads=threads, untuned=untuned, max_body_bytes=max_body << 20,
-            access_log=access_log, inputs=options.parse_inputs(input_), batching_file=batching_parameters_file,
+            access_log=access_log, inputs=option_values.parse_inputs(input_), batching_file=batching_parameters_file,
             tls_cert=tls_cert, tls_key=tls_key, tls_client_ca=tls_client_ca, token_file=token_file, insecure=insecure,
             trust=trust,
         ),

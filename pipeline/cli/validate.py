@@ -11,7 +11,7 @@ import typer
 from ...models.errors import BadRequest
 from ..ci.ci_files import ci_files
 from ..model_list.list_records import ListCommand
-from . import options
+from . import option_values, options
 from .completion_values import complete_models
 from .many_models import FailFast, Resume, do_models_file
 from .render import finish, page, words_of
@@ -90,9 +90,9 @@ def command(
 
     with ci_files("validate", junit, sarif) as files:
         done = validate(
-            *candidates, against=against, runtimes=options.parse_runtimes(runtime) or None,
-            batches=options.parse_batches(batch) or None, inputs=options.parse_inputs(input_), data=data,
-            weights=weights, weights_key=weights_key, settings=options.parse_settings(set_), python=python,
+            *candidates, against=against, runtimes=option_values.parse_runtimes(runtime) or None,
+            batches=option_values.parse_batches(batch) or None, inputs=option_values.parse_inputs(input_), data=data,
+            weights=weights, weights_key=weights_key, settings=option_values.parse_settings(set_), python=python,
             model_seconds=model_seconds, trust=trust, metric=metric, allowed_loss=allowed_loss, device=device,
             untuned=untuned, tfserving_url=tfserving_url, tfserving_model=tfserving_model, runs=out, store=store,
             jobs=jobs, executor=executor, quiet=quiet,

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.pipeline.cli import main, options
+from transload.pipeline.cli import main
 from transload.pipeline.cli.app import COMMANDS
+from transload.pipeline.cli.option_values import parse_batches, parse_inputs, parse_runtimes, parse_targets, split
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,32 +84,32 @@ def test_an_unknown_command_without_a_near_one_lists_all(word: str, capsys: pyte
 NO_BATCH = "is no batch size\n  fix: use whole numbers from 1, as in --batch 1,8"
 BAD_VALUES: list[tuple[Callable[[], object], str]] = [
     (
-        lambda: options.parse_targets(["onnx,onxn"]),
+        lambda: parse_targets(["onnx,onxn"]),
         "unknown target 'onxn': no format is called 'onxn'\n"
         "  fix: did you mean onnx? use one of pt2, torchscript, onnx, saved-model, tflite, "
         "with a precision behind a colon if need be ('transload formats')",
     ),
     (
-        lambda: options.parse_targets(["tflite:int4"]),
+        lambda: parse_targets(["tflite:int4"]),
         "unknown target 'tflite:int4': no precision is called 'int4'\n"
         "  fix: use one of fp32, fp16, int8-dynamic, int8, as in tflite:int8",
     ),
     (
-        lambda: options.parse_runtimes(["onnxruntim"]),
+        lambda: parse_runtimes(["onnxruntim"]),
         "unknown runtime 'onnxruntim'\n"
         "  fix: use one of torch, torchscript, onnxruntime, tensorflow, tflite, tflite-flex, keras, torch-compile, "
         "aotinductor, tensorflow-xla, openvino, onnxruntime-openvino, onnxruntime-tensorrt, tfserving-grpc, "
         "tfserving-rest, oip-grpc, oip-http",
     ),
-    (lambda: options.parse_batches(["1,0"]), f"'0' {NO_BATCH}"),
-    (lambda: options.parse_batches(["eight"]), f"'eight' {NO_BATCH}"),
+    (lambda: parse_batches(["1,0"]), f"'0' {NO_BATCH}"),
+    (lambda: parse_batches(["eight"]), f"'eight' {NO_BATCH}"),
     (
-        lambda: options.parse_inputs(["x:float32[1]"]),
+        lambda: parse_inputs(["x:float32[1]"]),
         "--input 'x:float32[1]' is not of the form NAME=DTYPE[dims]\n"
         "  fix: write it as in --input image=float32[batch,3,224,224] (docs/convert.md)",
     ),
     (
-        lambda: options.parse_inputs(["x=float32[1]", "x=int64[2]"]),
+        lambda: parse_inputs(["x=float32[1]", "x=int64[2]"]),
         "--input names 'x' twice\n  fix: give every input once",
     ),
 ]  # fmt: skip
@@ -128,13 +129,16 @@ def test_every_command_names_the_page_that_describes_it() -> None:
 
 
 def test_lists_take_commas_and_repeats_and_keep_their_order() -> None:
-    assert options.split(["a, b", "c,,", "a"]) == ("a", "b", "c", "a")
-    assert options.split(None) == ()
-    assert [str(target) for target in options.parse_targets(["tflite:int8,onnx", "onnx"])] == ["tflite:int8", "onnx"]
-    assert options.parse_batches(["8,1", "8"]) == (8, 1)
-    assert options.parse_runtimes(["tflite", "torch,tflite"]) == ("tflite", "torch")
+    assert split(["a, b", "c,,", "a"]) == ("a", "b", "c", "a")
+    assert split(None) == ()
+    assert [str(target) for target in parse_targets(["tflite:int8,onnx", "onnx"])] == [
+        "tflite:int8",
+        "onnx",
+    ]
+    assert parse_batches(["8,1", "8"]) == (8, 1)
+    assert parse_runtimes(["tflite", "torch,tflite"]) == ("tflite", "torch")
     inputs = ["b=int64[]", "a=float32[n,3]"]
-    assert [str(spec) for spec in options.parse_inputs(inputs)] == inputs
+    assert [str(spec) for spec in parse_inputs(inputs)] == inputs
 
 
 @pytest.mark.parametrize("option", ["--to", "--runtime", "--batch"])

@@ -173,7 +173,7 @@ class IntakeRunner:
         """Return the context and the request of a command line."""
         from dataclasses import replace
 
-        from transload.pipeline.cli.options import parse_inputs
+        from transload.pipeline.cli.option_values import parse_inputs
         from transload.pipeline.intake.model_argument import ModelRequest
         from transload.pipeline.request import read_request
 

@@ -40,7 +40,7 @@ class TextReader:
 
 def _parse_inputs(text: str) -> None:
     from transload.models.signature import Signature, TensorSpec, bounds_of
-    from transload.pipeline.cli.options import parse_inputs
+    from transload.pipeline.cli.option_values import parse_inputs
 
     specs = parse_inputs(text.split(";"))
     bounds_of(specs)
@@ -52,15 +52,22 @@ def _parse_inputs(text: str) -> None:
 
 def _parse_options(text: str) -> None:
     """Parse a text as the value of one option, named before its first blank."""
-    from transload.pipeline.cli import options
+    from transload.pipeline.cli.option_values import (
+        parse_batches,
+        parse_duration,
+        parse_runtimes,
+        parse_settings,
+        parse_share,
+        parse_targets,
+    )
 
     name, _, value = text.partition(" ")
     parsers: dict[str, Callable[[str], object]] = {
-        "to": lambda value: options.parse_targets([value]), "runtime": lambda value: options.parse_runtimes([value]),
-        "batch": lambda value: options.parse_batches([value]), "set": lambda value: options.parse_settings([value]),
-        "time": options.parse_duration, "share": options.parse_share,
+        "to": lambda value: parse_targets([value]), "runtime": lambda value: parse_runtimes([value]),
+        "batch": lambda value: parse_batches([value]), "set": lambda value: parse_settings([value]),
+        "time": parse_duration, "share": parse_share,
     }  # fmt: skip
-    parsers.get(name, options.parse_share)(value)
+    parsers.get(name, parse_share)(value)
 
 
 def _parse_data(text: str) -> None:

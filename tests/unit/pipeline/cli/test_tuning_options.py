@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.pipeline.cli.options import parse_latency, parse_load_options, parse_tuning_options
+from transload.pipeline.cli.option_values import parse_latency, parse_load_options, parse_tuning_options
 from transload.pipeline.commands.bench_options import LoadOptions, TuningOptions
 
 
