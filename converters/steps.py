@@ -13,8 +13,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from ..models.environments import PythonEnvironment
-from ..models.foreign.foreign_python import TENSORFLOW, TORCH
+from ..models.foreign.foreign_python import TORCH
 from ..models.formats import Format, Precision, Target
+from ..models.lent.conversation import TENSORFLOW
 
 
 def _entry(module: str, function: str = "") -> str:

@@ -268,7 +268,8 @@ def validate(
     request = read_request(None, {"model": section, "validate": checks, "device": device, **server})
     model = ModelRequest(against, _specs(inputs), data=_text(data))
     texts = [str(candidate) for candidate in candidates]
-    return validate_command.validate(request, texts, model, _local(store, jobs, runs, executor), Progress(quiet=quiet))
+    local = _local(store, jobs, runs, executor=executor)
+    return validate_command.validate(request, texts, model, local, Progress(quiet=quiet))
 
 
 def locate(

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest, StepFailed
+from ..lent.conversation import TENSORFLOW
 from ..lent.frames import BrokenFrame, read_frame, write_frame
-from .foreign_python import TENSORFLOW, ForeignPython
+from .foreign_python import ForeignPython
 from .remote_errors import remote_failure
 
 if TYPE_CHECKING:

@@ -30,7 +30,8 @@ class UserModel:
     ) -> None:  # fmt: skip
         import torch
 
-        self.text, self._recorded, self._notes = f"{file or module}:{name}", recorded, []
+        self.text, self._recorded = f"{file or module}:{name}", recorded
+        self._notes: list[str] = []
         here = os.getcwd()
         if root:
             os.chdir(root)  # `configs/x.yaml` starts there

@@ -104,17 +104,17 @@ def rows_of_drift(
             place=places.of_rule("drift", row.artifact, message),
             summed_up=rule is not None and rule.verdict is not Verdict.PASS,
         )
-    for row in gate:
-        name = row.rule.partition(" batch=")[0]
-        tail = found_at.get((row.artifact, row.runtime or ""), "") if name == "drift" else ""
-        message = plain(f"{where(row)}: {sentence(row)}{tail}")
+    for gate_row in gate:
+        name = gate_row.rule.partition(" batch=")[0]
+        tail = found_at.get((gate_row.artifact, gate_row.runtime or ""), "") if name == "drift" else ""
+        message = plain(f"{where(gate_row)}: {sentence(gate_row)}{tail}")
         yield CiRow(
             suite="gate",
-            name=plain(f"{row.rule} of {where(row)}"),
+            name=plain(f"{gate_row.rule} of {where(gate_row)}"),
             rule=plain(name),
-            outcome=_OUTCOMES[row.verdict],
+            outcome=_OUTCOMES[gate_row.verdict],
             message=message,
-            place=places.of_rule(name, row.artifact, message),
+            place=places.of_rule(name, gate_row.artifact, message),
         )
 
 

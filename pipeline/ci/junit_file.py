@@ -26,7 +26,8 @@ def junit_text(rows: Sequence[CiRow], command: str) -> bytes:
         for row in suite_rows:
             _add_case(suite, row, command)
     ET.indent(root, " ")
-    return ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+    text: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return text + b"\n"
 
 
 def _counts(rows: Sequence[CiRow]) -> dict[str, str]:

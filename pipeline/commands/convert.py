@@ -17,8 +17,8 @@ from typing import Any
 from ...converters import third_party
 from ...models.artifact import RECORD
 from ...models.errors import BadRequest, Exit, TransloadError
-from ...models.foreign.foreign_python import TENSORFLOW
 from ...models.formats import PAYLOAD, Target
+from ...models.lent.conversation import TENSORFLOW
 from ...models.store import Stored
 from ...models.whole_files import copy_folder_whole
 from ..card.card_facts import card_of

@@ -109,12 +109,12 @@ def _with_record(finished: FinishedRun, context: Context) -> FinishedRun:
         return finished
     with context.progress.stage("mlflow") as stage:
         try:
-            record: RecordResult | TransloadError = send_run(finished.folder, finished.result, section)
+            sent = send_run(finished.folder, finished.result, section)
         except TransloadError as error:
-            record, stage.note = error, "failed"
-        else:
-            stage.note = f"run {record.record.run_id} with {len(record.record.models)} models"
-    return replace(finished, record=record)
+            stage.note = "failed"
+            return replace(finished, record=error)
+        stage.note = f"run {sent.record.run_id} with {len(sent.record.models)} models"
+    return replace(finished, record=sent)
 
 
 def check_tools(request: RunRequest, plan: Plan) -> None:

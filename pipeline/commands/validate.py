@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ...models.errors import Exit
-from ...models.foreign.foreign_python import TENSORFLOW
 from ...models.formats import Format, Precision
+from ...models.lent.conversation import TENSORFLOW
 from ..bench.tuned_settings import tuned_settings
 from ..context import Context, LocalSettings
 from ..intake.loaded_model import LoadedModel

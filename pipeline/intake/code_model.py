@@ -59,8 +59,10 @@ def load_code(context: Context, request: ModelRequest) -> LoadedModel:
     with _code_failures(context, text), of_file:
         source = _source(context, ref, code, request)
     facts = SourceFacts.from_json(source.facts)
-    published = {"labels": facts.labels, "preprocessing": facts.preprocessing, "labels_from": facts.labels_from}
-    model = ModelDescription(_name(ref), facts.signature, ref, code, **published)
+    model = ModelDescription(
+        _name(ref), facts.signature, ref, code,
+        labels=facts.labels, preprocessing=facts.preprocessing, labels_from=facts.labels_from,
+    )  # fmt: skip
     return LoadedModel(model, source, notes=facts.notes)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from ...converters.steps import missing
 from ...models.errors import ToolMissing
-from ...models.foreign.foreign_python import TENSORFLOW
 from ...models.formats import Target
+from ...models.lent.conversation import TENSORFLOW
 from ...models.signature import Signature
 from ...models.sources import CodeRef
 from ...models.store import Stored

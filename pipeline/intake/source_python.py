@@ -19,7 +19,8 @@ from pathlib import Path
 
 from ...models.errors import BadRequest, StepFailed
 from ...models.foreign.describe_python import PythonOptions
-from ...models.foreign.foreign_python import TENSORFLOW, TORCH, ForeignPython
+from ...models.foreign.foreign_python import TORCH, ForeignPython
+from ...models.lent.conversation import TENSORFLOW
 from ...models.lent.tensorflow_model import KERAS_FILES
 from ...models.sources import LIBRARIES, CodeRef
 from ..progress import Progress

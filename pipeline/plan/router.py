@@ -278,13 +278,13 @@ class Router:
                 reason = f"{reason}; nor was what it is made from run: {unseen}"
                 return RouteOutcome(status, reason, log=log, cause=base.cause)
             reason = f"{reason}; what it is made from was not run ({unseen})"
-        cause = RouteFailure(route.names[-1], FailureKind.WRONG, reason, log) if status is RouteStatus.WRONG else None
-        reason = "; ".join([reason, *self._notes(route, artifact)])
         usable = status is not RouteStatus.WRONG  # UNVERIFIED: nothing speaks against the copy, and nothing for it
+        wrong = None if usable else RouteFailure(route.names[-1], FailureKind.WRONG, reason, log)
+        reason = "; ".join([reason, *self._notes(route, artifact)])
         limit_db = None if usable else facts.limit_db
         return RouteOutcome(
             status, reason, artifact if usable else None, facts.batches, facts.stored, log=log, limit_db=limit_db,
-            evidence=facts.evidence, cause=cause,
+            evidence=facts.evidence, cause=wrong,
         )  # fmt: skip
 
     def _notes(self, route: Route, artifact: Stored) -> list[str]:

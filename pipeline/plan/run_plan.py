@@ -14,8 +14,8 @@ from pathlib import Path
 from ...converters import third_party
 from ...converters.steps import Step
 from ...models.errors import ToolMissing
-from ...models.foreign.foreign_python import TENSORFLOW
 from ...models.formats import Format, Precision, Target
+from ...models.lent.conversation import TENSORFLOW
 from ...models.whole_files import write_whole
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..drift.sessions import runtime_for

@@ -34,7 +34,7 @@ def run_params(result: RunResult, model: str) -> dict[str, str]:
     params = {
         "model": model,
         "targets": ", ".join(row.name for row in result.artifacts),
-        "runtimes": ", ".join(dict.fromkeys(row.runtime for row in (*result.drift, *result.latency))),
+        "runtimes": ", ".join(dict.fromkeys(row.runtime for row in _measured_rows(result))),
         "batches": ", ".join(str(size) for size in sorted({row.batch for row in result.latency})),
         "transload": result.transload_version,
         "machine/cpu": place.cpu,
@@ -64,6 +64,10 @@ def run_files(folder: Path) -> tuple[Path, ...]:
     return (*files, *([folder / "logs"] if (folder / "logs").is_dir() else []))
 
 
+def _measured_rows(result: RunResult) -> list[DriftRow | LatencyRow]:
+    return [*result.drift, *result.latency]
+
+
 def run_figures(result: RunResult) -> list[RunFigure]:
     """Return the metrics of a run, each name once; what has no number is left out.
     A name is `ARTIFACT/RUNTIME/batch-N/FIGURE`, or shorter where a figure has no runtime or batch."""
@@ -71,7 +75,7 @@ def run_figures(result: RunResult) -> list[RunFigure]:
     figures += [
         RunFigure(f"{_slug(row.name)}/bytes", row.bytes, row.name) for row in result.artifacts if row.bytes is not None
     ]
-    for row in (*result.drift, *result.latency):
+    for row in _measured_rows(result):
         slug = _slug(row.artifact)
         values = _drift_values(row) if isinstance(row, DriftRow) else _latency_values(row)
         figures += [

@@ -164,7 +164,8 @@ def _mlflow_error() -> type[Exception]:
     """Return the class of mlflow's errors."""
     from mlflow.exceptions import MlflowException
 
-    return MlflowException
+    error: type[Exception] = MlflowException
+    return error
 
 
 def _sentence(address: str, error: Exception) -> BadRequest:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...models.errors import ToolMissing
 from ...models.foreign.foreign_module import open_foreign
-from ...models.foreign.foreign_python import TENSORFLOW
+from ...models.lent.conversation import TENSORFLOW
 from ...models.sources import read_source
 from ..checked_session import CheckedSession
 from .torch_callable import TorchSession, host_copy, torch_device

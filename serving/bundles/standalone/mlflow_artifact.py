@@ -25,7 +25,8 @@ class PyfuncArtifact:
             if len(names) != 1:
                 raise TypeError(f"the model takes a dict of {', '.join(names)}, not {type(data).__name__}")
             data = {names[0]: data}
-        return self._model.run(dict(data))
+        answers: dict[str, Any] = self._model.run(dict(data))
+        return answers
 
 
 def _load_pyfunc(folder: str) -> PyfuncArtifact:

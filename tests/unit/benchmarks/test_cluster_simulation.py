@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 
@@ -13,9 +14,7 @@ FOLDER = Path(__file__).parents[3] / "benchmarks" / "cluster"
 @pytest.fixture
 def simulation(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(FOLDER)
-    import simulate
-
-    yield simulate
+    yield importlib.import_module("simulate")
     sys.modules.pop("simulate")
 
 

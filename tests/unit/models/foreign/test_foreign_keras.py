@@ -15,8 +15,9 @@ from transload.converters.foreign_captures import saved_model_from_foreign
 from transload.models.artifact import read_artifact
 from transload.models.errors import BadRequest
 from transload.models.foreign.foreign_module import ForeignState, check_foreign, make_foreign, make_there
-from transload.models.foreign.foreign_python import TENSORFLOW, ForeignPython
+from transload.models.foreign.foreign_python import ForeignPython
 from transload.models.job import Job
+from transload.models.lent.conversation import TENSORFLOW
 from transload.models.loading.infer_signature import infer_signature
 from transload.models.sources import CodeRef, Source, write_source
 from transload.serving.runtimes.foreign_session import open_foreign_session

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.models.foreign.foreign_python import TENSORFLOW, TORCH, ForeignPython
+from transload.models.foreign.foreign_python import TORCH, ForeignPython
+from transload.models.lent.conversation import TENSORFLOW
 from transload.pipeline.intake.model_argument import ModelRequest
 from transload.pipeline.intake.source_python import (
     _within_project,
@@ -80,7 +82,7 @@ def test_an_environment_without_torch_is_left_alone_unless_it_is_named(
         chosen("net.py:Net", file.parent, ".venv", monkeypatch)
 
 
-def python_with(**versions: str) -> ForeignPython:
+def python_with(**versions: Any) -> ForeignPython:
     return ForeignPython(path="/env/bin/python", version="3.11.0", **{"torch": "", **versions})
 
 

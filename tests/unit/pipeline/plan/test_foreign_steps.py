@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from transload.models.foreign.foreign_python import TENSORFLOW, TORCH
+from transload.models.foreign.foreign_python import TORCH
 from transload.models.formats import Format, Target
+from transload.models.lent.conversation import TENSORFLOW
 from transload.pipeline.plan.run_plan import routes_to, steps_for
 
 

@@ -76,7 +76,7 @@ MODELS = [LoggedModel("onnx", "m-1"), LoggedModel("tflite", "m-2")]
 
 def register(registry: Registry, run: str = "r1", models: list[LoggedModel] = MODELS) -> list[LoggedModel]:
     return register_versions(
-        registry,  # type: ignore[arg-type]  # a fake of the client
+        registry,  # a fake of the client
         models,
         run=(run, "id"),
         name_of=lambda artifact: f"net-{artifact}",
@@ -86,7 +86,7 @@ def register(registry: Registry, run: str = "r1", models: list[LoggedModel] = MO
 
 def test_the_alias_moves_once_all_versions_are_there() -> None:
     registry = Registry()
-    moved = move_alias(registry, register(registry), "champion")  # type: ignore[arg-type]
+    moved = move_alias(registry, register(registry), "champion")
     assert registry.calls == ["version net-onnx", "version net-tflite", "alias net-onnx", "alias net-tflite"]
     assert [model.uri for model in moved] == ["models:/net-onnx@champion", "models:/net-tflite@champion"]
 
@@ -117,9 +117,9 @@ def test_what_other_runs_have_registered_stays() -> None:
 
 def test_a_refused_alias_moves_the_others_back() -> None:
     registry = Registry()
-    move_alias(registry, register(registry, "r0", MODELS[:1]), "champion")  # type: ignore[arg-type]
+    move_alias(registry, register(registry, "r0", MODELS[:1]), "champion")
     newer = register(registry, "r1", [LoggedModel("onnx", "m-3"), LoggedModel("tflite", "m-4")])
     registry.refuse = "net-tflite"
     with pytest.raises(RegistryError):
-        move_alias(registry, newer, "champion")  # type: ignore[arg-type]
+        move_alias(registry, newer, "champion")
     assert registry.models == {"net-onnx": {"champion": "1"}, "net-tflite": {}}
