@@ -156,7 +156,10 @@ def _with_room(specs: Sequence[TensorSpec], points: Iterable[Mapping[str, int]],
 def with_bounds(specs: Iterable[TensorSpec], bounds: Mapping[str, Bounds]) -> tuple[TensorSpec, ...]:
     """Return the inputs with these bounds, each on those axes that it has, in place of their own."""
     return tuple(
-        replace(spec, bounds=tuple((axis, bounds[axis]) for axis in dict.fromkeys(spec.shape) if axis in bounds))
+        replace(
+            spec,
+            bounds=tuple((axis, bounds[axis]) for axis in dict.fromkeys(spec.dynamic_axes.values()) if axis in bounds),
+        )
         for spec in specs
     )
 
