@@ -158,9 +158,7 @@ def with_bounds(specs: Iterable[TensorSpec], bounds: Mapping[str, Bounds]) -> tu
     return tuple(
         replace(
             spec,
-            bounds=tuple(
-                (axis, bounds[axis]) for axis in dict.fromkeys(spec.shape) if isinstance(axis, str) and axis in bounds
-            ),
+            bounds=tuple((axis, bounds[axis]) for axis in dict.fromkeys(spec.dynamic_axes.values()) if axis in bounds),
         )
         for spec in specs
     )
