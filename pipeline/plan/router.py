@@ -270,8 +270,8 @@ class Router:
         status, reason = RouteStatus(facts.status), without_store_paths(facts.reason)
         log = log_of(action_name("verify", route))
         if status is RouteStatus.WRONG and not facts.ran:
-            cause = RouteFailure(route.names[-1], FailureKind.TOOL, reason, log)
-            return RouteOutcome(RouteStatus.UNVERIFIED, reason, artifact, not_run=True, log=log, cause=cause)
+            not_opened = RouteFailure(route.names[-1], FailureKind.TOOL, reason, log)
+            return RouteOutcome(RouteStatus.UNVERIFIED, reason, artifact, not_run=True, log=log, cause=not_opened)
         if base.not_run:
             unseen = f"{route.before.names[-1]}: {base.reason}"
             if status is RouteStatus.UNVERIFIED:

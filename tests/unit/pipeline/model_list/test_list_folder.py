@@ -9,7 +9,7 @@ import pytest
 
 from transload.models.errors import BadRequest
 from transload.pipeline.model_list.list_folder import ListFolder, locked_list, request_digest
-from transload.pipeline.model_list.list_records import ListCommand, RowState, decide_list
+from transload.pipeline.model_list.list_records import ListCommand, ModelRow, RowState, decide_list
 from transload.pipeline.model_list.models_file import read_models_file
 from transload.pipeline.report.models_text import cause_lines, list_headline
 from transload.pipeline.result.failure_kinds import FailureKind
@@ -18,7 +18,7 @@ from transload.pipeline.result.schema import Verdict
 from .list_samples import failure, row
 
 
-def planned(*names: str) -> list:  # type: ignore[type-arg]
+def planned(*names: str) -> list[ModelRow]:
     return [replace(row(name, state=RowState.NOT_STARTED), folder=None, targets=()) for name in names]
 
 

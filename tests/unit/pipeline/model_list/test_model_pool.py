@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from transload.models.errors import BadRequest, DiskFull, StepFailed
@@ -15,6 +16,8 @@ from transload.pipeline.result.schema import Verdict
 from transload.pipeline.workers.worker_slots import WorkerSlots
 
 from .list_samples import row, target
+
+Work = Callable[[Progress, WorkerSlots], ModelOutcome]
 
 
 def passing(progress: Progress, slots: WorkerSlots) -> ModelOutcome:
@@ -28,11 +31,11 @@ def raising(error: Exception):
     return work
 
 
-def do(folder: Path, works: dict[str, object], *, fail_fast: bool = False, at_once: int = 1) -> dict[str, ModelRow]:
+def do(folder: Path, works: dict[str, Work], *, fail_fast: bool = False, at_once: int = 1) -> dict[str, ModelRow]:
     rows: dict[str, ModelRow] = {}
     slots, progress = WorkerSlots(1), Progress(io.StringIO(), quiet=True)
     pool = ModelPool(folder, slots, progress, lambda row: rows.__setitem__(row.name, row), fail_fast=fail_fast)
-    jobs = [ModelJob(row(name, state=RowState.NOT_STARTED), work) for name, work in works.items()]  # type: ignore[arg-type]
+    jobs = [ModelJob(row(name, state=RowState.NOT_STARTED), work) for name, work in works.items()]
     assert pool.do_all(jobs, at_once) is None
     return rows
 
