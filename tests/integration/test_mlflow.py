@@ -71,7 +71,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "--workers", "1",
     ]  # fmt: skip
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(words, cwd=folder, stdout=log, stderr=log, start_new_session=True)
+        quiet = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+        process = subprocess.Popen(words, cwd=folder, env=quiet, stdout=log, stderr=log, start_new_session=True)
     address = f"http://127.0.0.1:{port}"
     try:
         for _ in range(120):
