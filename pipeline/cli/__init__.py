@@ -8,7 +8,7 @@ from collections.abc import Sequence
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command as the program `transload`; return the exit status (docs/exit-codes.md).
     Whatever happens becomes one: no exception leaves this function."""
-    from .error_output import guarded
+    from .output.error_output import guarded
 
     return guarded(_dispatch, argv)
 

@@ -92,7 +92,7 @@ def dispatch(argv: Sequence[str] | None = None) -> int:
     """Run the command that `argv` names, and return its exit status.
     Raises TransloadError; errors.py turns it into the sentence that a person reads."""
     if argv is None and (instruction := os.environ.get(COMPLETE_VARIABLE)):
-        from .completion import answer_shell
+        from .completion.completion import answer_shell
 
         return answer_shell(instruction)
     words = list(sys.argv[1:] if argv is None else argv)
@@ -104,7 +104,7 @@ def dispatch(argv: Sequence[str] | None = None) -> int:
         print(f"{PROGRAM} {__version__}")
         return Exit.PASS
     if words[0] in _COMPLETION:
-        from .completion import install_or_show
+        from .completion.completion import install_or_show
 
         return install_or_show(words)
     return _run(find_command(words[0]), words[1:])
@@ -167,7 +167,7 @@ def _run(command: Command, words: list[str]) -> int:
     except typer.Exit as end:
         return end.exit_code
     except typer.TyperException as error:
-        from .error_output import usage_error
+        from .output.error_output import usage_error
 
         parsed = getattr(error, "ctx", None)  # of a group, the command in it
         name, loaded = (parsed.command_path, parsed.command) if parsed else (name, loaded)

@@ -9,7 +9,7 @@ import typer
 
 from ...serving.runtimes.tuning_space import settings_text
 from . import options
-from .completion_values import complete_models
+from .completion.completion_values import complete_models
 from .option_values import (
     parse_batches,
     parse_duration,
@@ -20,7 +20,7 @@ from .option_values import (
     parse_share,
     parse_tuning_options,
 )
-from .render import finish, page, table
+from .output.render import finish, page, table
 
 _DOUBTS = 3  # the weightiest; all of them are in bench.json
 

@@ -11,7 +11,7 @@ import typer
 from ...models.errors import Exit
 from ...serving.bundles.bundle_records import System
 from . import options
-from .render import finish
+from .output.render import finish
 
 if TYPE_CHECKING:
     from ..commands.bundle import BundleResult

@@ -13,7 +13,7 @@ from ..ci.ci_files import ci_files
 from ..compare.compare_limits import CompareLimits
 from . import options
 from .option_values import parse_batches, parse_duration, parse_runtimes
-from .render import finish
+from .output.render import finish
 
 _LIMITS = CompareLimits()
 

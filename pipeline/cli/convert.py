@@ -13,9 +13,9 @@ from ..ci.ci_files import ci_files
 from ..intake.model_argument import ACCEPTED
 from ..model_list.list_records import ListCommand
 from . import option_values, options
-from .completion_values import complete_models
+from .completion.completion_values import complete_models
 from .many_models import FailFast, Resume, do_models_file
-from .render import finish, print_json, print_lines
+from .output.render import finish, print_json, print_lines
 
 if TYPE_CHECKING:
     from ...models.formats import Target
@@ -101,7 +101,7 @@ def _convert(
 ) -> tuple[ConvertResult | ConvertManyResult, list[str]]:
     """One model, with what is its `own`, or several; and what a person is told."""
     from ..api import convert, convert_all
-    from .convert_output import lines, lines_of_all
+    from .output.convert_output import lines, lines_of_all
 
     if len(models) == 1:
         result = convert(models[0], targets, **arguments, **own)
@@ -139,7 +139,7 @@ def _explain(
     from ..commands.convert import explain
     from ..intake.source_python import likely_framework
     from ..request import read_request
-    from .convert_output import plan_lines, plan_rows
+    from .output.convert_output import plan_lines, plan_rows
 
     section = {"targets": list(map(str, targets)), **settings}
     requested = read_request(None, {"convert": section}).convert.requested

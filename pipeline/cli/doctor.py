@@ -9,7 +9,7 @@ from ...models.errors import Exit
 from ..commands.doctor import Diagnosis, State, examine, exit_code
 from ..context import LocalSettings
 from .options import Json, Store
-from .render import finish, table
+from .output.render import finish, table
 
 MARKS = {State.OK: "ok", State.NOTE: "--", State.WARN: "!!", State.FAIL: "NO"}
 

@@ -13,7 +13,7 @@ from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
 from ..intake.model_argument import ACCEPTED
 from ..workers.interpreters import lacking
 from .options import Json
-from .render import print_json, print_lines, table
+from .output.render import print_json, print_lines, table
 
 START = "PyTorch"
 WIDTH = 100

@@ -9,7 +9,7 @@ import typer
 
 from ...models.errors import Exit
 from . import options
-from .render import finish
+from .output.render import finish
 
 
 def command(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import options
-from .render import finish, table
+from .output.render import finish, table
 
 if TYPE_CHECKING:
     from ...converters.intake.intake_records import FileDescription

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import option_values, options
-from .completion_values import complete_models
-from .render import finish, words_of
+from .completion.completion_values import complete_models
+from .output.render import finish, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,8 +10,8 @@ import typer
 
 from ...models.errors import BadRequest
 from . import option_values
-from .error_output import INTERRUPTED
-from .render import finish, print_json, print_lines, table
+from .output.error_output import INTERRUPTED
+from .output.render import finish, print_json, print_lines, table
 
 if TYPE_CHECKING:
     from ..commands.many_models import FinishedList

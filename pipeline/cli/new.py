@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ...models.zoo.template import Task, write_recipe
-from .render import print_lines
+from .output.render import print_lines
 
 
 def command(

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from . import completion_values
+from .completion import completion_values
 from .option_values import Texts
 
 To = Annotated[

@@ -11,7 +11,7 @@ import typer
 from ...models.errors import TransloadError
 from ..result.schema import Verdict
 from . import option_values, options
-from .render import finish, print_lines
+from .output.render import finish, print_lines
 
 if TYPE_CHECKING:
     from ..commands.record import RecordResult

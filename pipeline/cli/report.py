@@ -18,7 +18,7 @@ from ..report.recommendation import ReleaseConstraint, recommend
 from ..result.run_folder import links
 from ..result.schema import RunResult, read_result, to_json
 from . import option_values, options
-from .render import print_lines
+from .output.render import print_lines
 
 RUNS = Path("runs")
 

@@ -10,7 +10,7 @@ import typer
 from ..ci.ci_files import ci_files
 from ..model_list.list_records import ListCommand
 from . import option_values, options
-from .completion_values import complete_models
+from .completion.completion_values import complete_models
 from .many_models import FailFast, Resume, do_models_file
 
 if TYPE_CHECKING:

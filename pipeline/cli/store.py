@@ -11,7 +11,7 @@ import typer
 
 from ...models.errors import BadRequest, Exit
 from . import options
-from .render import finish, table
+from .output.render import finish, table
 
 _Runs = Annotated[
     list[Path] | None,

@@ -12,9 +12,9 @@ from ...models.errors import BadRequest
 from ..ci.ci_files import ci_files
 from ..model_list.list_records import ListCommand
 from . import option_values, options
-from .completion_values import complete_models
+from .completion.completion_values import complete_models
 from .many_models import FailFast, Resume, do_models_file
-from .render import finish, page, words_of
+from .output.render import finish, page, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

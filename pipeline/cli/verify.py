@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import options
-from .render import finish, table
+from .output.render import finish, table
 
 if TYPE_CHECKING:
     from ..commands.verify import VerifyResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...converters.steps import missing
 from ...models.loading.code_refs import list_recipes
 from .options import Json
-from .render import print_json, print_lines, table
+from .output.render import print_json, print_lines, table
 
 
 def command(json: Json = False) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from transload.models.errors import ERRORS, Exit, TransloadError
-from transload.pipeline.cli.error_output import BUG, guarded
+from transload.pipeline.cli.output.error_output import BUG, guarded
 
 
 def raising(error: BaseException) -> Callable[[Sequence[str] | None], int]:

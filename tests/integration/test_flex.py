@@ -18,7 +18,7 @@ import transload
 from transload.converters import third_party
 from transload.converters.steps import STEPS
 from transload.models.errors import BadRequest, Exit, ToolMissing
-from transload.pipeline.cli.convert_output import lines
+from transload.pipeline.cli.output.convert_output import lines
 from transload.pipeline.commands.convert import ConvertResult, agreement
 from transload.pipeline.workers.interpreters import lacking
 from transload.serving.runtimes.runtime_table import RUNTIMES

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from transload.models.formats import parse_target
-from transload.pipeline.cli.convert_output import lines, lines_of_all
+from transload.pipeline.cli.output.convert_output import lines, lines_of_all
 from transload.pipeline.commands.convert import ConvertedModel, ConvertManyResult, ConvertResult
 from transload.pipeline.minimal_repro.search import MinimalRepro
 from transload.pipeline.result.schema import ArtifactRow, RouteStatus, Status, TriedRow, WeightsRow

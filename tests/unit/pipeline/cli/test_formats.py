@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from transload.converters.steps import STEPS, Step
 from transload.models.formats import Format, Precision, Target
-from transload.pipeline.cli.convert_output import plan_lines
 from transload.pipeline.cli.formats import edges_of, tree
+from transload.pipeline.cli.output.convert_output import plan_lines
 from transload.pipeline.plan.run_plan import plan_routes
 
 ONNX, LITE = Target(Format.ONNX), Target(Format.TFLITE)

@@ -218,7 +218,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from transload.models.store import Store
-from transload.pipeline.cli.error_output import guarded
+from transload.pipeline.cli.output.error_output import guarded
 from transload.pipeline.workers import engine
 from transload.pipeline.workers.engine import Action, LocalExecutor, stopped_on_error
 from transload.pipeline.workers.isolation import Limits

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from ..terminal_text import fit_terminal
+from ...terminal_text import fit_terminal
 
 
 def print_json(document: Any) -> None:

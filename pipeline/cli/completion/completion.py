@@ -17,8 +17,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ...models.errors import BadRequest, Exit, TransloadError
-from .app import COMMANDS, COMPLETE_VARIABLE, PROGRAM, SHOW_COMPLETION, find_command
+from ....models.errors import BadRequest, Exit, TransloadError
+from ..app import COMMANDS, COMPLETE_VARIABLE, PROGRAM, SHOW_COMPLETION, find_command
 
 # It has what it passes on from private modules without naming it as exported, so that no type is known.
 _typer_completion: Any = import_module("typer.completion")

@@ -13,8 +13,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from types import FrameType
 
-from ...models.errors import BadRequest, Exit, TransloadError
-from ..terminal_text import fit_terminal
+from ....models.errors import BadRequest, Exit, TransloadError
+from ...terminal_text import fit_terminal
 
 INTERRUPTED = 130  # as a shell has it: 128 + SIGINT; SIGTERM and SIGHUP are 143 and 129
 READER_GONE = 141  # 128 + SIGPIPE: `transload zoo | head -1`

@@ -9,12 +9,12 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ...models.formats import Format
-from ..commands.convert import ConvertManyResult, ConvertResult, agreement
-from ..minimal_repro.search import MinimalRepro
-from ..plan.run_plan import Plan, Route, TargetPlan
-from ..report.units import needs_flex, size, stored_weights, stretch
-from ..result.schema import ArtifactRow, RouteStatus, Status, TriedRow
+from ....models.formats import Format
+from ...commands.convert import ConvertManyResult, ConvertResult, agreement
+from ...minimal_repro.search import MinimalRepro
+from ...plan.run_plan import Plan, Route, TargetPlan
+from ...report.units import needs_flex, size, stored_weights, stretch
+from ...result.schema import ArtifactRow, RouteStatus, Status, TriedRow
 from .render import page, table
 
 

@@ -1,0 +1,1 @@
+"""Completion in a shell: the protocol, and the values of options."""

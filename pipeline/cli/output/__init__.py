@@ -1,0 +1,1 @@
+"""What commands print: tables, JSON, errors, and the lines of a conversion."""
