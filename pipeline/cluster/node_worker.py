@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from ...models.errors import TransloadError
-from ...models.remote_store import open_store, store_url
+from ...models.remote.remote_store import open_store, store_url
 from ...models.scratch_folders import remove_abandoned, scratch_folder
 from ...models.store import IDENTITY
 from ..workers.engine import Action, LocalExecutor

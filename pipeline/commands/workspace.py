@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from ... import __version__
 from ...models.errors import BadRequest, DiskFull, Exit
-from ...models.remote_store import open_store
+from ...models.remote.remote_store import open_store
 from ...models.scratch_folders import locked_scratch, remove_abandoned
 from ...models.store import Store, is_disk_full
 from ...models.whole_files import write_whole

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...models.remote_store import open_store
+from ...models.remote.remote_store import open_store
 from ...models.store import Store, Stored
 from ...models.whole_files import write_whole
 from ..cluster.cluster_records import DriverRun, NodeFacts

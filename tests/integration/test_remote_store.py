@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.models.remote_store import open_store
+from transload.models.remote.remote_store import open_store
 
 pytestmark = pytest.mark.slow
 KEY = "k" * 64

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from transload.models.errors import BadRequest, DiskFull, ToolMissing
-from transload.models.remote_store import RemoteStore, open_store, store_url
+from transload.models.remote.remote_store import RemoteStore, open_store, store_url
 from transload.models.store import Store, Stored
 
 KEY = "k" * 64

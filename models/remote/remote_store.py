@@ -20,11 +20,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from .errors import BadRequest, DiskFull, ToolMissing, TransloadError
-from .foreign_errors import text_of
-from .store import Store, Stored, digest_of, disk_errors, is_disk_full, size_of
-from .store_ledger import add_store_bytes, store_lock
-from .whole_files import rename_synced, write_synced
+from ..errors import BadRequest, DiskFull, ToolMissing, TransloadError
+from ..foreign_errors import text_of
+from ..store import Store, Stored, digest_of, disk_errors, is_disk_full, size_of
+from ..store_ledger import add_store_bytes, store_lock
+from ..whole_files import rename_synced, write_synced
 
 CACHE_VARIABLE = "TRANSLOAD_STORE_CACHE"
 _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]+):/{1,2}(?P<rest>.*)")
