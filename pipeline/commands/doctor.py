@@ -243,7 +243,8 @@ def _steps(here: Machine) -> Iterable[Diagnosis]:
         if closed := lacking(step, here.find):
             yield Diagnosis("steps", label, State.NOTE, closed, _step_fix(here, step))
         else:
-            open_steps.append(step)
+            if not step.foreign:  # which needs another interpreter, and is no way to a target here
+                open_steps.append(step)
             yield Diagnosis("steps", label, State.OK, "open")
     for why in known.refused:
         yield Diagnosis("steps", "of a third party", State.WARN, why, "ask its author, or uninstall it")
