@@ -46,7 +46,7 @@ def test_versions_of_layers_and_extra_state_are_kept() -> None:
 
 
 def test_weights_are_loaded_into_a_model_with_notes() -> None:
-    module = torch.nn.Sequential(Noted(3, 2))
+    layer = Noted(3, 2)
     weights = {"0.weight": torch.full((2, 3), 4.0), "0.bias": torch.zeros(2)}
-    load_weights(module, weights)
-    assert torch.equal(module[0].weight, weights["0.weight"])
+    load_weights(torch.nn.Sequential(layer), weights)
+    assert torch.equal(layer.weight, weights["0.weight"])
