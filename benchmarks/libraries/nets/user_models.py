@@ -269,6 +269,14 @@ def ft_transformer():
     )  # fmt: skip
 
 
+def tab_transformer():
+    from tab_transformer_pytorch import TabTransformer
+
+    return TabTransformer(
+        categories=(4, 7, 3), num_continuous=5, dim=16, depth=2, heads=4, dim_head=8, mlp_act=nn.ReLU()
+    )
+
+
 class Periodic(nn.Module):
     """rtdl_num_embeddings before a small network."""
 

@@ -27,10 +27,12 @@ def state_of(content: object) -> StateRecords | None:
     state: StateRecords = {}
     for name, value in content.items():
         record = tensor_record(value)
+        if record is None and name == "_metadata":
+            continue  # neuraloperator's models save their settings under it, beside the weights
         if record is None or not isinstance(name, str):
             return None
         state[name] = record
-    return state
+    return state or None
 
 
 def module_state(stub: Stub) -> StateRecords | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from transload.models.lent.model_state import state_of_module
-from transload.models.loading.weight_files import load_weights
+from transload.models.loading.weight_files import load_weights, open_weight_file
 
 
 class Noted(torch.nn.Linear):
@@ -46,8 +47,14 @@ def test_versions_of_layers_and_extra_state_are_kept() -> None:
 
 
 def test_weights_are_loaded_into_a_model_with_notes() -> None:
-    noted = Noted(3, 2)
-    module = torch.nn.Sequential(noted)
+    layer = Noted(3, 2)
     weights = {"0.weight": torch.full((2, 3), 4.0), "0.bias": torch.zeros(2)}
-    load_weights(module, weights)
-    assert torch.equal(noted.weight, weights["0.weight"])
+    load_weights(torch.nn.Sequential(layer), weights)
+    assert torch.equal(layer.weight, weights["0.weight"])
+
+
+def test_a_file_with_notes_is_a_state_dict(tmp_path: Path) -> None:
+    layer, trained = Noted(3, 2), Noted(3, 2)
+    torch.save(trained.state_dict(), tmp_path / "weights.pt")
+    open_weight_file(tmp_path / "weights.pt").load_into(layer)
+    assert torch.equal(layer.weight, trained.weight)
