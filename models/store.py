@@ -15,12 +15,13 @@ know that. Everything is written beside its place, synced, and renamed: a kill a
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
 import secrets
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,6 +137,19 @@ class Store:
             self._uses.add(key)
             folder.mkdir(exist_ok=True)
         return folder
+
+    @contextmanager
+    def checkpoints_held(self, key: str, wait: Callable[[], None]) -> Iterator[None]:
+        """Hold an action's checkpoints: two commands that write them spoil each other's. `wait` is called again and
+        again while another command holds them; the kernel frees them with its process."""
+        with disk_errors(self.root):
+            handle = os.open(self.checkpoints(key), os.O_RDONLY | os.O_NOFOLLOW)
+        try:
+            while not _is_locked(handle):
+                wait()
+            yield
+        finally:
+            os.close(handle)
 
     def close(self) -> None:
         """End the use of what was found and kept: others may remove it."""
@@ -279,3 +293,12 @@ def _sync(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def _is_locked(handle: int) -> bool:
+    """Lock a file or folder, and return whether that succeeded."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 Services = Callable[[], AbstractContextManager[Mapping[str, str]]]
 SCRATCH = ".scratch"  # in the folder that a command works in, which may hold a `tmp` of the user
 LOGS = "logs"  # of the steps, in the folder of a run
+_LOOK_AGAIN_S = 0.1  # whether another command has finished the same action
 _MOST_THREADS = 32  # where nobody says how many workers there may be
 
 
@@ -193,8 +194,21 @@ class LocalExecutor:
                 self._show_log(self.store.log(key), action.name)
                 fix = refusal["fix"] or f"read {self.log(action.name)}, or repeat it alone: {self._repeat_call(action)}"
                 raise ERRORS[refusal["kind"]](refusal["what"], fix=fix)
-            with self._room_for(action), self.timeline.span(action.name):
-                return self._do(key, action)
+            with self._checkpoints_held(action, key):
+                if action.checkpoints and (stored := self.store.find(key)):  # another command finished it meanwhile
+                    self._show_log(stored.log, action.name)
+                    return stored
+                with self._room_for(action), self.timeline.span(action.name):
+                    return self._do(key, action)
+
+    def _checkpoints_held(self, action: Action, key: str) -> AbstractContextManager[None]:
+        """Wait until no other command does an action that goes on from its checkpoints."""
+        return self.store.checkpoints_held(key, self._wait_for_others) if action.checkpoints else nullcontext()
+
+    def _wait_for_others(self) -> None:
+        if self._stopped:
+            raise _stopped()
+        time.sleep(_LOOK_AGAIN_S)
 
     def _room_for(self, action: Action) -> AbstractContextManager[None]:  # noqa: ARG002  (RayExecutor asks it)
         """Wait for what the action needs to start."""

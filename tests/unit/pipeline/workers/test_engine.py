@@ -41,6 +41,10 @@ def resume(job):
     done = job.checkpoints / "done"
     if not done.exists(): done.touch(); os.abort()
     (job.out / "file").write_text("resumed"); return {}
+def train(job):
+    count(job)
+    half = job.checkpoints / "half"
+    half.touch(); time.sleep(0.5); half.rename(job.out / "file"); return {}
 def full(job): raise OSError(28, "No space left on device")
 def read(job):
     with open(job.options["data"]) as file: return {"text": file.read()}
@@ -180,6 +184,14 @@ def test_a_crash_is_not_remembered(executor: LocalExecutor, root: Path) -> None:
         with pytest.raises(StepFailed, match="SIGABRT"):
             executor.perform(action(root, "die", remembers_refusal=True))
     assert runs(root) == 2
+
+
+def test_commands_at_once_do_an_action_with_checkpoints_once(root: Path, tmp_path: Path) -> None:
+    todo = action(root, "train", checkpoints=True)
+    executors = [LocalExecutor(Store(tmp_path / "store"), tmp_path / f"run{at}") for at in range(2)]
+    first, second = [future.result() for future in [executor.submit(todo) for executor in executors]]
+    assert first.digest == second.digest
+    assert runs(root) == 1
 
 
 def test_a_killed_action_goes_on_from_its_checkpoints_and_they_are_gone_once_it_is_done(
