@@ -234,6 +234,7 @@ def _quick(address: str) -> Iterator[None]:
 def _init(ray: Any, address: str | None) -> None:
     """Call ray.init in a thread, as it may wait for ever. Raises TimeoutError, or what it raises."""
     errors: list[BaseException] = []
+    is_over = threading.Event()
 
     def init() -> None:
         try:
@@ -243,12 +244,13 @@ def _init(ray: Any, address: str | None) -> None:
             )  # fmt: skip
         except Exception as error:  # noqa: BLE001  (handed to the caller's thread)
             errors.append(error)
+        is_over.set()
+        # A cluster that Ray starts here ends with the thread that started it (PR_SET_PDEATHSIG).
+        threading.Event().wait()
 
-    thread = threading.Thread(target=init, name="ray-init", daemon=True)
-    thread.start()
+    threading.Thread(target=init, name="ray-init", daemon=True).start()
     known = address or os.environ.get(_ADDRESS_VARIABLE)
-    thread.join(_CONNECT_S if known else _START_S)
-    if thread.is_alive():
+    if not is_over.wait(_CONNECT_S if known else _START_S):
         raise TimeoutError
     if errors:
         raise errors[0]
