@@ -65,6 +65,10 @@ class RayExecutor(LocalExecutor):
         """Wait for room here; on the nodes Ray finds it."""
         return super()._room_for(action) if is_bound_here(action) else nullcontext()
 
+    def _checkpoints_held(self, action: Action, key: str) -> AbstractContextManager[None]:
+        """Hold an action's checkpoints where it is done: a lock of this process would keep the node out."""
+        return super()._checkpoints_held(action, key) if is_bound_here(action) else nullcontext()
+
     def _do(self, key: str, action: Action) -> Stored:
         if is_bound_here(action):
             return super()._do(key, action)
