@@ -79,8 +79,20 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _models_in(part)
 
 
+def line_of_key(text: str, place: _Place) -> int | None:
+    """Return the line of a key; None where the text does not have it."""
+    return _lines(text)[0].get(place)
+
+
 def line_of(text: str, place: _Place) -> int | None:
     """Return the line of a key, or of the part of its place that the text names; None where it names no part."""
+    lines, counts = _lines(text)
+    kept = tuple(part for at, part in enumerate(place) if isinstance(part, str) or place[at - 1] in counts)
+    return next((lines[kept[:end]] for end in range(len(kept), 0, -1) if kept[:end] in lines), None)
+
+
+def _lines(text: str) -> tuple[dict[_Place, int], dict[str, int]]:
+    """Return the line of each table and key, and how many tables each array of tables has."""
     lines: dict[_Place, int] = {}
     counts: dict[str, int] = {}
     section: _Place = ()
@@ -97,5 +109,4 @@ def line_of(text: str, place: _Place) -> int | None:
             lines.setdefault(section, number)
         elif key := re.match(r"\s*[\"']?([\w\-]+)[\"']?\s*=", line):
             lines.setdefault((*section, key[1]), number)
-    kept = tuple(part for at, part in enumerate(place) if isinstance(part, str) or place[at - 1] in counts)
-    return next((lines[kept[:end]] for end in range(len(kept), 0, -1) if kept[:end] in lines), None)
+    return lines, counts

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from ...models.errors import BadRequest
 from ...models.sources import CodeRef, code_ref
-from ..toml_file import line_of
+from ..toml_file import line_of_key
 
 _SOURCE_LINE = re.compile(r"([\w.-]+\.py):(\d+)")  # as models/source_lines.py writes one
 _PIPELINE_LINE = re.compile(r"(.+\.toml), line (\d+):")  # as pipeline/request.py writes one
@@ -73,7 +73,7 @@ class SourcePlaces:
     def _key_line(self, rule: str, artifact: str) -> SourcePlace | None:
         name = rule.partition(" ")[0]
         for section, key in _KEYS.get(name, (("gate", name),)):
-            line = line_of(self._text, (section, key))
+            line = line_of_key(self._text, (section, key))
             if line and self._pipeline:
                 return SourcePlace(self._pipeline, self._line_of_item(line, artifact) if name == "target" else line)
         return None

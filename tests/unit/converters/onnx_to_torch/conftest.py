@@ -142,10 +142,10 @@ def close(made: Any, expected: Sequence[Array]) -> None:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    """A bench over an empty folder. What PyTorch compiled for the loops of earlier tests is dropped: it guards objects
-    that are gone by then, and what it does with those depends on when they were collected."""
+    """A bench over an empty folder. What Dynamo knows of functions is dropped: an earlier test that patched some of
+    them may have made it note the patches in their place."""
     torch.set_num_threads(1)
-    torch._dynamo.reset()
+    torch._dynamo.trace_rules.clear_lru_cache()
     return Bench(tmp_path)
 
 

@@ -276,8 +276,7 @@ def test_a_framework_is_not_loaded_for_what_is_found(executor: LocalExecutor, sp
     executor.perform(action(spawn, "small"))
     executor.expect(["small"], Limits())
     assert executor.perform(action(spawn, "small")).cached
-    assert not executor._frameworks.expected
-    assert executor._frameworks.fork_server("torch") is None
+    assert not executor._frameworks._fork_servers
     executor.close()
 
 
