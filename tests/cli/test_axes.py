@@ -70,6 +70,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_two_dynamic_axes_are_verified_at_several_sizes_within_their_bounds(here: Path) -> None:
     done = run(here, "convert", "net.py:Attend", *ATTEND, "--to", "pt2,onnx", "--out", "attend", "--quiet")
     lines = done.stdout.splitlines()[:2]

@@ -334,6 +334,7 @@ def test_serve_refuses_a_port_that_is_taken(server: subprocess.Popen[str], here:
     assert done.stderr == f"error: nothing can listen on 127.0.0.1:{port}\n  fix: name another port, or 0\n"
 
 
+@pytest.mark.slow
 def test_the_python_face_returns_rows_and_loads_no_framework(here: Path) -> None:
     """In an interpreter of its own: other tests have loaded what must not be loaded here."""
     script = f"""

@@ -45,6 +45,7 @@ def here(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_list_has_one_table_and_one_report_and_goes_on_where_it_was(here: Path) -> None:
     words = ("convert", "models.toml", "--out", "made", "--quiet")
     done = run(here, *words, status=2)

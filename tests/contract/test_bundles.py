@@ -60,7 +60,8 @@ def write(artifact: Callable[[str], Path], tmp_path: Path) -> Callable[..., Path
 
 
 @pytest.mark.parametrize(
-    "form", ["onnx", "tflite", *(pytest.param(form, marks=pytest.mark.slow) for form in ("saved-model", "torchscript"))]
+    "form",
+    ["onnx", *(pytest.param(form, marks=pytest.mark.slow) for form in ("saved-model", "torchscript", "tflite"))],
 )
 def test_the_image_serves_what_the_check_expects(write: Callable[..., Path], form: str) -> None:
     """The Dockerfile's own words are given to the command, with the paths and ports of this machine."""

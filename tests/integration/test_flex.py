@@ -76,6 +76,7 @@ def test_without_the_option_the_target_is_refused_and_the_option_named(here: Pat
     assert "or convert it with --flex (its runtime then needs TensorFlow's Flex delegate)" in row.tried[0].reason
 
 
+@pytest.mark.slow
 def test_a_model_that_needs_none_gets_none(here: Path) -> None:
     done = convert(here, "plain", flex=True)
     (row,) = done.artifacts

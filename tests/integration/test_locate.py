@@ -122,6 +122,7 @@ def lose_last_row(table: Any) -> Any:
     return table
 
 
+@pytest.mark.slow
 def test_a_right_file_has_no_place(weights: tuple[Path, Weights], tmp_path: Path) -> None:
     result = locate(graph(weights[1]), weights[0], tmp_path)
     assert not result.capture.departs

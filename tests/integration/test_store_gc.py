@@ -27,7 +27,7 @@ CODE = ["net.py:Net", "--input", "input=float32[batch,4]"]
 @pytest.mark.parametrize(
     "model",
     [
-        pytest.param(CODE, id="code"),
+        pytest.param(CODE, id="code", marks=pytest.mark.slow),
         pytest.param(["zoo:breast-cancer-mlp"], id="recipe", marks=pytest.mark.slow),  # trains twice
     ],
 )

@@ -93,6 +93,7 @@ def test_its_weights_come_and_go_and_what_calls_change_is_seen(net: Any) -> None
     assert ForeignState().changed(net) == []
 
 
+@pytest.mark.slow
 def test_what_it_saves_answers_alike_here(net: Any, project: Path, tmp_path: Path) -> None:
     import tensorflow as tf
 

@@ -109,6 +109,7 @@ def test_the_interval_covers_the_truth_in_95_percent_where_processes_differ(slow
     assert 0.92 <= hits / 400 <= 0.98
 
 
+@pytest.mark.slow
 def test_looking_again_and_again_raises_few_false_alarms() -> None:
     rng = np.random.default_rng(7)
     alarms = 0
