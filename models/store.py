@@ -15,7 +15,6 @@ know that. Everything is written beside its place, synced, and renamed: a kill a
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -30,7 +29,7 @@ from typing import Any, TypeAlias
 from .errors import BadRequest, DiskFull
 from .foreign_errors import text_of
 from .scratch_folders import remove_abandoned, scratch_folder
-from .store_ledger import UseRecord, add_store_bytes, store_lock, write_store_bytes
+from .store_ledger import UseRecord, add_store_bytes, store_lock, try_lock, write_store_bytes
 from .whole_files import write_synced
 
 IDENTITY = "identity"  # a file in a store
@@ -145,7 +144,7 @@ class Store:
         with disk_errors(self.root):
             handle = os.open(self.checkpoints(key), os.O_RDONLY | os.O_NOFOLLOW)
         try:
-            while not _is_locked(handle):
+            while not try_lock(handle):
                 wait()
             yield
         finally:
@@ -293,12 +292,3 @@ def _sync(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def _is_locked(handle: int) -> bool:
-    """Lock a file or folder, and return whether that succeeded."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

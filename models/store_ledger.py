@@ -161,6 +161,15 @@ def _write_count(handle: int, count: int) -> None:
     os.pwrite(handle, f"{count:>24}\n".encode(), 0)
 
 
+def try_lock(handle: int) -> bool:
+    """Lock an open file or folder unless another holds it; return whether that succeeded."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def _is_locked(path: Path) -> bool:
     handle = os.open(path, os.O_RDONLY)
     try:

@@ -46,8 +46,8 @@ def _add_case(suite: ET.Element, row: CiRow, command: str) -> None:
     case = ET.SubElement(suite, "testcase", {**names, "time": _seconds(row.seconds)})
     message = _xml_safe(row.message)
     if element := _ELEMENTS.get(row.outcome):
-        told = ET.SubElement(case, element, {"message": message, "type": str(row.outcome)})
-        told.text = f"{message}\n{row.place.uri}:{row.place.line}" if row.place else message
+        outcome = ET.SubElement(case, element, {"message": message, "type": str(row.outcome)})
+        outcome.text = f"{message}\n{row.place.uri}:{row.place.line}" if row.place else message
     else:
         ET.SubElement(case, "system-out").text = message
 

@@ -28,8 +28,8 @@ _OF_COMPARE = "A figure is no worse than that of the earlier run (docs/compare.m
 
 def sarif_text(rows: Sequence[CiRow], command: str, exit_code: int) -> str:
     """Return the file for the rows of a command. `exit_code`: the command's."""
-    told = [row for row in rows if row.outcome in _LEVELS and not row.summed_up]
-    rules = list(dict.fromkeys(row.rule for row in told))
+    shown = [row for row in rows if row.outcome in _LEVELS and not row.summed_up]
+    rules = list(dict.fromkeys(row.rule for row in shown))
     document = {
         "$schema": _SCHEMA,
         "version": "2.1.0",
@@ -38,7 +38,7 @@ def sarif_text(rows: Sequence[CiRow], command: str, exit_code: int) -> str:
                 "tool": {"driver": {"name": "transload", "version": __version__, "rules": list(map(_rule, rules))}},
                 "automationDetails": {"id": f"transload/{command}/"},
                 "invocations": [{"executionSuccessful": exit_code == 0, "exitCode": exit_code}],
-                "results": [_result(row, rules.index(row.rule)) for row in told],
+                "results": [_result(row, rules.index(row.rule)) for row in shown],
             }
         ],
     }

@@ -12,7 +12,7 @@ from ...models.sources import CodeRef, code_ref
 from ..toml_file import line_of_key
 
 _SOURCE_LINE = re.compile(r"([\w.-]+\.py):(\d+)")  # as models/source_lines.py writes one
-_PIPELINE_LINE = re.compile(r"(.+\.toml), line (\d+):")  # as pipeline/request.py writes one
+_PIPELINE_LINE = re.compile(r"(.+\.toml), line (\d+):")  # as pipeline/toml_file.py writes one
 _MOST_BYTES = 4 << 20
 # The keys of the pipeline file that a rule follows from; any other rule has its own name under [gate].
 _KEYS = {

@@ -6,7 +6,6 @@ at any moment loses no finished model.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from pathlib import Path
 from ... import __version__
 from ...models.errors import BadRequest, DiskFull, Exit
 from ...models.store import digest_of_json, is_disk_full, state_of
+from ...models.store_ledger import try_lock
 from ...models.whole_files import write_whole
 from ..report.models_page import render_models_page
 from ..report.models_text import render_models_markdown
@@ -114,12 +114,9 @@ def locked_list(folder: Path) -> Iterator[None]:
     """Hold the folder of a list for one command. Raises BadRequest where another command works in it."""
     handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        fix = "wait for it, or name another folder with --out"
-        raise BadRequest(f"another transload works in {folder}", fix=fix) from None
-    try:
+        if not try_lock(handle):
+            fix = "wait for it, or name another folder with --out"
+            raise BadRequest(f"another transload works in {folder}", fix=fix)
         yield
     finally:
         os.close(handle)

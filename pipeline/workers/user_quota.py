@@ -6,7 +6,6 @@ never keeps a slot. The files lie in a folder of this machine, not in the store,
 
 from __future__ import annotations
 
-import fcntl
 import os
 import tempfile
 import time
@@ -15,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ...models.errors import BadRequest
+from ...models.store_ledger import try_lock
 
 VARIABLE = "TRANSLOAD_WORKERS_PER_USER"
 _LOOK_AGAIN_S = 0.2
@@ -47,12 +47,9 @@ class UserQuota:
         """Return the locked file of a free slot, or None where all are taken."""
         for number in range(self._count):
             handle = os.open(self._folder / f"worker-{number}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(handle)
-            else:
+            if try_lock(handle):
                 return handle
+            os.close(handle)
         return None
 
 
