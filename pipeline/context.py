@@ -15,7 +15,7 @@ from .workers.isolation import Limits
 from .workers.sandbox import missing_walls
 
 # Limits of reading a model file, unless the request sets its own.
-INTAKE_S = 20.0
+INTAKE_S = 60.0  # on a busy machine, loading PyTorch alone takes up to 20 s of it
 INTAKE_BYTES_PER_S = 50e6  # a larger file may take longer
 INTAKE_MEMORY_BYTES = 2 << 30  # the libraries themselves take up to a third of it
 INTAKE_MEMORY_PER_BYTE = 10  # of the file: readers hold it, its parts and what they check
@@ -98,7 +98,7 @@ class Context:
 
 def intake_limits(limits: Limits, file_bytes: int) -> Limits:
     """Return `limits` with the time of taking in a file or a folder of this size, and no more memory than that takes:
-    20 s and 2 GB, more for a large one."""
+    60 s and 2 GB, more for a large one."""
     return replace(
         limits,
         seconds=INTAKE_S + file_bytes / INTAKE_BYTES_PER_S,
