@@ -250,7 +250,7 @@ def convert_models(
             return ConvertedModel(name, model.text, folder, None, error)
         return ConvertedModel(name, model.text, folder, result)
 
-    with ThreadPoolExecutor(min(models_at_once(requests[0][0], local), len(requests))) as pool:
+    with ThreadPoolExecutor(min(models_at_once((request for request, _ in requests), local), len(requests))) as pool:
         futures = [pool.submit(convert_model, name, *pair) for name, pair in zip(names, requests, strict=True)]
         try:
             result = ConvertManyResult(tuple(future.result() for future in futures), out)

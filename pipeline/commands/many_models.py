@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from ..workers.worker_slots import WorkerSlots
 from .convert import convert
 from .run import run
 from .validate import validate
-from .workspace import check_writable, new_slots
+from .workspace import check_writable, models_at_once, new_slots
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,10 @@ def do_list(
             progress.note(f"{kept} of {len(rows)} models are done already")
         jobs = [ModelJob(row, works[row.name]) for row in folder.rows if row.state is not RowState.DONE]
         pool = ModelPool(options.out, new_slots(local, progress), progress, folder.record, fail_fast=options.fail_fast)
-        interrupt = pool.do_all(jobs, _models_at_once(command, models, local)) if jobs else None
+        requests = (works[job.row.name].request for job in jobs)
+        at_once = models_at_once(requests, local, measures=command is ListCommand.RUN)
+        interrupt = pool.do_all(jobs, at_once) if jobs else None
         return FinishedList(folder.write(), options.out, kept, interrupt)
-
-
-def _models_at_once(command: ListCommand, models: Iterable[ListedModel], local: LocalSettings) -> int:
-    """Return how many models may be in flight: one where latency is measured, which nothing may run beside."""
-    measures = command is ListCommand.RUN and any(model.options.get("bench", True) for model in models)
-    return 1 if measures else local.jobs
 
 
 def _planned_row(command: ListCommand, model: ListedModel, options: ListOptions) -> ModelRow:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache
@@ -67,14 +67,21 @@ def new_slots(local: LocalSettings, progress: Progress) -> WorkerSlots:
     return WorkerSlots(local.jobs, quota=quota_of_user(os.environ, lambda text: progress.note(text, once="user quota")))
 
 
-def models_at_once(request: RunRequest, local: LocalSettings) -> int:
-    """Return how many models a command carries side by side: as many as its steps have room for."""
-    choice = parse_executor(local.executor or request.engine.executor)
-    if not choice.is_ray:
+def models_at_once(requests: Iterable[RunRequest], local: LocalSettings, *, measures: bool = False) -> int:
+    """Return how many models a command carries side by side: as many as their steps have room for, here or on the
+    cluster. `measures`: the command measures latencies, which here nothing may run beside; on a cluster a measurement
+    has a node of its own."""
+    choices = [
+        (parse_executor(local.executor or request.engine.executor), request.bench.enabled) for request in requests
+    ]
+    if measures and any(is_measured and not choice.is_ray for choice, is_measured in choices):
+        return 1
+    addresses = {choice.address for choice, _ in choices if choice.is_ray}
+    if not addresses:
         return local.jobs
     from ..cluster.ray_cluster import connect
 
-    return max(local.jobs, connect(choice.address).cores)
+    return max(local.jobs, *(connect(address).cores for address in addresses))
 
 
 def new_run_context(

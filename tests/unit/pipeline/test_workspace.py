@@ -1,13 +1,17 @@
-"""The folder of a command that was refused before it did anything."""
+"""The folder of a command that was refused before it did anything, and how many models go side by side."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.pipeline.commands.workspace import check_writable, remove_if_unused
+from transload.pipeline.cluster import ray_cluster
+from transload.pipeline.commands.workspace import check_writable, models_at_once, remove_if_unused
+from transload.pipeline.context import LocalSettings
+from transload.pipeline.request import RunRequest, read_request
 
 
 def refuse(folder: Path, *files: str) -> None:
@@ -32,3 +36,29 @@ def test_logs_of_steps_stay(tmp_path: Path) -> None:
 def test_a_folder_that_was_there_stays(tmp_path: Path) -> None:
     refuse(tmp_path)
     assert (tmp_path / "logs" / "plan.json").is_file()
+
+
+@pytest.fixture
+def cluster_of_12_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_cluster, "connect", lambda address: SimpleNamespace(cores=12))
+
+
+def requests(*executors: str, bench: bool = True) -> list[RunRequest]:
+    return [read_request(None, {"engine": {"executor": name}, "bench": {"enabled": bench}}) for name in executors]
+
+
+@pytest.mark.usefixtures("cluster_of_12_cores")
+def test_as_many_models_at_once_as_there_are_workers_here_or_cores_in_the_cluster() -> None:
+    local = LocalSettings(jobs=2)
+    assert models_at_once(requests("local", "local"), local) == 2
+    assert models_at_once(requests("local", "ray"), local) == 12
+    assert models_at_once(requests("local", "local"), LocalSettings(jobs=2, executor="ray")) == 12
+    assert models_at_once(requests("ray"), LocalSettings(jobs=16)) == 16
+
+
+@pytest.mark.usefixtures("cluster_of_12_cores")
+def test_what_is_measured_here_is_measured_one_after_the_other() -> None:
+    local = LocalSettings(jobs=2)
+    assert models_at_once(requests("local", "ray"), local, measures=True) == 1
+    assert models_at_once(requests("ray", "ray"), local, measures=True) == 12
+    assert models_at_once(requests("local", bench=False), local, measures=True) == 2
