@@ -90,9 +90,8 @@ class NodeWorker:
     def _executor(self, order: StepOrder) -> LocalExecutor:
         run = order.run
         with self._lock:
-            if order.expected.keys() - self._frameworks.expected.keys():
-                names = [*self._frameworks.expected, *order.expected]
-                self._frameworks.expect(names, next(iter(order.expected.values())))
+            for name, limits in order.expected.items():
+                self._frameworks.expect([name], limits)
             if run.number not in self._executors:
                 folder = self._folder / f"run-{run.number}"
                 self._executors[run.number] = LocalExecutor(

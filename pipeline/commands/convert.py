@@ -43,16 +43,16 @@ from ..result.gate import verdict_of, why_not_made
 from ..result.run_folder import artifact_row
 from ..result.schema import ArtifactRow, RouteStatus, Status, Verdict
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
-from ..workers.worker_slots import WorkerSlots
+from ..workers.shared_workers import SharedWorkers
 from .workspace import (
     check_writable,
     close_workers,
     document_of,
     models_at_once,
     new_context,
-    new_slots,
     remove_if_unused,
     report_disk_full,
+    shared_workers,
     write_document,
 )
 
@@ -99,10 +99,10 @@ def convert(
     local: LocalSettings,
     progress: Progress,
     *,
-    slots: WorkerSlots | None = None,
+    workers: SharedWorkers | None = None,
 ) -> ConvertResult:
     """Write every wanted target to `out`/<target>/, by the cheapest route that verifies.
-    Models that are converted at the same time share worker `slots`.
+    Models that are converted at the same time share `workers`.
     Raises TransloadError where the model or the data cannot be taken; the failure of one target is in its row."""
     model = with_source_python(request, model, progress)
     foreign = model.python.framework if model.python else ""
@@ -114,7 +114,7 @@ def convert(
             _check_replaceable(out / target.slug)
         for reason in third_party.known_steps().refused:
             progress.note(reason)
-        context = new_context(request, out, local, progress, slots)
+        context = new_context(request, out, local, progress, workers)
         expect_frameworks(context, plan)
         with report_disk_full(out), close_workers(context):
             plan.write(out / "logs")
@@ -234,30 +234,30 @@ class ConvertManyResult:
 def convert_models(
     requests: Sequence[tuple[RunRequest, ModelRequest]], out: Path, local: LocalSettings, progress: Progress
 ) -> ConvertManyResult:
-    """Convert every model to `out`/<name>/, as `convert` does for one. They share the worker slots of one model.
+    """Convert every model to `out`/<name>/, as `convert` does for one. They share workers.
     Raises BadRequest where `out` cannot be written to; the failure of one model is in its row."""
     check_writable(out)
-    slots = new_slots(local, progress)
     names = unique_names([model.text for _, model in requests])
     width = max(map(len, names))
 
-    def convert_model(name: str, request: RunRequest, model: ModelRequest) -> ConvertedModel:
+    def convert_model(workers: SharedWorkers, name: str, request: RunRequest, model: ModelRequest) -> ConvertedModel:
         folder, own_progress = out / name, progress.of(name, width)
         try:
-            result = convert(request, model, folder, local, own_progress, slots=slots)
+            result = convert(request, model, folder, local, own_progress, workers=workers)
         except TransloadError as error:
             own_progress.note(error.what)
             return ConvertedModel(name, model.text, folder, None, error)
         return ConvertedModel(name, model.text, folder, result)
 
-    with ThreadPoolExecutor(min(models_at_once((request for request, _ in requests), local), len(requests))) as pool:
-        futures = [pool.submit(convert_model, name, *pair) for name, pair in zip(names, requests, strict=True)]
+    at_once = min(models_at_once((request for request, _ in requests), local), len(requests))
+    with shared_workers(out, local, progress) as workers, ThreadPoolExecutor(at_once) as pool:
+        futures = [pool.submit(convert_model, workers, name, *pair) for name, pair in zip(names, requests, strict=True)]
         try:
             result = ConvertManyResult(tuple(future.result() for future in futures), out)
         except BaseException:
             for future in futures:
                 future.cancel()
-            slots.stop()
+            workers.stop()
             raise
     write_document(out / "convert.json", result.document)
     return result

@@ -20,11 +20,11 @@ from ..model_list.row_parts import failures_of_artifacts, failures_of_gate, rows
 from ..progress import Progress
 from ..request import RunRequest, read_request
 from ..result.schema import ArtifactRow, GateRow
-from ..workers.worker_slots import WorkerSlots
+from ..workers.shared_workers import SharedWorkers
 from .convert import convert
 from .run import run
 from .validate import validate
-from .workspace import check_writable, models_at_once, new_slots
+from .workspace import check_writable, models_at_once, shared_workers
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,11 @@ def do_list(
         if kept:
             progress.note(f"{kept} of {len(rows)} models are done already")
         jobs = [ModelJob(row, works[row.name]) for row in folder.rows if row.state is not RowState.DONE]
-        pool = ModelPool(options.out, new_slots(local, progress), progress, folder.record, fail_fast=options.fail_fast)
         requests = (works[job.row.name].request for job in jobs)
         at_once = models_at_once(requests, local, measures=command is ListCommand.RUN)
-        interrupt = pool.do_all(jobs, at_once) if jobs else None
+        with shared_workers(options.out, local, progress) as workers:
+            pool = ModelPool(options.out, workers, progress, folder.record, fail_fast=options.fail_fast)
+            interrupt = pool.do_all(jobs, at_once) if jobs else None
         return FinishedList(folder.write(), options.out, kept, interrupt)
 
 
@@ -103,30 +104,30 @@ class _ModelWork:
     options: ListOptions
     local: LocalSettings
 
-    def __call__(self, progress: Progress, slots: WorkerSlots) -> ModelOutcome:
+    def __call__(self, progress: Progress, workers: SharedWorkers) -> ModelOutcome:
         """Do it, and return what it contributes to the list."""
         works = {
             ListCommand.CONVERT: self._convert, ListCommand.VALIDATE: self._validate, ListCommand.RUN: self._run,
         }  # fmt: skip
-        return works[self.command](progress, slots)
+        return works[self.command](progress, workers)
 
-    def _convert(self, progress: Progress, slots: WorkerSlots) -> ModelOutcome:
+    def _convert(self, progress: Progress, workers: SharedWorkers) -> ModelOutcome:
         folder = self.options.out / self.model.name
-        result = convert(self.request, self._model_request, folder, self.local, progress, slots=slots)
+        result = convert(self.request, self._model_request, folder, self.local, progress, workers=workers)
         rows = rows_of_artifacts(result.artifacts, result.evidence.probes)
         failures = failures_of_artifacts(result.artifacts, [piece.row for piece in result.smallest])
         verdict, status = result.decided
         return ModelOutcome(verdict, int(status), self.model.name, None, rows, failures)
 
-    def _validate(self, progress: Progress, slots: WorkerSlots) -> ModelOutcome:
+    def _validate(self, progress: Progress, workers: SharedWorkers) -> ModelOutcome:
         candidates = _artifacts_of(self.model, self.options.converted or self.options.out)
-        result = validate(self.request, candidates, self._model_request, self._local_runs, progress, slots=slots)
+        result = validate(self.request, candidates, self._model_request, self._local_runs, progress, workers=workers)
         folder = str(result.folder.relative_to(self.options.out))
         rows, (verdict, status) = rows_of_drift(result.drift, result.gate), result.decided
         return ModelOutcome(verdict, int(status), folder, None, rows, failures_of_gate(result.gate))
 
-    def _run(self, progress: Progress, slots: WorkerSlots) -> ModelOutcome:
-        finished = run(self.request, self._local_runs, progress, slots=slots)
+    def _run(self, progress: Progress, workers: SharedWorkers) -> ModelOutcome:
+        finished = run(self.request, self._local_runs, progress, workers=workers)
         result, folder = finished.result, str(finished.folder.relative_to(self.options.out))
         rows = rows_of_artifacts(result.artifacts, result.probes, result.drift)
         lost = failures_of_artifacts([row for row in result.artifacts if row.path is None], result.smallest)

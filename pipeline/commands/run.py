@@ -51,7 +51,7 @@ from ..stages.tuned_bench import SettingsReference, SettingsVerifier, measure_tu
 from ..stages.validate import ValidationRows, validate_all
 from ..timeline import stage_of
 from ..workers.interpreters import lacking
-from ..workers.worker_slots import WorkerSlots
+from ..workers.shared_workers import SharedWorkers
 from .baseline import Baseline, judge_baseline, measure_beside, open_baseline, read_baseline
 from .record import RecordResult, check_server, send_run
 from .remeasure import OpenedArtifacts
@@ -73,10 +73,10 @@ def run(
     progress: Progress,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     *,
-    slots: WorkerSlots | None = None,
+    workers: SharedWorkers | None = None,
 ) -> FinishedRun:
     """Train, convert, validate, measure and judge as the request says, and leave runs/<id>/.
-    What a former run finished is found in the store and not done again. Models that are run at once share `slots`.
+    What a former run finished is found in the store and not done again. Models that are run at once share `workers`.
     Raises TransloadError where the run cannot begin: bad input, no data, a training that fails. The failure of a single
     target or runtime is in the result."""
     if request.model.python not in (None, OURS):
@@ -91,7 +91,7 @@ def run(
     baseline = read_baseline(request)
     started_at, started = now(), time.monotonic()
     name = Path(request.model.recipe.removeprefix("zoo:")).stem
-    context = new_run_context(request, name, local, progress, started_at, slots=slots)
+    context = new_run_context(request, name, local, progress, started_at, workers=workers)
     try:
         with close_workers(context), disk_errors(context.folder):
             plan.write(context.folder)

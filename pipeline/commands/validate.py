@@ -28,7 +28,7 @@ from ..result.run_folder import artifact_row, served_row
 from ..result.schema import DriftRow, GateRow, Verdict
 from ..stages.servers import Servers
 from ..stages.validate import CheckedArtifact, device_for, validate_all
-from ..workers.worker_slots import WorkerSlots
+from ..workers.shared_workers import SharedWorkers
 from .candidates import (
     can_locate,
     check_candidate,
@@ -70,17 +70,17 @@ class ValidateResult:
 
 def validate(
     request: RunRequest, candidates: Sequence[str], against: ModelRequest, local: LocalSettings, progress: Progress,
-    *, slots: WorkerSlots | None = None,
+    *, workers: SharedWorkers | None = None,
 ) -> ValidateResult:  # fmt: skip
     """Compare the outputs of every candidate with the model's, in every wanted runtime that takes the candidate.
-    Leaves a folder with logs, a script per step and validate.json. Models that are validated at once share `slots`.
+    Leaves a folder with logs, a script per step and validate.json. Models that are validated at once share `workers`.
     Raises TransloadError where one of the models cannot be loaded, or they take different inputs."""
     runtimes = request.validate_.runtimes
     for text in candidates:
         check_candidate(text, runtimes)
     kind_of(against.text)
     against = with_source_python(request, against, progress)
-    context = new_run_context(request, f"validate-{Path(candidates[0]).stem}", local, progress, slots=slots)
+    context = new_run_context(request, f"validate-{Path(candidates[0]).stem}", local, progress, workers=workers)
     with report_disk_full(context.folder), close_workers(context):
         loaded = [load_candidate(context, text, against.inputs) for text in candidates]
         for text, candidate in zip(candidates, loaded, strict=True):

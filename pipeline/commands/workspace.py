@@ -29,42 +29,53 @@ from ..result.schema import SCHEMA, Verdict
 from ..store.store_limit import store_limit, tidy_store
 from ..workers.devices import resolve_device
 from ..workers.engine import LOGS, SCRATCH, LocalExecutor
+from ..workers.loaded_frameworks import LoadedFrameworks
+from ..workers.shared_workers import SharedWorkers
 from ..workers.user_quota import quota_of_user
 from ..workers.worker_slots import WorkerSlots
 
 
 def new_context(
-    request: RunRequest, folder: Path, local: LocalSettings, progress: Progress, slots: WorkerSlots | None = None,
-    *, name: str = "",
+    request: RunRequest, folder: Path, local: LocalSettings, progress: Progress,
+    workers: SharedWorkers | None = None, *, name: str = "",
 ) -> Context:  # fmt: skip
-    """Return the context of a command that works in `folder`. Commands that run at once share worker `slots`.
+    """Return the context of a command that works in `folder`. Models that are carried at once share `workers`.
     `name` stands for a model that the request does not name."""
-    device, slots = resolve_device(request.device), slots or new_slots(local, progress)
+    device, workers = resolve_device(request.device), workers or SharedWorkers(new_slots(local, progress))
     limit_bytes = store_limit(request.store.limit)
     model = request.model.recipe if "recipe" in request.model.model_fields_set else name or folder.name
-    executor = new_executor(request, local, open_store(local.store, folder, model), folder, slots)
-    slots.on_stop(executor.stop)
+    executor = new_executor(request, local, open_store(local.store, folder, model), folder, workers)
+    workers.slots.on_stop(executor.stop)
     progress.follow(executor.timeline, model)
     return Context(request, executor, folder, progress, device, local.jobs, limit_bytes, local.runs, local.signer)
 
 
 def new_executor(
-    request: RunRequest, local: LocalSettings, store: Store, folder: Path, slots: WorkerSlots
+    request: RunRequest, local: LocalSettings, store: Store, folder: Path, workers: SharedWorkers
 ) -> LocalExecutor:
     """Return the executor that the command line or the request names."""
     choice = parse_executor(local.executor or request.engine.executor)
     if not choice.is_ray:
-        return LocalExecutor(store, folder, slots)
+        return LocalExecutor(store, folder, workers.slots, workers.frameworks)
     from ..cluster.ray_cluster import connect
     from ..cluster.ray_executor import RayExecutor
 
     cluster = connect(choice.address)
-    return RayExecutor(store, folder, slots, cluster, gpu_kind=request.engine.gpu_kind)
+    return RayExecutor(store, folder, workers.slots, cluster, gpu_kind=request.engine.gpu_kind)
 
 
 def new_slots(local: LocalSettings, progress: Progress) -> WorkerSlots:
     """Return the worker slots of a command, within the quota of the user. Raises BadRequest."""
     return WorkerSlots(local.jobs, quota=quota_of_user(os.environ, lambda text: progress.note(text, once="user quota")))
+
+
+@contextmanager
+def shared_workers(folder: Path, local: LocalSettings, progress: Progress) -> Iterator[SharedWorkers]:
+    """Open what the models of a command share; it works in `folder`, which is there. Raises BadRequest."""
+    scratch = folder / SCRATCH
+    scratch.mkdir(exist_ok=True)
+    with locked_scratch(scratch), closing(LoadedFrameworks(scratch)) as frameworks:
+        yield SharedWorkers(new_slots(local, progress), frameworks)
 
 
 def models_at_once(requests: Iterable[RunRequest], local: LocalSettings, *, measures: bool = False) -> int:
@@ -86,7 +97,7 @@ def models_at_once(requests: Iterable[RunRequest], local: LocalSettings, *, meas
 
 def new_run_context(
     request: RunRequest, name: str, local: LocalSettings, progress: Progress, now: datetime | None = None,
-    *, slots: WorkerSlots | None = None,
+    *, workers: SharedWorkers | None = None,
 ) -> Context:  # fmt: skip
     """Return a context with a new folder runs/<id>, which is made once device and store are there."""
     resolve_device(request.device)
@@ -94,7 +105,7 @@ def new_run_context(
     open_store(local.store)
     remove_abandoned(local.runs.glob(f"*/{SCRATCH}"))
     folder = new_run_folder(local.runs, name, now or datetime.now(UTC))
-    return new_context(request, folder, local, progress, slots, name=name)
+    return new_context(request, folder, local, progress, workers, name=name)
 
 
 def check_writable(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Several models in flight: as many as there are jobs, each with its own steps, over the same worker slots.
+"""Several models in flight: as many as there are jobs, each with its own steps, by the same workers.
 
 Nothing that happens to one model ends the others, but a full disk, which no other model would survive either.
 """
@@ -18,7 +18,7 @@ from ...models.foreign_errors import first_line
 from ..progress import Progress
 from ..result.failure_kinds import FailureKind
 from ..result.schema import Verdict
-from ..workers.worker_slots import WorkerSlots
+from ..workers.shared_workers import SharedWorkers
 from .list_records import BUG_STATUS, ModelRow, RowFailure, RowState, TargetRow
 from .row_parts import failure_of_error
 
@@ -43,18 +43,18 @@ class ModelJob:
     """A row that is not done yet, and what does it."""
 
     row: ModelRow
-    work: Callable[[Progress, WorkerSlots], ModelOutcome]
+    work: Callable[[Progress, SharedWorkers], ModelOutcome]
 
 
 class ModelPool:
     """Does the jobs of a list. `record` gets each row as soon as it has come to an end."""
 
     def __init__(
-        self, folder: Path, slots: WorkerSlots, progress: Progress, record: Callable[[ModelRow], None], *,
+        self, folder: Path, workers: SharedWorkers, progress: Progress, record: Callable[[ModelRow], None], *,
         fail_fast: bool,
     ) -> None:  # fmt: skip
         self._folder = folder
-        self._slots = slots
+        self._workers = workers
         self._progress = progress
         self._record = record
         self._fail_fast = fail_fast
@@ -93,7 +93,7 @@ class ModelPool:
         self._stopping.set()
         for future in pending:
             future.cancel()
-        self._slots.stop()
+        self._workers.stop()
 
     def _do(self, job: ModelJob, progress: Progress) -> ModelRow:
         """Do one model, whatever happens to it."""
@@ -101,7 +101,7 @@ class ModelPool:
             return job.row
         started = time.monotonic()
         try:
-            outcome = job.work(progress, self._slots)
+            outcome = job.work(progress, self._workers)
         except TransloadError as error:
             if self._stopping.is_set() and not isinstance(error, DiskFull):
                 return replace(job.row, state=RowState.STOPPED, seconds=_since(started))

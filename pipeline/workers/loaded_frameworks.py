@@ -11,7 +11,7 @@ from .isolation import Limits, start_fork_server
 
 
 class LoadedFrameworks:
-    """The fork servers of one command, or of one node of a cluster. Thread-safe."""
+    """The fork servers of one command with all its models, or of one node of a cluster. Thread-safe."""
 
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
@@ -20,8 +20,9 @@ class LoadedFrameworks:
         self._lock = threading.Lock()
 
     def expect(self, frameworks: Iterable[str], limits: Limits) -> None:
-        """Say which frameworks the coming steps import, in place of what was said before. Loads none yet."""
-        self._expected = dict.fromkeys(frameworks, limits)
+        """Say which frameworks the coming steps import, beside those that are expected already. Loads none yet."""
+        with self._lock:
+            self._expected = {**dict.fromkeys(frameworks, limits), **self._expected}
 
     @property
     def expected(self) -> dict[str, Limits]:

@@ -1,7 +1,8 @@
-"""The folder of a command that was refused before it did anything, and how many models go side by side."""
+"""The folder of a command, and what the models of a command share."""
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,9 +10,17 @@ import pytest
 
 from transload.models.errors import BadRequest
 from transload.pipeline.cluster import ray_cluster
-from transload.pipeline.commands.workspace import check_writable, models_at_once, remove_if_unused
+from transload.pipeline.commands.workspace import (
+    check_writable,
+    models_at_once,
+    new_context,
+    remove_if_unused,
+    shared_workers,
+)
 from transload.pipeline.context import LocalSettings
+from transload.pipeline.progress import Progress
 from transload.pipeline.request import RunRequest, read_request
+from transload.pipeline.workers.isolation import Limits
 
 
 def refuse(folder: Path, *files: str) -> None:
@@ -62,3 +71,17 @@ def test_what_is_measured_here_is_measured_one_after_the_other() -> None:
     assert models_at_once(requests("local", "ray"), local, measures=True) == 1
     assert models_at_once(requests("ray", "ray"), local, measures=True) == 12
     assert models_at_once(requests("local", bench=False), local, measures=True) == 2
+
+
+def test_models_of_a_command_share_frameworks_until_its_end(tmp_path: Path) -> None:
+    local, progress = LocalSettings(store=tmp_path / "store"), Progress(io.StringIO(), quiet=True)
+    with shared_workers(tmp_path, local, progress) as workers:
+        for name in ("first", "second"):
+            (tmp_path / name).mkdir()
+            executor = new_context(read_request(None, {}), tmp_path / name, local, progress, workers).executor
+            executor.expect([name], Limits())
+            executor.close()
+        assert workers.frameworks is not None
+        assert set(workers.frameworks.expected) == {"first", "second"}
+    assert not workers.frameworks.expected
+    assert not (tmp_path / ".scratch").exists()

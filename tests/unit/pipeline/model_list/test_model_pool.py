@@ -13,19 +13,20 @@ from transload.pipeline.model_list.model_pool import ModelJob, ModelOutcome, Mod
 from transload.pipeline.progress import Progress
 from transload.pipeline.result.failure_kinds import FailureKind
 from transload.pipeline.result.schema import Verdict
+from transload.pipeline.workers.shared_workers import SharedWorkers
 from transload.pipeline.workers.worker_slots import WorkerSlots
 
 from .list_samples import row, target
 
-Work = Callable[[Progress, WorkerSlots], ModelOutcome]
+Work = Callable[[Progress, SharedWorkers], ModelOutcome]
 
 
-def passing(progress: Progress, slots: WorkerSlots) -> ModelOutcome:
+def passing(progress: Progress, workers: SharedWorkers) -> ModelOutcome:
     return ModelOutcome(Verdict.PASS, 0, "folder", None, (target(),), ())
 
 
 def raising(error: Exception):
-    def work(progress: Progress, slots: WorkerSlots) -> ModelOutcome:
+    def work(progress: Progress, workers: SharedWorkers) -> ModelOutcome:
         raise error
 
     return work
@@ -33,8 +34,8 @@ def raising(error: Exception):
 
 def do(folder: Path, works: dict[str, Work], *, fail_fast: bool = False, at_once: int = 1) -> dict[str, ModelRow]:
     rows: dict[str, ModelRow] = {}
-    slots, progress = WorkerSlots(1), Progress(io.StringIO(), quiet=True)
-    pool = ModelPool(folder, slots, progress, lambda row: rows.__setitem__(row.name, row), fail_fast=fail_fast)
+    workers, progress = SharedWorkers(WorkerSlots(1)), Progress(io.StringIO(), quiet=True)
+    pool = ModelPool(folder, workers, progress, lambda row: rows.__setitem__(row.name, row), fail_fast=fail_fast)
     jobs = [ModelJob(row(name, state=RowState.NOT_STARTED), work) for name, work in works.items()]
     assert pool.do_all(jobs, at_once) is None
     return rows
@@ -66,13 +67,13 @@ def test_fail_fast_and_a_full_disk_leave_the_rest_not_started(tmp_path: Path) ->
 def test_a_model_that_is_under_way_when_another_fails_is_stopped(tmp_path: Path) -> None:
     begun, stopped = threading.Event(), threading.Event()
 
-    def slow(progress: Progress, slots: WorkerSlots) -> ModelOutcome:
-        slots.on_stop(stopped.set)
+    def slow(progress: Progress, workers: SharedWorkers) -> ModelOutcome:
+        workers.slots.on_stop(stopped.set)
         begun.set()
         assert stopped.wait(20)
         raise StepFailed("the run was stopped", fix="again")
 
-    def failing(progress: Progress, slots: WorkerSlots) -> ModelOutcome:
+    def failing(progress: Progress, workers: SharedWorkers) -> ModelOutcome:
         assert begun.wait(20)
         raise BadRequest("no", fix="look")
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from transload.models.store import Store
 from transload.pipeline.workers.engine import Action, LocalExecutor
 from transload.pipeline.workers.fork_server import LOADED, ForkServer
 from transload.pipeline.workers.isolation import Limits, Spawn, Worker, run_alone, start_fork_server
+from transload.pipeline.workers.loaded_frameworks import LoadedFrameworks
 
 JOBS = '''
 import ctypes, importlib, os, random, sys, tempfile, time
@@ -250,9 +252,13 @@ def test_the_frameworks_have_one_thread_once_they_are_loaded_and_compute_in_a_fo
 
 
 @pytest.fixture
-def executor(tmp_path: Path, spawn: Spawn, monkeypatch: pytest.MonkeyPatch) -> LocalExecutor:
+def small_framework(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transload.pipeline.workers.engine.entry_digest", lambda entry: entry)
     monkeypatch.setitem(LOADED, "small", ("wave",))
+
+
+@pytest.fixture
+def executor(tmp_path: Path, small_framework: None) -> LocalExecutor:
     return LocalExecutor(Store(tmp_path / "store"), tmp_path / "run")
 
 
@@ -278,6 +284,25 @@ def test_a_framework_is_not_loaded_for_what_is_found(executor: LocalExecutor, sp
     assert executor.perform(action(spawn, "small")).cached
     assert not executor._frameworks._fork_servers
     executor.close()
+
+
+@pytest.mark.usefixtures("small_framework")
+def test_executors_that_share_frameworks_fork_from_one_process(
+    tmp_path: Path, spawn: Spawn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(LOADED, "other", ("wave",))
+    with closing(LoadedFrameworks(tmp_path)) as frameworks:
+        facts = []
+        for number, expected in enumerate([["small"], ["other"]]):
+            store = Store(tmp_path / f"store-{number}")
+            executor = LocalExecutor(store, tmp_path / f"run-{number}", frameworks=frameworks)
+            executor.expect(expected, Limits())  # beside what the first one expects
+            facts.append(executor.perform(action(spawn, "small")).facts)
+            executor.close()
+        assert Path(f"/proc/{facts[0]['fork_of']}").exists()
+    assert facts[0]["loaded"] == ["wave"]
+    assert facts[0]["fork_of"] == facts[1]["fork_of"]
+    assert not Path(f"/proc/{facts[0]['fork_of']}").exists()
 
 
 def test_how_a_worker_is_made_does_not_count_in_the_key(executor: LocalExecutor, spawn: Spawn) -> None:
