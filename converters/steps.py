@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from typing import Any
 
-from ..models.environments import PythonEnvironment
+from ..models.environments import PythonEnvironment, find_installed
 from ..models.foreign.foreign_python import TORCH
 from ..models.formats import Format, Precision, Target
 from ..models.lent.conversation import TENSORFLOW
@@ -140,7 +139,7 @@ STEPS: tuple[Step, ...] = (
 )  # fmt: skip
 
 
-def missing(requires: tuple[str, ...], find: Callable[[str], object | None] = find_spec) -> str | None:
+def missing(requires: tuple[str, ...], find: Callable[[str], object | None] = find_installed) -> str | None:
     """Return which of these required modules are missing, as a phrase, or None. Imports nothing."""
     absent = [name for name in dict.fromkeys(requires) if find(name) is None]
     return f"needs {', '.join(absent)}" if absent else None

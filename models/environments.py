@@ -1,8 +1,19 @@
-"""Other Python environments, for libraries that clash with the tested set or have dropped a feature that is needed."""
+"""What is installed in this Python, and other environments for libraries that clash with the tested set."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+
+
+def find_installed(name: str) -> ModuleSpec | None:
+    """Return the spec of a module, or None where it or its parent package is missing. Runs no code of the module.
+    `importlib.util.find_spec` raises for "google.protobuf" where there is no package "google"."""
+    try:
+        return find_spec(name)
+    except ModuleNotFoundError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,7 @@ def resize_samples(
     values = {spec.name: _value(data.inputs[spec.name], rows, spec, batch, sizes) for spec in specs}
     for spec in specs if sizes else ():
         if is_length(spec):
-            most = max_length(spec, specs, {**_sizes_in(data, specs), **sizes})
+            most = max_length(spec, specs, {**axis_sizes_in(data, specs), **sizes})
             shortened = np.minimum(values[spec.name], np.asarray(most, spec.dtype))
             values[spec.name] = np.asarray(shortened)  # numpy.minimum of a 0-d array is no array
     return values
@@ -130,10 +130,11 @@ def _value(array: Array, rows: Array, spec: TensorSpec, batch: str | None, sizes
 
 def sizes_in(data: Dataset, signature: Signature) -> dict[str, int]:
     """Return the sizes that the dynamic axes other than the batch have in the data."""
-    return _sizes_in(data, signature.inputs)
+    return axis_sizes_in(data, signature.inputs)
 
 
-def _sizes_in(data: Dataset, specs: Sequence[TensorSpec]) -> dict[str, int]:
+def axis_sizes_in(data: Dataset, specs: Sequence[TensorSpec]) -> dict[str, int]:
+    """Return `sizes_in` for the inputs alone."""
     sizes: dict[str, int] = {}
     for spec in sample_specs(specs):
         array = data.inputs.get(spec.name)

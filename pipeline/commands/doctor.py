@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
 from ...converters import third_party
 from ...converters.steps import Step
+from ...models.environments import find_installed
 from ...models.errors import Exit
 from ...models.formats import Target, parse_target
 from ...models.processors import core_count, cpu_flags
@@ -81,7 +81,7 @@ def _requirements() -> list[str] | None:
 
 def _onnxruntime_folder() -> Path | None:
     """Return the folder of the package without importing it."""
-    spec = find_spec("onnxruntime")
+    spec = find_installed("onnxruntime")
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
@@ -92,7 +92,7 @@ class Machine:
     python: tuple[int, int, int] = sys.version_info[:3]
     version: Callable[[str], str | None] = _version
     requirements: Callable[[], Iterable[str] | None] = _requirements
-    find: Callable[[str], object | None] = find_spec
+    find: Callable[[str], object | None] = find_installed
     gpus: Callable[[], tuple[str, ...]] = list_gpus
     onnxruntime_folder: Callable[[], Path | None] = _onnxruntime_folder
     which: Callable[[str], str | None] = shutil.which

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from importlib.util import find_spec
+
+from ...models.environments import find_installed
 
 _MODULES = {
     "torch": ("torch", "lightning_fabric", "safetensors", "sklearn"),
@@ -18,7 +19,7 @@ _MODULES = {
 EXTRA_OF: Mapping[str, str] = {module: extra for extra, modules in _MODULES.items() for module in modules}
 
 
-def extras_for(modules: Iterable[str], find: Callable[[str], object | None] = find_spec) -> tuple[str, ...]:
+def extras_for(modules: Iterable[str], find: Callable[[str], object | None] = find_installed) -> tuple[str, ...]:
     """Return the extras that bring those of the modules that are not installed, in the order of pyproject.toml."""
     absent = {EXTRA_OF[module] for module in modules if module in EXTRA_OF and find(module) is None}
     return tuple(extra for extra in _MODULES if extra in absent)

@@ -13,12 +13,11 @@ import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
 from ...converters.steps import missing
-from ...models.environments import PythonEnvironment
+from ...models.environments import PythonEnvironment, find_installed
 from ...serving.runtimes.runtime_table import Runtime
 from .compiler import find_compiler
 from .extras import extras_for
@@ -30,7 +29,12 @@ _ASK = """
 import json, sys
 from importlib import metadata
 from importlib.util import find_spec
-names = [name for name in sys.argv[1:] if find_spec(name) is not None]
+def is_installed(name):
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # its parent package is missing
+        return False
+names = [name for name in sys.argv[1:] if is_installed(name)]
 brings = metadata.packages_distributions()
 print(json.dumps({name: metadata.version(brings[name][0]) if name in brings else "" for name in names}))
 """
@@ -60,13 +64,13 @@ class Interpreter:
 def interpreter_of(needs: Needs) -> Interpreter:
     """Return the Python that runs a step or a runtime: ours where that will do, else the one that is named."""
     named = _named(needs)
-    if not named or _lacking(needs, version_of, find_spec) is None:
+    if not named or _lacking(needs, version_of, find_installed) is None:
         compiler = find_compiler() if isinstance(needs, Runtime) and needs.compiles else None
         return Interpreter(tools={"compiler": compiler.version} if compiler else {})
     return Interpreter(named, {"interpreter": named, **versions_in(named, needs.requires)})
 
 
-def lacking(needs: Needs, find: Callable[[str], object | None] = find_spec) -> str | None:
+def lacking(needs: Needs, find: Callable[[str], object | None] = find_installed) -> str | None:
     """Return what keeps a step or a runtime from running in its interpreter, or None. Imports nothing."""
     here = _lacking(needs, version_of, find)
     if isinstance(needs, Runtime):

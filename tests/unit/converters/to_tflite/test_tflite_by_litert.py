@@ -68,7 +68,9 @@ def converted(source: Path, place: Path, **spawn: Any) -> dict[str, object]:
     (place / "out").mkdir()
     job = {"inputs": {"source": str(source)}, "out": str(place / "out"), "options": {}, "services": {}}
     entry = "transload.converters.to_tflite.tflite_by_litert:tflite_from_pt2"
-    return run_alone(entry, job, Spawn(place / "log", place / "cwd", **spawn))
+    return run_alone(
+        entry, job, Spawn(place / "log", place / "cwd", reads=(str(source),), writes=(str(place / "out"),), **spawn)
+    )
 
 
 @pytest.mark.slow

@@ -72,6 +72,11 @@ def test_a_python_that_is_none_is_a_missing_library_and_no_crash(monkeypatch, tm
     assert interpreters.lacking(step()) == "needs clashing (in the Python that TRANSLOAD_PYTHON_OTHER names)"
 
 
+def test_a_module_whose_package_the_named_python_lacks_does_not_hide_the_others(other):
+    modules = ("no_such_package.part", "clashing")
+    assert interpreters.versions_in(str(other), modules).keys() == {"clashing"}
+
+
 def test_a_worker_in_another_python_has_transload_and_nothing_else_of_ours(tmp_path, other):
     (tmp_path / "work.py").write_text(WORK)
     spawn = Spawn(tmp_path / "log", tmp_path / "cwd", sys_path=(str(tmp_path),), python=str(other))
