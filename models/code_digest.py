@@ -10,6 +10,7 @@ import ast
 import hashlib
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,6 +27,7 @@ _State: TypeAlias = frozenset[tuple[str, int, int, int]]
 _OURS = Path(__file__).absolute().parents[1]
 _PACKAGE = "transload"
 _INSTALLED = {"site-packages", "dist-packages"}  # never a root: all of torch would be read
+_parsing = threading.Lock()  # CPython 3.11 raises SystemError where threads parse at once: they share its depth count
 
 
 def code_digest(path: Path, root: Path | None = None) -> str:
@@ -211,7 +213,9 @@ def _read(path: Path, *_state: int) -> _Parsed:
     A file that does not parse imports nothing: whoever runs it reports that better."""
     text = path.read_bytes()
     try:
-        imports = dict.fromkeys(_imports(ast.parse(text)))
+        with _parsing:
+            tree = ast.parse(text)
+        imports = dict.fromkeys(_imports(tree))
     except (SyntaxError, ValueError):
         imports = {}
     return _Parsed(hashlib.sha256(text).hexdigest(), tuple(imports))

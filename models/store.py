@@ -97,9 +97,13 @@ class Store:
     def identity(self) -> str:
         """The name that the store has given itself: a folder of the same name on another machine may be another one."""
         path = self.root / IDENTITY
-        with disk_errors(self.root), suppress(FileExistsError), path.open("x") as file:
-            file.write(secrets.token_hex(16))
-        return path.read_text()
+        with suppress(FileNotFoundError):
+            if identity := path.read_text():
+                return identity
+        with disk_errors(self.root), store_lock(self.root, exclusive=True):
+            if not path.exists() or not path.read_text():  # else another process was first
+                write_synced(path, secrets.token_hex(16))
+            return path.read_text()
 
     def object(self, digest: str) -> Path:
         """Return the folder of an object that is here."""

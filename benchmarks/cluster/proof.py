@@ -1,10 +1,12 @@
-"""Many small models through `convert` on a Ray cluster, held against the local executor's results.
+"""Many models through `convert` on a Ray cluster, held against the local executor's results.
 
-    python benchmarks/cluster/proof.py [--models 6] [--nodes 1,2,4] [--cores 1] [--out benchmarks/results/cluster.json]
+    python benchmarks/cluster/proof.py [--models zoo:60|nets:4] [--to onnx] [--cases local,ray-1,...]
+        [--store folder|s3] [--home DIR] [--pairs 60] [--cores 1] [--out FILE.json]
 
 Each case begins with an empty store. Two cases are cut short: a node is killed in the middle, and the command itself.
-Compared are the results of all steps (key, digest, refusals) and convert.json but for its times. Seconds on one machine
-say nothing about several: the nodes share its cores.
+Compared are the results of all steps (key, digest, refusals), every file of the artifacts but their statements, which
+hold the time, and each convert.json but for its times. Seconds on one machine say nothing about several: the nodes
+share its cores. With --home, cases that are recorded there are not run again. The local executor's store is a folder.
 """
 
 from __future__ import annotations
@@ -19,16 +21,26 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+if __name__ == "__main__":
+    sys.path.append(str(HERE))
+
+from proof_models import ChosenModels, choose_models  # noqa: E402
+from proof_stores import CaseStore, FolderStore, bucket_store  # noqa: E402
+
 TRANSLOAD = [sys.executable, "-P", "-m", "transload"]
-_LIMIT_S = 1800
+CASES = ("local", "ray-1", "ray-2", "ray-4", "node-killed", "driver-killed")
+_MARK = "TRANSLOAD_PROOF_HOME"  # in the environment of whatever a case starts
+_LIMIT_S = 3600
 _TIMES = ("seconds", "peak_rss_bytes")
+_WITH_TIME = ("provenance.json", "SHA256SUMS")  # the second names the digest of the first
 
 
 @dataclass
@@ -36,13 +48,17 @@ class Case:
     """One pass over all models, and what differs from the local executor's."""
 
     name: str
+    store: str  # "folder" or "s3"
     seconds: float
     exit_code: int
-    steps: int  # that the store holds at the end
-    kept: int = 0  # of them those that were there when the case was cut short
-    different: tuple[str, ...] = ()  # steps whose content differs, or is missing
-    same_document: bool = True
-    left_processes: int = 0
+    steps: int  # with a result in the store at the end, refusals included
+    kept: int = 0  # of them those that were there when the case was cut short, and were not done again
+    different: tuple[str, ...] = ()  # steps whose result differs from the local one, or is missing, or is one more
+    different_files: tuple[str, ...] = ()  # of artifacts and documents, likewise
+    files: int = 0  # that were compared
+    left_processes: int = 0  # of the command and its steps, once it has ended
+    left_of_cluster: int = 0  # of anything that the case has started, once the cluster has ended
+    load: float = 0.0  # of the machine, over the last minute
 
 
 class Nodes:
@@ -61,13 +77,15 @@ class Nodes:
 
 
 @contextlib.contextmanager
-def cluster(nodes: int, cores: int, scratch: Path) -> Iterator[Nodes]:
+def cluster(nodes: int, cores: int, scratch: Path, variables: Mapping[str, str]) -> Iterator[Nodes]:
     """Start a cluster on this machine until the end of the block."""
-    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "TMPDIR": str(scratch), "PYTHONPATH": str(HERE)}
+    scratch.mkdir(exist_ok=True)
+    own = {"RAY_USAGE_STATS_ENABLED": "0", "TMPDIR": str(scratch), "PYTHONPATH": str(HERE)}
     command = [sys.executable, "-P", str(HERE / "ray_nodes.py"), str(nodes), str(cores)]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
-    ) as process:
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        env={**os.environ, **own, **variables},
+    ) as process:  # fmt: skip
         assert process.stdin
         assert process.stdout
         addresses = (line.partition("address=")[2].strip() for line in process.stdout if "address=" in line)
@@ -75,100 +93,197 @@ def cluster(nodes: int, cores: int, scratch: Path) -> Iterator[Nodes]:
             yield Nodes(process, next(addresses))
         finally:
             process.stdin.close()
-            process.wait(60)
+            process.wait(120)
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a case has made, without times."""
+
+    steps: Mapping[str, Any]  # by the name in the store
+    files: Mapping[str, str]  # digests by path
 
 
 class Proof:
-    """Runs the cases in a folder of its own."""
+    """Runs cases in a folder. Each is recorded there as soon as it is over, and not run again."""
 
-    def __init__(self, home: Path, models: int) -> None:
-        self.home = home
-        self.models = [f"{HERE / 'nets.py'}:net_{number}" for number in range(models)]
-        self.reference: dict[str, dict[str, Any]] = {}
-        self.document: Any = None
+    def __init__(self, home: Path, models: ChosenModels, kind: str, cores: int) -> None:
+        self.home, self.models, self.kind, self.cores = home, models, kind, cores
 
-    def start(self, name: str, address: str | None) -> subprocess.Popen[bytes]:
+    def run(self, name: str) -> Case:
+        """Return the record of a case, which is run where there is none."""
+        record = self.home / "cases" / f"{name}.json"
+        if record.is_file():
+            return Case(**json.loads(record.read_text()))
+        for folder in (
+            self.home / name,
+            self.home / f"{name}.store",
+            self.home / f"{name}.caches",
+            self.home / "nodes",
+        ):
+            shutil.rmtree(folder, ignore_errors=True)
+        with self._store(name) as store:
+            case = self._run(name, store)
+        if name == "local":
+            self._write("reference.json", asdict(self._results(name, FolderStore(self.home / f"{name}.store"))))
+        record.parent.mkdir(exist_ok=True)
+        self._write(f"cases/{name}.json", asdict(case))
+        if name != "local" and not (case.different or case.different_files):
+            for folder in (self.home / f"{name}.store", self.home / f"{name}.caches"):
+                shutil.rmtree(folder, ignore_errors=True)
+        return case
+
+    def _run(self, name: str, store: CaseStore) -> Case:
+        if name == "local":
+            start = time.monotonic()
+            code = self._start(name, store, None).wait(_LIMIT_S)
+            return self._case(name, store, code, time.monotonic() - start)
+        kind, _, count = name.partition("-")
+        scenario: Callable[[str, CaseStore, Nodes], Case] = {
+            "node-killed": self._node_killed, "driver-killed": self._driver_killed,
+        }.get(name, self._undisturbed)  # fmt: skip
+        nodes = int(count) if kind == "ray" else 2
+        variables = {**store.variables, _MARK: str(self.home), "TRANSLOAD_STORE_CACHE": str(self._cache(name, "nodes"))}
+        with cluster(nodes, self.cores, self.home / "nodes", variables) as running:
+            case = scenario(name, store, running)
+        case.left_of_cluster = self._left(lambda: self._processes(with_cluster=True))
+        return case
+
+    def _undisturbed(self, name: str, store: CaseStore, nodes: Nodes) -> Case:
+        start = time.monotonic()
+        code = self._start(name, store, nodes.address).wait(_LIMIT_S)
+        return self._case(name, store, code, time.monotonic() - start)
+
+    def _node_killed(self, name: str, store: CaseStore, nodes: Nodes) -> Case:
+        """Two nodes, of which one is killed once a third of the steps are there."""
+        start = time.monotonic()
+        process = self._start(name, store, nodes.address)
+        before = self._wait_for_third(store, process)
+        nodes.kill_one()
+        code = process.wait(_LIMIT_S)
+        return self._case(name, store, code, time.monotonic() - start, before)
+
+    def _driver_killed(self, name: str, store: CaseStore, nodes: Nodes) -> Case:
+        """Two nodes; the command is killed once a third of the steps are there, and given again."""
+        start = time.monotonic()
+        process = self._start(name, store, nodes.address)
+        self._wait_for_third(store, process)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        left = self._left(self._processes)
+        before = {step: store.read(step) for step in store.names()}
+        code = self._start(name, store, nodes.address).wait(_LIMIT_S)
+        case = self._case(name, store, code, time.monotonic() - start, before)
+        case.left_processes += left
+        return case
+
+    def _start(self, name: str, store: CaseStore, address: str | None) -> subprocess.Popen[bytes]:
         """Start the command of a case. `address`: a cluster's; None: the local executor."""
-        words = ["convert", *self.models, "--input", "x=float32[batch,16]", "--to", "onnx", "--quiet"]
-        words += ["--out", str(self.home / name), "--store", str(self.home / f"{name}.store")]
-        environment = dict(os.environ)
+        words = ["convert", str(self.models.file), "--quiet", "--out", str(self.home / name), "--store", store.place]
+        variables = {
+            **store.variables,
+            _MARK: str(self.home),
+            "TRANSLOAD_STORE_CACHE": str(self._cache(name, "driver")),
+        }
         if address:
             words += ["--executor", "ray"]
-            environment["RAY_ADDRESS"] = address
+            variables["RAY_ADDRESS"] = address
         log = (self.home / f"{name}.log").open("ab")
+        environment = {**os.environ, **variables}
         return subprocess.Popen([*TRANSLOAD, *words], stdout=log, stderr=log, env=environment, cwd=self.home)
 
-    def case(self, name: str, address: str | None, *, process: subprocess.Popen[bytes] | None = None) -> Case:
-        """Run a case to its end, or one that was begun, and compare."""
-        start = time.monotonic()
-        code = (process or self.start(name, address)).wait(_LIMIT_S)
-        seconds = time.monotonic() - start
-        steps = self.steps(name)
-        document = _without_times(json.loads((self.home / name / "convert.json").read_text()))
-        if not self.reference:
-            self.reference, self.document = steps, document
-        different = [
-            record["step"]
-            for key, record in self.reference.items()
-            if steps.get(key, {}).get("digest") != record["digest"]
-        ]
-        return Case(
-            name, round(seconds, 1), code, len(steps), different=tuple(different),
-            same_document=document == self.document, left_processes=len(self.processes()),
+    def _case(
+        self, name: str, store: CaseStore, code: int, seconds: float, before: Mapping[str, Any] | None = None
+    ) -> Case:
+        """Compare what a case has made. `before`: the records of the steps when it was cut short."""
+        left = self._left(self._processes)
+        results = self._results(name, store)
+        kept = sum(store.read(step) == record for step, record in (before or {}).items() if step in results.steps)
+        case = Case(
+            name, "folder" if isinstance(store, FolderStore) else "s3", round(seconds, 1), code, len(results.steps),
+            kept, files=len(results.files), left_processes=left, load=os.getloadavg()[0],
         )  # fmt: skip
+        if name != "local":
+            reference = Results(**json.loads((self.home / "reference.json").read_text()))
+            labels = {step: record["step"] or step for step, record in {**results.steps, **reference.steps}.items()}
+            case.different = tuple(labels[step] for step in _differing(results.steps, reference.steps))
+            case.different_files = tuple(_differing(results.files, reference.files))
+        return case
 
-    def steps(self, name: str) -> dict[str, dict[str, Any]]:
-        """The records of the steps in a case's store, by their keys."""
-        files = (self.home / f"{name}.store" / "actions").glob("*.json")
-        return {file.stem: json.loads(file.read_text()) for file in files}
+    def _results(self, name: str, store: CaseStore) -> Results:
+        steps = {step: _of_step(store.read(step)) for step in sorted(store.names())}
+        out = self.home / name
+        files = {}
+        for model in self.models.names:
+            paths = [path for path in (out / model).glob("*/**/*") if path.is_file()]
+            inside = {path.relative_to(out) for path in paths} - {Path(model, "logs"), Path(model, "repeat")}
+            for path in sorted(inside):
+                if path.parts[1] not in ("logs", "repeat", ".scratch") and path.name not in _WITH_TIME:
+                    files[str(path)] = sha256((out / path).read_bytes()).hexdigest()
+            document = out / model / "convert.json"
+            text = document.read_text().replace(str(out), "OUT") if document.is_file() else "{}"
+            plain = json.dumps(_without_times(json.loads(text)), sort_keys=True)
+            files[f"{model}/convert.json"] = sha256(plain.encode()).hexdigest()
+        return Results(steps, files)
 
-    def wait_for_steps(self, name: str, count: int, process: subprocess.Popen[bytes]) -> int:
-        """Wait until a case has finished so many steps; return how many they are."""
-        while process.poll() is None and len(self.steps(name)) < count:
+    def _wait_for_third(self, store: CaseStore, process: subprocess.Popen[bytes]) -> dict[str, Any]:
+        """Wait until a case has finished a third of its steps; return their records."""
+        count = len(json.loads((self.home / "reference.json").read_text())["steps"]) // 3
+        while process.poll() is None and len(store.names()) < count:
             time.sleep(0.2)
-        return len(self.steps(name))
+        if process.poll() is not None:
+            raise RuntimeError(f"the command ended with {process.returncode} before it could be cut short")
+        return {step: store.read(step) for step in store.names()}
 
-    def processes(self) -> list[int]:
-        """Processes that work in the home folder: workers, and what holds frameworks for them."""
+    def _processes(self, *, with_cluster: bool = False) -> list[int]:
+        """Processes that work in the home folder: the command, workers, and what holds frameworks for them.
+        `with_cluster`: all that have the case's mark in their environment, too."""
+        mark = f"{_MARK}={self.home}".encode()
         here = []
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
-                if entry.name.isdigit() and (entry / "cwd").readlink().is_relative_to(self.home):
+                if not entry.name.isdigit() or int(entry.name) == os.getpid():
+                    continue
+                if (entry / "cwd").readlink().is_relative_to(self.home) or (
+                    with_cluster and mark in (entry / "environ").read_bytes().split(b"\0")
+                ):
                     here.append(int(entry.name))
         return here
 
-    def node_killed(self, cores: int) -> Case:
-        """Two nodes, of which one is killed once a third of the steps are there."""
-        with cluster(2, cores, self.scratch) as nodes:
-            process = self.start("node-killed", nodes.address)
-            kept = self.wait_for_steps("node-killed", len(self.reference) // 3, process)
-            nodes.kill_one()
-            case = self.case("node-killed", nodes.address, process=process)
-        case.kept = kept
-        return case
+    @staticmethod
+    def _left(processes: Callable[[], Sequence[int]]) -> int:
+        """Return how many processes are still there after at most 30 s."""
+        end = time.monotonic() + 30
+        while processes() and time.monotonic() < end:
+            time.sleep(0.5)
+        return len(processes())
 
-    def driver_killed(self, cores: int) -> Case:
-        """Two nodes; the command is killed once a third of the steps are there, and given again."""
-        with cluster(2, cores, self.scratch) as nodes:
-            process = self.start("driver-killed", nodes.address)
-            self.wait_for_steps("driver-killed", len(self.reference) // 3, process)
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            end = time.monotonic() + 30
-            while self.processes() and time.monotonic() < end:
-                time.sleep(0.5)
-            left = len(self.processes())
-            before = self.steps("driver-killed")
-            case = self.case("driver-killed", nodes.address)
-        case.kept, case.left_processes = len(before), left + case.left_processes
-        return case
+    @contextlib.contextmanager
+    def _store(self, name: str) -> Iterator[CaseStore]:
+        if self.kind == "folder" or name == "local":
+            yield FolderStore(self.home / f"{name}.store")
+        else:
+            with bucket_store(name, self.home / "s3.log") as store:
+                yield store
 
-    @property
-    def scratch(self) -> Path:
-        """Where nodes keep what is only theirs."""
-        folder = self.home / "nodes"
-        folder.mkdir(exist_ok=True)
-        return folder
+    def _cache(self, name: str, who: str) -> Path:
+        """Return the folder in which one side keeps what is behind the URL; the nodes share one."""
+        return self.home / f"{name}.caches" / who
+
+    def _write(self, name: str, document: Any) -> None:
+        (self.home / f"{name}.half").write_text(json.dumps(document))
+        (self.home / f"{name}.half").replace(self.home / name)
+
+
+def _of_step(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a step's record must be the same everywhere: its digest, or the error that it ends in."""
+    if "digest" in record:
+        return {"step": record["step"], "digest": record["digest"], "facts": _without_times(record["facts"])}
+    return {"step": "", "refusal": dict(record)}
+
+
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
 
 
 def _without_times(document: Any) -> Any:
@@ -177,55 +292,74 @@ def _without_times(document: Any) -> Any:
     return [_without_times(value) for value in document] if isinstance(document, list) else document
 
 
-def prove(models: int, nodes: Sequence[int], cores: int, home: Path) -> list[Case]:
-    """Run all cases; each is printed as soon as it is there."""
-    proof, cases = Proof(home, models), []
+def measured_overhead(home: Path, cores: int, pairs: int) -> dict[str, Any]:
+    """Return what overhead.py prints, from a cluster of one node; recorded in the home folder."""
+    record = home / "overhead.json"
+    if not record.is_file():
+        with cluster(1, cores, home / "nodes", {_MARK: str(home)}) as nodes:
+            # In a process of its own: Ray ends one whose cluster has gone.
+            command = [sys.executable, str(HERE / "overhead.py"), str(home / "overhead"), str(pairs)]
+            environment = {**os.environ, "RAY_ADDRESS": nodes.address}
+            printed = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+        record.write_text(printed.splitlines()[-1])
+    overhead: dict[str, Any] = json.loads(record.read_text())
+    return overhead
 
-    def add(case: Case) -> None:
-        cases.append(case)
-        print(json.dumps(asdict(case)), flush=True)
 
-    add(proof.case("local", None))
-    for count in nodes:
-        with cluster(count, cores, proof.scratch) as running:
-            add(proof.case(f"ray-{count}", running.address))
-    add(proof.node_killed(cores))
-    add(proof.driver_killed(cores))
-    return cases
+def write_results(path: Path, options: argparse.Namespace, models: ChosenModels, parts: Mapping[str, Any]) -> None:
+    """Write the figures; those of a run over other models are kept under `earlier`."""
+    import ray
+
+    from transload.pipeline.commands.workspace import to_json
+    from transload.pipeline.result.environment import describe_environment
+
+    former = json.loads(path.read_text()) if path.is_file() else {}
+    earlier = former.pop("earlier", [])
+    if former and former.get("models") != options.models:
+        earlier.append(former)
+    document = {
+        "environment": to_json(describe_environment()), "ray": ray.__version__, "models": options.models,
+        "targets": options.to, "chosen": models.how, "names": list(models.names), "cores_of_a_node": options.cores,
+        **parts, "earlier": earlier,
+    }  # fmt: skip
+    path.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def main() -> int:
     """Prove, print, write; fail where a case differs from the local executor's."""
-    from transload.pipeline.commands.workspace import to_json
-    from transload.pipeline.result.environment import describe_environment
-
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--models", type=int, default=6)
-    parser.add_argument("--nodes", default="1,2,4")
+    parser.add_argument("--models", default="nets:4")
+    parser.add_argument("--to", default="onnx")
+    parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--store", choices=("folder", "s3"), default="folder")
+    parser.add_argument("--home", type=Path, help="resumable: what is recorded there is not done again")
     parser.add_argument("--cores", type=int, default=1)
     parser.add_argument("--pairs", type=int, default=60)
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "cluster.json")
     options = parser.parse_args()
-    home = Path(tempfile.mkdtemp(prefix="tc-"))  # short: Ray's sockets lie below it
+    names = options.cases.split(",")
+    if unknown := set(names) - set(CASES):
+        parser.error(f"no such case: {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")
+    home = options.home or Path(tempfile.mkdtemp(prefix="tc-"))  # short: Ray's sockets lie below it
+    home = home.absolute()
+    home.mkdir(exist_ok=True, parents=True)
     try:
-        with cluster(1, options.cores, home) as nodes:
-            # In a process of its own: Ray ends one whose cluster has gone.
-            command = [sys.executable, str(HERE / "overhead.py"), str(home), str(options.pairs)]
-            environment = {**os.environ, "RAY_ADDRESS": nodes.address}
-            printed = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
-        overhead = json.loads(printed.splitlines()[-1])
+        overhead = measured_overhead(home, options.cores, options.pairs)
         print(json.dumps(overhead), flush=True)
-        cases = prove(options.models, [int(count) for count in options.nodes.split(",")], options.cores, home)
+        models = choose_models(options.models, options.to.split(","), home / "models")
+        proof, cases = Proof(home, models, options.store, options.cores), []
+        for name in names:
+            cases.append(proof.run(name))
+            print(json.dumps(asdict(cases[-1])), flush=True)
+            write_results(options.out, options, models, {"overhead": overhead, "cases": list(map(asdict, cases))})
     finally:
-        shutil.rmtree(home, ignore_errors=True)
-    import ray
-
-    document = {
-        "environment": to_json(describe_environment()), "ray": ray.__version__, "models": options.models,
-        "load": os.getloadavg()[0], "overhead": overhead, "cases": [asdict(case) for case in cases],
-    }  # fmt: skip
-    options.out.write_text(json.dumps(document, indent=1) + "\n")
-    bad = [case.name for case in cases if case.exit_code or case.different or case.left_processes]
+        if options.home is None:
+            shutil.rmtree(home, ignore_errors=True)
+    bad = [
+        case.name
+        for case in cases
+        if case.exit_code or case.different or case.different_files or case.left_processes or case.left_of_cluster
+    ]
     print(f"{len(cases) - len(bad)} of {len(cases)} cases equal the local executor's")
     return 1 if bad else 0
 

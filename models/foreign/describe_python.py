@@ -29,6 +29,8 @@ class PythonOptions(JsonRecord):
     programs: tuple[str, ...] = ()
     pythonpath: tuple[str, ...] = ()
     optional: bool = False  # nobody named it: without a framework it is none, and no error
+    home: str = ""  # the user's: HOME of a worker is a folder of its own
+    user_base: str = ""  # the user's PYTHONUSERBASE
 
 
 def describe_python(job: Job) -> Mapping[str, Any]:
@@ -57,12 +59,15 @@ def describe_python(job: Job) -> Mapping[str, Any]:
 
 def _answer_of(options: PythonOptions) -> dict[str, Any]:
     """Return what the interpreter says of itself. Raises BadRequest where it says nothing."""
-    paths = {"PYTHONPATH": os.pathsep.join(options.pythonpath)} if options.pythonpath else {}
-    environment = {"PATH": os.environ.get("PATH", os.defpath), "PYTHONDONTWRITEBYTECODE": "1", **paths}
+    variables = {
+        "PYTHONPATH": os.pathsep.join(options.pythonpath), "PYTHONUSERBASE": options.user_base, "HOME": options.home,
+    }  # fmt: skip
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment |= {name: value for name, value in variables.items() if value}
     try:
         done = subprocess.run(
             [options.path, "-B", str(_PROGRAM)], capture_output=True, text=True, timeout=_LIMIT_S, check=False,
-            env={**environment, "HOME": str(Path.home())},
+            env=environment,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         raise BadRequest(f"{options.path} did not start in {_LIMIT_S} s", fix="name another with --python") from error

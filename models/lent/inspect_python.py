@@ -54,7 +54,8 @@ def describe_packages(search):  # type: ignore[no-untyped-def]
             known[name] = next((versions[row] for row in rows if row in versions), "unknown")
     return {
         "packages": [path for path in search if path not in own and not path.endswith(".zip")],
-        "user_base": site.getuserbase(),
+        # Recorded only where it counts: a model is another one with another record.
+        "user_base": site.getuserbase() if site.getusersitepackages() in search else "",
         "digest": hashlib.sha256("\n".join(lines).encode()).hexdigest(),
         **known,
     }

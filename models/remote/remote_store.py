@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,7 +23,7 @@ from typing import Any
 
 from ..errors import BadRequest, DiskFull, ToolMissing, TransloadError
 from ..foreign_errors import text_of
-from ..store import Store, Stored, digest_of, disk_errors, is_disk_full, size_of
+from ..store import IDENTITY, Store, Stored, digest_of, disk_errors, is_disk_full, size_of
 from ..store_ledger import add_store_bytes, store_lock
 from ..whole_files import rename_synced, write_synced
 
@@ -176,11 +177,13 @@ class RemoteStore(Store):
         return folder.is_dir()
 
     def _read_identity(self) -> str:
-        """Return the store's name for itself; give it one. So a store that takes no more is known at once."""
-        content = self._read("identity")
+        """Return the store's name for itself; give it one. So a store that takes no more is known at once.
+        Of several processes that give it one at once, the first counts for all."""
+        content = self._read(IDENTITY)
         if content is None:
-            content = os.urandom(16).hex().encode()
-            self._write("identity", content)
+            mine = secrets.token_hex(16).encode()
+            self._create(IDENTITY, mine)
+            content = self._read(IDENTITY) or mine
         return content.decode()
 
     def _path(self, name: str) -> str:
@@ -202,6 +205,23 @@ class RemoteStore(Store):
             rename_synced(beside, path)
             return
         self._files.pipe_file(self._path(name), content)
+
+    def _create(self, name: str, content: bytes) -> None:
+        """Write a file in one piece where there is none yet; leave one that is there as it is."""
+        if self._url.startswith("file:"):
+            path, beside = (
+                Path(self._url.removeprefix("file://"), part) for part in (name, f"{name}.{secrets.token_hex(4)}")
+            )
+            self._write(beside.name, content)
+            with suppress(FileExistsError):
+                path.hardlink_to(beside)
+            beside.unlink()
+            return
+        try:
+            self._files.pipe_file(self._path(name), content, mode="create")
+        except Exception:  # noqa: BLE001  (it is there, or the service knows no such writes; each has its own words)
+            if self._read(name) is None:
+                self._write(name, content)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -20,8 +20,9 @@ from ...models.scratch_folders import remove_abandoned, scratch_folder
 from ...models.store import IDENTITY
 from ..workers.engine import Action, LocalExecutor
 from ..workers.loaded_frameworks import LoadedFrameworks
+from ..workers.toolchain import ABSENT
 from ..workers.worker_slots import WorkerSlots
-from .step_order import StepOrder, StepReply, text_for
+from .step_order import Lack, StepOrder, StepReply, Unfit, text_for
 
 NAMESPACE = "transload"
 _PREFIX = "transload-node-"
@@ -102,41 +103,42 @@ class NodeWorker:
 
 @cache
 def _identity_of(place: str) -> str:
-    """Return the name that the store of this place has given itself, or why it cannot be opened."""
+    """Return the name that the store of this place has given itself. Raises OSError, TransloadError."""
     if store_url(Path(place)) is None:
         return (Path(place) / IDENTITY).read_text()
-    try:
-        return open_store(Path(place)).identity
-    except TransloadError as error:
-        return error.what
+    return open_store(Path(place)).identity
 
 
-def why_unfit(order: StepOrder) -> str | None:
+def why_unfit(order: StepOrder) -> Unfit | None:
     """Return why a node cannot do a step that another one may be able to, or None."""
     action, run = order.action, order.run
     try:
         identity = _identity_of(run.store)
     except OSError:
         identity = ""
+    except TransloadError as error:
+        return Unfit(Lack.STORE, error.what, error.fix)
     if identity != run.identity:
-        return f"it does not share the store {run.store}" + (f" ({identity})" if " " in identity else "")
+        return Unfit(Lack.STORE, f"it does not share the store {run.store}")
     if action.python and not os.access(action.python, os.X_OK):
-        return f"it has no interpreter {action.python}"
+        return Unfit(Lack.INTERPRETER, f"it has no interpreter {action.python}")
     places = (*action.sys_path, *action.reads)
     if lost := next((path for path in places if not Path(path).exists()), None):
-        return f"it has no {lost}"
+        return Unfit(Lack.FILE, f"it has no {lost}")
     return _difference(order.action, order.key)
 
 
-def _difference(action: Action, key: str) -> str | None:
+def _difference(action: Action, key: str) -> Unfit | None:
     """Return what differs between the driver and this node, where they make different keys of one action."""
     try:
         if action.key == key:
             return None
-        versions = ", ".join(f"{name} {version}" for name, version in action.toolchain.items())
-        return f"its transload or its libraries are not those of the driver (there: {versions})"
-    except TransloadError as error:
-        return error.what
+    except TransloadError as error:  # it has no such module
+        return Unfit(Lack.VERSION if action.entry.startswith("transload.") else Lack.LIBRARY, error.what)
+    if absent := [name for name, version in action.toolchain.items() if version == ABSENT]:
+        return Unfit(Lack.LIBRARY, f"it has no {', no '.join(absent)}")
+    versions = ", ".join(f"{name} {version}" for name, version in action.toolchain.items())
+    return Unfit(Lack.VERSION, f"its transload or its libraries are not those of the driver (there: {versions})")
 
 
 def _end_of(log: Path) -> bytes | None:

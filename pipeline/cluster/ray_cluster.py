@@ -12,7 +12,7 @@ import os
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from ...models.errors import BadRequest, StepFailed, ToolMissing, TransloadError
@@ -20,12 +20,13 @@ from ...models.foreign_errors import text_of
 from .cluster_records import NodeFacts
 from .node_tasks import measure_on_this_node, perform_on_this_node
 from .node_worker import NAMESPACE, NodeWorker, actor_name
-from .step_order import StepDemand, StepOrder, StepReply
+from .step_order import StepDemand, StepOrder, StepReply, Unfit
 
 _PROBE_S = 5.0  # for a connection to the port
 _CONNECT_S = 15.0  # for Ray's own greeting behind it
 _START_S = 90.0  # for a node worker: a cold disk reads libraries slowly
 _LOOK_AGAIN_S = 5.0  # whether a node that can do the step is still alive
+_MOST_SHOWN = 3  # nodes in the sentence that none of them can do a step
 _MOST_LOST = 3  # nodes that may die over one step, before the step counts as what kills them
 _THREADS = 256  # of a node worker: Ray's cores decide how many steps it has
 _ADDRESS_VARIABLE = "RAY_ADDRESS"
@@ -80,7 +81,7 @@ class RayCluster:
     def perform(self, order: StepOrder, demand: StepDemand) -> StepReply:
         """Do a step on a node that can. Steps of a node that dies are done on another one.
         Raises ToolMissing where no node can do it, and StepFailed where one node after the other dies over it."""
-        unfit: dict[str, str] = {}
+        unfit: dict[str, Unfit] = {}
         lost = 0
         while True:
             reply: StepReply | None = self._ask(self._perform, order, demand, unfit)
@@ -117,7 +118,7 @@ class RayCluster:
             with contextlib.suppress(Exception):
                 actor.stop.remote(number)
 
-    def _ask(self, task: Any, order: Any, demand: StepDemand, unfit: dict[str, str]) -> Any:
+    def _ask(self, task: Any, order: Any, demand: StepDemand, unfit: dict[str, Unfit]) -> Any:
         """Return the answer of a task; None where its node, or its process there, died."""
         name = order.action.name if isinstance(order, StepOrder) else "bench"
         able = self._able(demand, unfit, name)
@@ -139,7 +140,7 @@ class RayCluster:
             except self._ray.exceptions.RayError:
                 return None
 
-    def _able(self, demand: StepDemand, unfit: dict[str, str], name: str) -> list[NodeFacts]:
+    def _able(self, demand: StepDemand, unfit: dict[str, Unfit], name: str) -> list[NodeFacts]:
         """Return the nodes that may do the step. Raises ToolMissing where there is none."""
         nodes = [facts for facts in self.nodes() if facts.node not in self._broken]
         with_gpus = [facts for facts in nodes if _has_gpus(facts, demand)]
@@ -150,9 +151,7 @@ class RayCluster:
             )
         able = [facts for facts in with_gpus if facts.node not in unfit]
         if not able:
-            reasons = "; ".join(f"{facts.label}: {unfit[facts.node]}" for facts in with_gpus[:3])
-            fix = "install there what it needs, or put the model and the store in a folder that the nodes share"
-            raise ToolMissing(f"no node of the cluster can do {name}: {reasons}", fix=fix)
+            raise no_fit_node(name, {facts.label: unfit[facts.node] for facts in with_gpus})
         return able
 
     @staticmethod
@@ -256,7 +255,16 @@ def _init(ray: Any, address: str | None) -> None:
         raise errors[0]
 
 
-def _options(demand: StepDemand, without: dict[str, str]) -> dict[str, Any]:
+def no_fit_node(step: str, unfit: Mapping[str, Unfit]) -> ToolMissing:
+    """Return the error where no node can do a step, with the fixes of its causes; `unfit`: by the names of nodes."""
+    shown = dict(list(unfit.items())[:_MOST_SHOWN])
+    reasons = "; ".join(f"{label}: {why.reason}" for label, why in shown.items())
+    more = f"; and {len(unfit) - len(shown)} more" if len(unfit) > len(shown) else ""
+    fixes = dict.fromkeys(why.fix or str(why.lack) for why in unfit.values())
+    return ToolMissing(f"no node of the cluster can do {step}: {reasons}{more}", fix="; or ".join(fixes))
+
+
+def _options(demand: StepDemand, without: Collection[str]) -> dict[str, Any]:
     options: dict[str, Any] = {"num_cpus": demand.cores, "num_gpus": demand.gpus, "memory": demand.memory_bytes or None}
     if demand.gpu_kind:
         options["accelerator_type"] = demand.gpu_kind

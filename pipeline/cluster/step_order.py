@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 
 from ...models.errors import TransloadError
@@ -23,6 +24,25 @@ class StepOrder:
     expected: Mapping[str, Limits] = field(default_factory=dict)  # frameworks to be kept loaded on the node
 
 
+class Lack(StrEnum):
+    """What a node lacks for a step; the value is the fix."""
+
+    STORE = "name a folder that the nodes and this machine share, or a URL, with --store"
+    INTERPRETER = "install that interpreter on the nodes, at the same path"
+    FILE = "put it in a folder that the nodes share, at the same path"
+    LIBRARY = "install on the nodes what the step needs"
+    VERSION = "install on the nodes the versions of transload and of its libraries that this machine has"
+
+
+@dataclass(frozen=True)
+class Unfit:
+    """The reason why a node cannot do a step that another one may be able to."""
+
+    lack: Lack
+    reason: str
+    fix: str = ""  # of an error that the node met; empty: that of what it lacks
+
+
 @dataclass(frozen=True)
 class StepReply:
     """What a node says to an order: a result, an error, or the reason why it cannot do it."""
@@ -31,7 +51,7 @@ class StepReply:
     stored: Stored | None = None
     error: TransloadError | None = None
     log: bytes | None = None  # what the step printed
-    unfit: str | None = None  # why this node cannot do the step, and another one may
+    unfit: Unfit | None = None
     is_new: bool = False  # the node has no node worker yet: the driver starts one
 
 

@@ -228,12 +228,16 @@ def _ask(path: str, *, trust: bool, optional: bool) -> ForeignPython:
         str(Path(part).absolute()) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part
     )
     pythonpath = tuple(part for part in pythonpath if not (Path(part) / "transload" / "pipeline").is_dir())
-    options = PythonOptions(path=path, programs=programs, pythonpath=pythonpath, optional=optional)
+    base = os.environ.get("PYTHONUSERBASE", "")
+    options = PythonOptions(
+        path=path, programs=programs, pythonpath=pythonpath, optional=optional, home=str(Path.home()), user_base=base
+    )
     limits = Limits(_LIMIT_S, memory_bytes=_MEMORY_BYTES, starts=programs, walled=not trust)
     with tempfile.TemporaryDirectory(prefix="transload-python-") as folder:
         scratch = Path(folder)
         own = [str(place) for place in _folders_of(Path(path)) if _is_python_folder(place)]
-        reads = (*own, *pythonpath)
+        user_sites = map(str, Path(base or Path.home() / ".local").glob("lib/python*/site-packages"))
+        reads = (*own, *pythonpath, *user_sites)
         spawn = Spawn(scratch / "log", scratch / "cwd", limits, reads=reads)
         job = {"inputs": {}, "out": folder, "options": options.to_json()}
         return ForeignPython.from_json(run_alone(_ENTRY, job, spawn))

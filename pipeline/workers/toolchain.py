@@ -6,6 +6,7 @@ import platform
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
+ABSENT = "absent"  # in place of the version of a library that is not installed
 # Modules whose distribution has another name; the first that is installed counts.
 _DISTRIBUTIONS = {
     "PIL": ("pillow",),
@@ -43,5 +44,5 @@ def requirement_of(module: str, known: str | None = None) -> str | None:
 
 def toolchain(requires: tuple[str, ...]) -> dict[str, str]:
     """Return what a result depends on beside its inputs: interpreter, processor family, library versions."""
-    versions = {name: version_of(name) or "absent" for name in sorted({*requires, "numpy"})}
+    versions = {name: version_of(name) or ABSENT for name in sorted({*requires, "numpy"})}
     return {"python": platform.python_version(), "machine": platform.machine(), **versions}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -171,3 +174,23 @@ def test_a_file_of_the_users_goes_before_a_module_of_its_name(
     ref = code_ref(f"{name}:Net", str(tmp_path))
     assert ref.text == (f"{name}:Net" if name == "nobody_elses" else f"{name}.py:Net")
     assert code_ref(f"{name}.inner:Net", str(tmp_path)).text == f"{name}.inner:Net"
+
+
+def test_files_are_parsed_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPython 3.11 counts the depth of a parse for all threads together, and raises SystemError where that is off."""
+    files = [tmp_path / f"net_{number}.py" for number in range(8)]
+    for file in files:
+        file.write_text(f"import os\nA = {file.stem!r}\n")
+    parse, under_way, most = ast.parse, [0], [0]
+
+    def watched(text: bytes) -> ast.Module:
+        under_way[0] += 1
+        most[0] = max(most[0], under_way[0])
+        time.sleep(0.01)
+        under_way[0] -= 1
+        return parse(text)
+
+    with monkeypatch.context() as patch, ThreadPoolExecutor(len(files)) as pool:
+        patch.setattr(ast, "parse", watched)
+        digests = set(pool.map(code_digest, files))
+    assert (len(digests), most[0]) == (len(files), 1)

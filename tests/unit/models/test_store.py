@@ -6,6 +6,7 @@ import fcntl
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,18 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
         assert not list((disk / "tmp").iterdir())
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_those_who_name_a_store_at_once_agree(tmp_path: Path) -> None:
+    stores = [Store(tmp_path / "store") for _ in range(16)]
+    with ThreadPoolExecutor(len(stores)) as pool:
+        names = set(pool.map(lambda store: store.identity, stores))
+    assert len(names) == 1
+    assert len(names.pop()) == 32
+
+
+def test_a_store_whose_name_was_never_written_is_named(store: Store) -> None:
+    """The file was made, and its writer killed; or another process is about to write."""
+    (store.root / "identity").touch()
+    assert len(store.identity) == 32
+    assert store.identity == Store(store.root).identity

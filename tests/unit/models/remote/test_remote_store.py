@@ -151,3 +151,25 @@ def test_a_url_of_nobody_and_one_without_its_library(tmp_path: Path, monkeypatch
     monkeypatch.setitem(__import__("sys").modules, "s3fs", None)
     with pytest.raises(ToolMissing, match="a store at s3:// needs fsspec and s3fs"):
         open_store(Path("s3://bucket/x"))
+
+
+@pytest.mark.parametrize("scheme", ["file", "memory"])
+def test_of_two_who_name_a_store_at_once_the_first_counts(
+    scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process writes the name after this one has looked for it, and before it writes its own."""
+    monkeypatch.setenv("TRANSLOAD_STORE_CACHE", str(tmp_path / "cache"))
+    url = f"{scheme}://{tmp_path}/named-at-once"
+    read = RemoteStore._read
+    looked: list[bytes | None] = []
+
+    def read_late(store: RemoteStore, name: str) -> bytes | None:
+        content = read(store, name)
+        if name == "identity" and not looked:
+            looked.append(content)
+            store._write(name, b"the first")
+        return content
+
+    monkeypatch.setattr(RemoteStore, "_read", read_late)
+    assert open_store(Path(url)).identity == "the first"
+    assert looked == [None]

@@ -13,7 +13,8 @@ from transload.models.errors import ERRORS, BadRequest, StepFailed
 from transload.models.store import Store
 from transload.pipeline.cluster.cluster_records import DriverRun
 from transload.pipeline.cluster.node_worker import NodeWorker, why_unfit
-from transload.pipeline.cluster.step_order import StepOrder
+from transload.pipeline.cluster.ray_cluster import no_fit_node
+from transload.pipeline.cluster.step_order import Lack, StepOrder, Unfit
 from transload.pipeline.workers.engine import Action
 
 Make = Callable[..., Action]
@@ -52,21 +53,64 @@ def test_an_error_names_the_folders_of_the_driver(node: NodeWorker, run: DriverR
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason"),
+    ("changes", "unfit"),
     [
-        ({"python": "/nowhere/bin/python"}, "it has no interpreter /nowhere/bin/python"),
-        ({"reads": ("/nowhere/weights.pt",)}, "it has no /nowhere/weights.pt"),
+        ({"python": "/no/bin/python"}, Unfit(Lack.INTERPRETER, "it has no interpreter /no/bin/python")),
+        ({"reads": ("/no/weights.pt",)}, Unfit(Lack.FILE, "it has no /no/weights.pt")),
+        ({"entry": "no_such:step"}, Unfit(Lack.LIBRARY, "there is no module 'no_such'")),
+        ({"entry": "transload.none:step"}, Unfit(Lack.VERSION, "no module of transload is called transload.none")),
     ],
-)
+)  # fmt: skip
 def test_a_node_without_what_a_step_needs_is_passed_over(
-    changes: dict[str, object], reason: str, node: NodeWorker, run: DriverRun, make_action: Make
+    changes: dict[str, object], unfit: Unfit, node: NodeWorker, run: DriverRun, make_action: Make
 ) -> None:
     action = replace(make_action("write"), **changes)  # type: ignore[arg-type]
-    assert node.perform(order(run, action)).unfit == reason
+    assert node.perform(StepOrder(run, action, "the driver's key")).unfit == unfit
 
 
 def test_a_node_with_other_versions_is_passed_over(run: DriverRun, make_action: Make) -> None:
-    assert "are not those of the driver" in str(why_unfit(order(run, make_action("write"), key="another")))
+    unfit = why_unfit(order(run, make_action("write"), key="another"))
+    assert unfit
+    assert unfit.lack is Lack.VERSION
+    assert "are not those of the driver (there: python 3." in unfit.reason
+
+
+def test_a_node_without_a_library_names_it(run: DriverRun, make_action: Make) -> None:
+    action = replace(make_action("write"), requires=("no_such_library",))
+    unfit = Unfit(Lack.LIBRARY, "it has no no_such_library")
+    assert why_unfit(order(run, action, key="of a driver that has it")) == unfit
+
+
+def test_a_store_that_refuses_a_node_is_asked_again(
+    run: DriverRun, make_action: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that was away for a moment does not make the node unfit for the rest of the command."""
+    monkeypatch.setenv("TRANSLOAD_STORE_CACHE", str(tmp_path / "cache"))
+    remote = tmp_path / "remote"
+    remote.write_text("in the way of the folder")
+    there = replace(run, store=f"file://{remote}", identity="the-name-of-the-store")
+    unfit = why_unfit(order(there, make_action("write")))
+    assert unfit
+    assert unfit.lack is Lack.STORE
+    assert unfit.reason.startswith(f"the store file://{remote} refuses: ")
+    assert "credentials" in unfit.fix
+    remote.unlink()
+    remote.mkdir()
+    (remote / "identity").write_text(there.identity)
+    assert why_unfit(order(there, make_action("write"))) is None
+
+
+def test_the_fix_is_that_of_the_cause() -> None:
+    store, file = Unfit(Lack.STORE, "it does not share the store /s"), Unfit(Lack.FILE, "it has no /w.pt")
+    error = no_fit_node("describe", {"a (1)": store, "b (2)": file, "c (3)": store, "d (4)": store})
+    assert str(error) == (
+        "no node of the cluster can do describe: a (1): it does not share the store /s; b (2): it has no /w.pt; "
+        "c (3): it does not share the store /s; and 1 more\n"
+        "  fix: name a folder that the nodes and this machine share, or a URL, with --store; "
+        "or put it in a folder that the nodes share, at the same path"
+    )
+    refused = Unfit(Lack.STORE, "the store s3://b refuses: denied", "check its credentials")
+    assert no_fit_node("describe", {"a (1)": refused}).fix == "check its credentials"
 
 
 def test_a_node_that_does_not_share_the_store_is_passed_over(run: DriverRun, make_action: Make, tmp_path: Path) -> None:
@@ -75,7 +119,8 @@ def test_a_node_that_does_not_share_the_store_is_passed_over(run: DriverRun, mak
     assert other.identity != run.identity
     for folder in (other.root, tmp_path / "none"):
         elsewhere = replace(run, store=str(folder))
-        assert why_unfit(order(elsewhere, make_action("write"))) == f"it does not share the store {folder}"
+        unfit = Unfit(Lack.STORE, f"it does not share the store {folder}")
+        assert why_unfit(order(elsewhere, make_action("write"))) == unfit
 
 
 @pytest.mark.parametrize("kind", [*ERRORS.values()])

@@ -14,6 +14,7 @@ from transload.models.foreign.foreign_python import TORCH, ForeignPython
 from transload.models.lent.conversation import TENSORFLOW
 from transload.pipeline.intake.model_argument import ModelRequest
 from transload.pipeline.intake.source_python import (
+    _ask,
     _within_project,
     likely_framework,
     project_interpreters,
@@ -188,3 +189,12 @@ def test_a_strangers_interpreter_opens_no_folder_outside_of_its_project(file: Pa
     claimed = (*own, "/", str(Path.home()), str(tmp_path / "secrets"))
     record = ForeignPython(path=str(python), version="3.11.0", torch="2.4.1", folders=claimed)
     assert _within_project(record).folders == tuple(own)
+
+
+def test_an_interpreter_that_is_asked_twice_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its record is part of a model's key; the home of the worker that asks is another one each time."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("PYTHONUSERBASE", raising=False)
+    first, second = (_ask(sys.executable, trust=False, optional=False) for _ in range(2))
+    assert first == second
+    assert first.torch
