@@ -33,6 +33,13 @@ def stored_precision(artifact: Artifact) -> StoredPrecision | None:
     return None
 
 
+def holds_signed_bytes(path: Path) -> bool:
+    """Return whether an ONNX file holds int8 tensors of two axes or more: weights, and no zero points."""
+    model = onnx.load(path, load_external_data=False)
+    constants = chain.from_iterable(map(_constants, [*_graphs(model.graph), *model.functions]))
+    return any(tensor.data_type == onnx.TensorProto.INT8 and len(tensor.dims) > 1 for _, tensor in constants)
+
+
 def _summary(tensors: Iterable[_Tensor], computed: Iterable[str]) -> StoredPrecision:
     counts: dict[str, list[int]] = {}
     for dtype, size in tensors:

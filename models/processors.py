@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +20,16 @@ def cpu_model() -> str:
 def cpu_flags() -> frozenset[str]:
     """Return what the processor can do, in Linux's words; an empty set where the system does not say."""
     return frozenset(word for flags in _cpuinfo("flags") for word in flags.split())
+
+
+_VNNI = frozenset({"avx512_vnni", "avx_vnni"})
+
+
+def saturates_bytes(flags: Collection[str] | None = None) -> bool:
+    """Return whether a processor multiplies bytes by an instruction that adds two products in 16 bits, which saturate:
+    x86 with AVX2 and without VNNI. None: this processor's flags."""
+    flags = cpu_flags() if flags is None else flags
+    return "avx2" in flags and _VNNI.isdisjoint(flags)
 
 
 def _cpuinfo(key: str) -> list[str]:

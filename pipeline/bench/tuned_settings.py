@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,12 @@ class TunedSettings:
     ratio_to_default: float | None = None
     ratio_ci95: tuple[float, float] | None = None
     batch: int | None = None
+    in_bound: BatchInBound | None = None  # of a search with a latency bound, under these settings
+
+    def batch_in_bound(self, threads: int) -> int | None:
+        """Return the batch size that kept the latency bound with so many threads; None where there was no such
+        search."""
+        return self.in_bound.batch if self.in_bound and self.in_bound.threads == threads else None
 
     def ratio_at(self, batch: int) -> tuple[float | None, tuple[float, float] | None]:
         """Return the ratio to the defaults and its interval; None at a batch where it was not measured."""
@@ -61,15 +67,22 @@ def tuned_settings(model: Path, runtime: Runtime, device: str, threads: int | No
     if runtime.served or not tuning_path(model).is_file():
         return DEFAULTS
     entry = find_entry(model, place_of(model, runtime, device))
-    if entry is None or not entry.settings or threads not in (None, entry.settings.get(THREADS, 1)):
+    if entry is None:
         return DEFAULTS
-    return TunedSettings(dict(entry.settings), entry.ratio_to_default, entry.ratio_ci95, entry.batch)
+    if not entry.settings:
+        return replace(DEFAULTS, in_bound=entry.in_bound)
+    if threads not in (None, entry.settings.get(THREADS, 1)):
+        return DEFAULTS
+    return TunedSettings(
+        dict(entry.settings), entry.ratio_to_default, entry.ratio_ci95, entry.batch, entry.in_bound
+    )  # fmt: skip
 
 
 def keep_settings(
     model: Path, place: TuningPlace, tuned: TunedSettings, batch: int, in_bound: BatchInBound | None = None
 ) -> Path:
-    """Keep settings beside a model, as tuned at a batch size for this place. Returns the file."""
+    """Keep settings beside a model, as tuned at a batch size for this place. Returns the file.
+    `in_bound` was measured with these settings."""
     entry = TuningEntry(
         place=place,
         settings=dict(tuned.settings),

@@ -25,6 +25,12 @@ Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="What c
 ConfigFile = Annotated[
     Path | None, typer.Option("--model-config-file", metavar="FILE", help="Models as TF Serving's model_config_list.")
 ]
+EnableBatching = Annotated[
+    bool,
+    typer.Option(
+        "--enable-batching", help="Gather requests into batches, as large as bench --tune --latency-bound found best."
+    ),
+]
 BatchingFile = Annotated[
     Path | None,
     typer.Option(
@@ -65,6 +71,7 @@ def command(
     name: Name = None,
     model_config_file: ConfigFile = None,
     input_: options.Input = None,
+    enable_batching: EnableBatching = False,
     batching_parameters_file: BatchingFile = None,
     host: Host = "127.0.0.1",
     grpc_port: GrpcPort = 8500,
@@ -102,7 +109,8 @@ def command(
         ServeOptions(
             name=name, config_file=model_config_file, host=host, grpc_port=grpc_port, rest_port=rest_port,
             device=device or "auto", threads=threads, untuned=untuned, max_body_bytes=max_body << 20,
-            access_log=access_log, inputs=option_values.parse_inputs(input_), batching_file=batching_parameters_file,
+            access_log=access_log, inputs=option_values.parse_inputs(input_), enable_batching=enable_batching,
+            batching_file=batching_parameters_file,
             tls_cert=tls_cert, tls_key=tls_key, tls_client_ca=tls_client_ca, token_file=token_file, insecure=insecure,
             trust=trust,
         ),

@@ -23,7 +23,7 @@ from ...converters.steps import Step
 from ...models.environments import find_installed
 from ...models.errors import Exit
 from ...models.formats import Target, parse_target
-from ...models.processors import core_count, cpu_flags
+from ...models.processors import core_count, cpu_flags, saturates_bytes
 from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
 from ..intake.source_python import OURS, VARIABLE, project_interpreters
 from ..request import ALL_TARGETS
@@ -196,12 +196,9 @@ def _onnxruntime_builds(here: Machine) -> Iterable[Diagnosis]:
         yield Diagnosis("libraries", name, State.OK, "GPU" if gpu else "OpenVINO" if openvino else "CPU")
 
 
-_VNNI = frozenset({"avx512_vnni", "avx_vnni"})
-
-
 def _devices(here: Machine) -> Iterable[Diagnosis]:
     yield Diagnosis("devices", "cpu", State.OK, f"{core_count()} cores")
-    if "avx2" in here.cpu_flags() and not here.cpu_flags() & _VNNI:
+    if saturates_bytes(here.cpu_flags()):
         text = "none: ONNX Runtime saturates 8-bit weights of ONNX files here (onnx:int8 of transload has 7 bits)"
         yield Diagnosis("devices", "vnni", State.NOTE, text)
     for at, name in enumerate(here.gpus()):

@@ -24,7 +24,7 @@ from ...serving.memory_return import map_large_blocks
 from ...serving.runtimes.tuning_space import Value, settings_text
 from ...serving.server.access_log import AccessLog
 from ...serving.server.embedded import listen
-from ...serving.server.repository.batching_parameters import read_batching_file
+from ...serving.server.repository.batching_parameters import BatchingParameters, read_batching_file
 from ...serving.server.repository.model_config import ModelConfig, is_model_name, read_config_file, versions_in
 from ...serving.server.repository.model_repository import Repository
 from ...serving.server.server_records import MAX_BODY_BYTES
@@ -56,7 +56,8 @@ class ServeOptions:
     name: str | None = None  # of the only model
     config_file: Path | None = None  # TF Serving's model_config_list
     inputs: tuple[TensorSpec, ...] = ()  # of the only model, a file that does not say them
-    batching_file: Path | None = None  # TF Serving's BatchingParameters
+    enable_batching: bool = False  # gather requests into batches
+    batching_file: Path | None = None  # TF Serving's BatchingParameters; requests are gathered by them
     host: str = "127.0.0.1"
     grpc_port: int = 8500
     rest_port: int = 8501
@@ -83,13 +84,15 @@ class ServingModel:
     runtime: str
     device: str
     settings: Mapping[str, Value] = field(default_factory=dict)  # as tuned here; empty: the defaults
+    full_batch: int | None = None  # rows at which a batch of requests is full; None: they are not gathered
 
     @property
     def title(self) -> str:
         """The text that says what is served as what."""
         tuned = f", tuned: {settings_text(self.settings)}" if self.settings else ""
         several = f", versions {', '.join(map(str, self.versions))}" if self.versions != (1,) else ""
-        return f"{self.path} as {self.name} ({self.runtime}, {self.device}{tuned}{several})"
+        batches = f", batches of up to {self.full_batch}" if self.full_batch else ""
+        return f"{self.path} as {self.name} ({self.runtime}, {self.device}{tuned}{batches}{several})"
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,9 @@ def serve(
     configs = find_models(models, options)
     require_libraries("the server", _LIBRARIES)
     _check_models(configs)
-    batching = read_batching_file(options.batching_file) if options.batching_file else None
+    batching = BatchingParameters() if options.enable_batching else None
+    if options.batching_file:
+        batching = read_batching_file(options.batching_file)
     access_log = _access_log(options.access_log)
     map_large_blocks()
     temporary = Path(gettempdir())
@@ -252,7 +257,9 @@ def _describe(repository: Repository, config: ModelConfig) -> ServingModel:
     path = config.base_path
     if path.is_relative_to(Path.cwd()):
         path = path.relative_to(Path.cwd())
-    return ServingModel(config.name, path, numbers, served.runtime, served.device, served.settings)
+    return ServingModel(
+        config.name, path, numbers, served.runtime, served.device, served.settings, served.full_batch
+    )  # fmt: skip
 
 
 def _watch(repository: Repository, stop: StopSignal) -> None:

@@ -22,7 +22,7 @@ from ...serving.runtimes.tuning_space import RuntimeSettings
 from ...serving.server.repository.served_version import OpenedSession
 from ...serving.server.repository.session_channel import ChannelSession
 from ...serving.server.repository.version_keeper import VersionSource
-from ..bench.tuned_settings import DEFAULTS, tuned_settings
+from ..bench.tuned_settings import DEFAULTS, TunedSettings, tuned_settings
 from ..context import intake_limits
 from ..drift.sessions import default_runtime
 from ..intake.file_model import limits_named, size_of_model
@@ -85,7 +85,8 @@ class ModelProcesses:
         folder = self._taken_in[place]
         runtime = default_runtime(folder)
         cwd = self.scratch / f"process-{next(self._numbers)}"
-        settings = self._settings(source.folder, runtime)
+        tuned = self._tuned(source.folder, runtime)
+        settings = RuntimeSettings(runtime, tuned.settings)
         threads = settings.threads(self.limits.threads)
         spawn = Spawn(self.log(source), cwd, replace(self.limits, threads=threads), reads=(str(folder),))
         worker = Worker(spawn, lost.set)
@@ -106,16 +107,15 @@ class ModelProcesses:
             raise
         return OpenedSession(
             ProcessSession(worker, channel), runtime, lost, worker.describe_exit, channel, lambda: worker.rss_bytes,
-            settings.values,
+            settings.values, tuned.batch_in_bound(threads),
         )  # fmt: skip
 
-    def _settings(self, model: Path, runtime: str) -> RuntimeSettings:
+    def _tuned(self, model: Path, runtime: str) -> TunedSettings:
         """Return the settings that are kept beside a model, where they hold here."""
         row = RUNTIMES[runtime]
-        tuned = DEFAULTS if self.untuned else tuned_settings(
-            model, row, device_for(row, self.limits.device), self.threads
-        )  # fmt: skip
-        return RuntimeSettings(runtime, tuned.settings)
+        if self.untuned:
+            return DEFAULTS
+        return tuned_settings(model, row, device_for(row, self.limits.device), self.threads)
 
     def log(self, source: VersionSource) -> Path:
         """Return the file that takes what the processes of a version print."""

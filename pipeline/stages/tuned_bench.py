@@ -88,7 +88,8 @@ def measure_tuned(bench: Bench, subjects: Sequence[BenchSubject], verifier: Sett
         if subject.model and result.rows:
             batch = result.rows[0].batch
             place = place_of(subject.model, subject.runtime, subject.device(bench.context.device))
-            keep_settings(subject.model, place, result.subject.tuned, batch, in_bound_of(result.bound))
+            in_bound = in_bound_of(result.bound, result.subject.session_settings.threads(request.threads))
+            keep_settings(subject.model, place, result.subject.tuned, batch, in_bound)
         chosen = settings_text(result.subject.tuned.settings)
         bench.context.progress.note(f"{subject.pair[0]} in {subject.pair[1]}: {chosen}")
     held = [winners.get(subject.pair) or _with_holder(subject, winners) for subject in subjects]

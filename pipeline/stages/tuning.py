@@ -180,11 +180,13 @@ class Tuner:
         return rows, winner
 
 
-def in_bound_of(row: BoundRow | None) -> BatchInBound | None:
-    """Return the batch size that keeps a latency bound, as tuning.json stores it."""
+def in_bound_of(row: BoundRow | None, threads: int) -> BatchInBound | None:
+    """Return the batch size that keeps a latency bound, measured with so many threads, as tuning.json stores it."""
     if row is None or row.batch is None or row.p99_s is None or row.throughput_per_s is None:
         return None
-    return BatchInBound(bound_s=row.bound_s, batch=row.batch, p99_s=row.p99_s, throughput_per_s=row.throughput_per_s)
+    return BatchInBound(
+        bound_s=row.bound_s, batch=row.batch, p99_s=row.p99_s, throughput_per_s=row.throughput_per_s, threads=threads
+    )  # fmt: skip
 
 
 def _row(

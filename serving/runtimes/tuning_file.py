@@ -47,6 +47,7 @@ class BatchInBound(JsonRecord):
     batch: int
     p99_s: float
     throughput_per_s: float
+    threads: int = 1  # that the runtime had
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,16 +18,27 @@ from typing import Any
 
 import grpc
 import numpy as np
+import onnx
 import psutil
 import pytest
+from onnx import TensorProto
+from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
 
 from transload import bench
 from transload.models.artifact import read_artifact
+from transload.models.signature import Signature, TensorSpec
+from transload.pipeline.bench.tuned_settings import DEFAULTS, keep_settings, place_of
 from transload.serving.clients import tfserving_grpc_client
+from transload.serving.runtimes.runtime_table import RUNTIMES
+from transload.serving.runtimes.tuning_file import BatchInBound
 from transload.serving.wire.tensor_proto import decode_all, encode
 from transload.serving.wire.tfserving_messages import stock
 
 STOPPING = "the server is shutting down"
+DOUBLE = Signature(
+    (TensorSpec("x", "float32", ("batch", 3)),),
+    tuple(TensorSpec(name, "float32", ("batch", 3)) for name in "yz"),
+)
 
 
 class Server:
@@ -38,7 +49,7 @@ class Server:
         argv += ["--grpc-port", "0", "--rest-port", "0", *options]
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert self.process.stdout
-        line = self.process.stdout.readline()
+        self.title = line = self.process.stdout.readline()
         assert "gRPC " in line, line
         self.grpc = line.split("gRPC ")[1].split(",")[0]
         self.rest = line.split("http://")[1].split("/")[0]
@@ -158,6 +169,32 @@ def test_sigterm_loses_no_answer(tries: int, artifact: Callable[[str], Path], co
             assert {f"UNAVAILABLE, {STOPPING}", f"503, {STOPPING}"} <= set(clients.outcomes)
             assert clients.outcomes["wrong"] == 0
             assert server.next_warning() == "ended with 0"
+
+
+def test_requests_are_gathered_up_to_the_batch_of_the_latency_bound(tmp_path: Path) -> None:
+    model = tmp_path / "model.onnx"
+    tensors = [make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in "xyz"]
+    graph = make_graph(
+        [make_node("Add", ["x", "x"], ["y"]), make_node("Abs", ["x"], ["z"])], "double", tensors[:1], tensors[1:]
+    )
+    onnx.save(make_model(graph, opset_imports=[make_opsetid("", 18)], ir_version=10), model)
+    bound = BatchInBound(bound_s=0.01, batch=4, p99_s=0.009, throughput_per_s=2e3)
+    keep_settings(model, place_of(model, RUNTIMES["onnxruntime"], "cpu"), DEFAULTS, 1, bound)
+    two, twenty = np.ones((2, 3), np.float32), np.arange(60, dtype=np.float32).reshape(20, 3)
+    with serving(model, "--enable-batching") as server:
+        assert "(onnxruntime, cpu, batches of up to 4)" in server.title
+        clients = Clients(server, {"x": two}, {"y": two * 2, "z": two}, until_error=False)
+        session = tfserving_grpc_client.open_session(server.grpc, "m", DOUBLE)
+        try:
+            for _ in range(5):  # each has more rows than a batch
+                np.testing.assert_array_equal(session.run({"x": twenty})["y"], twenty * 2)
+            clients.wait_for_answers(100)
+        finally:
+            session.close()
+            clients.stop()
+        assert set(clients.outcomes) == {"answered"}
+    with serving(model) as server:  # nobody asked for batches
+        assert "(onnxruntime, cpu)" in server.title
 
 
 def test_a_death_under_load_gives_errors_and_no_wrong_answer(artifact: Callable[[str], Path], contract: Any) -> None:

@@ -62,7 +62,7 @@ class QueuedRequest:
 
 
 def largest_batch(signature: Signature, parameters: BatchingParameters) -> int:
-    """Return the most rows of a batch: of the parameters and the signature's bounds the less.
+    """Return the most rows of a call: of the parameters and the signature's bounds the less.
     0: the requests cannot be gathered, because a tensor does not begin with the batch, or an allowed size is none of
     the model's."""
     batch = signature.batch
@@ -80,11 +80,14 @@ def largest_batch(signature: Signature, parameters: BatchingParameters) -> int:
 
 
 class BatchQueue:
-    """The queue of one version, and the thread that answers it. `run` is asked by that thread alone."""
+    """The queue of one version, and the thread that answers it. `run` is asked by that thread alone.
+    A request has at most `max_rows`. Requests are joined up to the parameters' `preferred_rows`; one with more rows
+    is answered alone."""
 
     def __init__(self, name: str, run: Run, parameters: BatchingParameters, max_rows: int) -> None:
         self._name, self._run = name, run
         self._parameters, self._max_rows = parameters, max_rows
+        self.full_rows = min(parameters.preferred_rows or max_rows, max_rows)
         self._waiting: deque[QueuedRequest] = deque()
         self._rows = 0  # that wait
         self._is_closed = False
@@ -139,19 +142,19 @@ class BatchQueue:
 
     def _seconds_to_wait(self) -> float | None:
         """Return how long the next batch still waits for requests; None: until one comes."""
-        if self._is_closed or self._rows >= self._max_rows:
+        if self._is_closed or self._rows >= self.full_rows:
             return 0.0
         if not self._waiting:  # those that waited may have been withdrawn
             return None
         return self._waiting[0].arrival + self._parameters.timeout_s - time.monotonic()
 
     def _take_alike(self) -> list[QueuedRequest]:
-        """Take the oldest request, and those after it that have its sizes, as many as fit."""
+        """Take the oldest request, whatever its rows, and those after it that have its sizes, as many as fit."""
         batch: list[QueuedRequest] = []
         left: deque[QueuedRequest] = deque()
         rows = 0
         for request in self._waiting:
-            if rows + request.rows <= self._max_rows and (not batch or request.sizes == batch[0].sizes):
+            if not batch or (rows + request.rows <= self.full_rows and request.sizes == batch[0].sizes):
                 batch.append(request)
                 rows += request.rows
             else:

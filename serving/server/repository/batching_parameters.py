@@ -6,7 +6,7 @@ tensorflow/serving: servables/tensorflow/session_bundle_config.proto publishes t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -21,10 +21,16 @@ _FIX = "write it as TF Serving's documentation of batching does"
 class BatchingParameters:
     """How requests to one version are gathered. The defaults are TF Serving's (batching/basic_batch_scheduler.h)."""
 
-    max_rows: int = 1000  # of a batch
+    max_rows: int = 1000  # of a request, and of a batch where `preferred_rows` says nothing
     timeout_s: float = 0.0  # for which the first request of a batch waits for others
     max_batches: int = 10  # that wait
     allowed_sizes: tuple[int, ...] = ()  # rising; a batch is padded to the next one. Empty: any size
+    preferred_rows: int | None = None  # at which a batch is full; a request with more is answered alone
+    sets_size: bool = False  # `max_rows` is the user's
+
+    def prefer(self, rows: int | None) -> BatchingParameters:
+        """Return parameters whose batches are full at `rows`, unless the user has set a size; None: as they are."""
+        return self if rows is None or self.sets_size else replace(self, preferred_rows=min(rows, self.max_rows))
 
 
 @cache
@@ -68,6 +74,7 @@ def read_batching_file(path: Path) -> BatchingParameters:
         values.get("batch_timeout_micros", 0) / 1e6,
         values.get("max_enqueued_batches", default.max_batches),
         tuple(message.allowed_batch_sizes),
+        sets_size="max_batch_size" in values,
     )
     if fault := _fault_of(parameters):
         raise BadRequest(f"{path}: {fault}", fix=_FIX)

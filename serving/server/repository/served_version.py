@@ -48,6 +48,7 @@ class OpenedSession:
     channel: ChannelSession | None = None  # the session, where it lives in a process of its own
     resident_bytes: Callable[[], int] = lambda: 0  # the memory of that process
     settings: Mapping[str, Value] = field(default_factory=dict)  # of the runtime; empty: the defaults
+    tuned_batch: int | None = None  # of most throughput within a latency bound; None: no search has said it
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class ServedVersion:
 
     def __init__(self, name: str, number: int, opened: OpenedSession, metrics: Metrics) -> None:
         self.name, self.number = name, number
-        self.runtime, self.settings = opened.runtime, opened.settings
+        self.runtime, self.settings, self.tuned_batch = opened.runtime, opened.settings, opened.tuned_batch
         self.signature: Signature = opened.session.signature
         self.device = opened.session.device
         self._last_s = math.inf  # what the last answer took, with the wait for the lock. The first may be slow.
@@ -93,10 +94,16 @@ class ServedVersion:
         self._link: ChannelLink | None = None  # of the event loop
 
     def start_batches(self, parameters: BatchingParameters) -> bool:
-        """Gather requests into batches from now on; return False where the signature does not allow it."""
+        """Gather requests into batches from now on, of the tuned size where the parameters name none; return False
+        where the signature does not allow it."""
         if rows := largest_batch(self.signature, parameters):
-            self._batches = BatchQueue(self.name, self._run, parameters, rows)
+            self._batches = BatchQueue(self.name, self._run, parameters.prefer(self.tuned_batch), rows)
         return bool(rows)
+
+    @property
+    def full_batch(self) -> int | None:
+        """The rows at which a batch is full; None where requests are not gathered."""
+        return self._batches.full_rows if self._batches else None
 
     @property
     def resident_bytes(self) -> int:

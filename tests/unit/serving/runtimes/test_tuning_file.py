@@ -111,6 +111,18 @@ def test_a_copy_elsewhere_takes_the_entries_along(artifact: Path) -> None:
     assert '"allow_spinning": false' in (tuning_document(artifact) or "")
 
 
+def test_the_batch_within_a_bound_holds_under_its_settings_and_threads(artifact: Path) -> None:
+    place = place_of(artifact, RUNTIME, "cpu")
+    bound = BatchInBound(bound_s=0.01, batch=16, p99_s=0.009, throughput_per_s=2e3, threads=2)
+    keep_settings(artifact, place, WON, 1, bound)
+    assert tuned_settings(artifact, RUNTIME, "cpu", None).batch_in_bound(2) == 16
+    assert tuned_settings(artifact, RUNTIME, "cpu", None).batch_in_bound(1) is None
+    assert tuned_settings(artifact, RUNTIME, "cpu", 1).batch_in_bound(1) is None  # WON has 2
+    assert tuned_settings(artifact, RUNTIME, "cuda:0", None).batch_in_bound(2) is None
+    keep_settings(artifact, place, TunedSettings({}), 1, bound)
+    assert tuned_settings(artifact, RUNTIME, "cpu", 2).batch_in_bound(2) == 16
+
+
 def test_the_batch_within_a_bound_is_that_of_the_payload(artifact: Path) -> None:
     place = place_of(artifact, RUNTIME, "cpu")
     assert bound_batch(artifact) is None

@@ -175,6 +175,58 @@ def test_too_many_rows_and_a_full_queue_are_refused(asked: Ask) -> None:
     assert caught.value.code is Code.RESOURCE_EXHAUSTED
 
 
+def test_a_batch_is_full_at_the_preferred_rows_and_a_larger_request_is_answered_alone(asked: Ask) -> None:
+    version = asked(BatchingParameters(max_rows=8, preferred_rows=3))
+    rows: list[int] = []
+    answer = version.session._answer
+
+    def record(values: Any) -> Any:
+        rows.append(len(values[0]))
+        return answer(values)
+
+    version.session._answer = record  # type: ignore[method-assign]
+    version.ask("first", x(0))
+    version.wait_for_runs(1)
+    for at, key in enumerate(("a", "b", "large", "c"), 1):
+        version.ask(key, x(*range(5)) if key == "large" else x(at))
+        version.wait_for_queue(at)
+    version.go_on.set()
+    version.until(lambda: len(version.answers) == 5)
+    assert rows == [1, 3, 5]  # a, b and c are full; nothing is joined to the large one
+    assert y(version.answers["large"]) == [0, 2, 4, 6, 8]
+    assert y(version.answers["c"]) == [8]
+    with pytest.raises(ServingError, match="Task size 9 is larger than maximum input batch size 8"):
+        version.served.predict(x(*range(9)))
+
+
+def test_the_preferred_rows_end_the_wait_for_others(asked: Ask) -> None:
+    version = asked(BatchingParameters(max_rows=1000, timeout_s=3600, preferred_rows=2), is_held=False)
+    version.ask("a", x(1))
+    version.wait_for_queue(1)
+    version.ask("b", x(2))
+    version.until(lambda: len(version.answers) == 2)
+    assert version.session.runs == 1
+
+
+@pytest.mark.parametrize(
+    ("parameters", "tuned", "full"),
+    [
+        (DEFAULT, None, 1000),
+        (DEFAULT, 16, 16),
+        (DEFAULT, 2000, 1000),
+        (BatchingParameters(max_rows=32, sets_size=True), 16, 32),
+    ],
+)
+def test_the_tuned_batch_is_preferred_unless_the_file_sets_a_size(
+    parameters: BatchingParameters, tuned: int | None, full: int
+) -> None:
+    opened = OpenedSession(NumpySession(ONE), "numpy", tuned_batch=tuned)
+    served = ServedVersion("m", 1, opened, Metrics())
+    assert served.start_batches(parameters)
+    assert served.full_batch == full
+    served.close()
+
+
 def test_nobody_gets_the_error_of_another(asked: Ask) -> None:
     version = asked(LONG)
 
@@ -287,7 +339,7 @@ def test_the_file_is_read_as_tf_serving_documents_it(tmp_path: Path) -> None:
         "max_batch_size { value: 128 }\nbatch_timeout_micros { value: 1500 }\nmax_enqueued_batches { value: 7 }\n"
         "num_batch_threads { value: 8 }\nallowed_batch_sizes : 32\nallowed_batch_sizes : 128\n"
     )
-    assert read_batching_file(file) == BatchingParameters(128, 0.0015, 7, (32, 128))
+    assert read_batching_file(file) == BatchingParameters(128, 0.0015, 7, (32, 128), sets_size=True)
     file.write_text("")
     assert read_batching_file(file) == BatchingParameters()
 
