@@ -45,6 +45,15 @@ class StepDemand:
     gpu_kind: str | None = None  # as Ray names it: "H100", "A100"
 
 
+@dataclass(frozen=True)
+class StepForecast:
+    """What former runs say of a step."""
+
+    expected_s: float | None = None  # None: nobody knows
+    rest_s: float = 0.0  # of the longest chain from its begin to the end of its model
+    may_copy: bool = False  # a second copy of it may be begun on another node
+
+
 def text_for(error: TransloadError, there: Path, here: str) -> TransloadError:
     """Return an error of a node with the paths of the run's folder here in place of those there."""
     fields = {name: getattr(error, name).replace(str(there), here) for name in ("what", "fix")}

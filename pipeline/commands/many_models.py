@@ -24,7 +24,7 @@ from ..workers.worker_slots import WorkerSlots
 from .convert import convert
 from .run import run
 from .validate import validate
-from .workspace import check_writable, models_at_once, new_slots
+from .workspace import by_duration, check_writable, models_at_once, new_slots
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,10 @@ def do_list(
             progress.note(f"{kept} of {len(rows)} models are done already")
         jobs = [ModelJob(row, works[row.name]) for row in folder.rows if row.state is not RowState.DONE]
         pool = ModelPool(options.out, new_slots(local, progress), progress, folder.record, fail_fast=options.fail_fast)
-        requests = (works[job.row.name].request for job in jobs)
+        requests = [works[job.row.name].request for job in jobs]
         at_once = models_at_once(requests, local, measures=command is ListCommand.RUN)
-        interrupt = pool.do_all(jobs, at_once) if jobs else None
+        ordered = by_duration(jobs, lambda job: (works[job.row.name].request, job.row.name), local, at_once)
+        interrupt = pool.do_all(ordered, at_once) if jobs else None
         return FinishedList(folder.write(), options.out, kept, interrupt)
 
 
