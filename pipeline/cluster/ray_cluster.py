@@ -12,21 +12,27 @@ import os
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from ...models.errors import BadRequest, StepFailed, ToolMissing, TransloadError
 from ...models.foreign_errors import text_of
+from ..schedule.backup_rule import BackupRule
+from ..schedule.step_queue import StepQueue
 from .cluster_records import NodeFacts
 from .node_tasks import measure_on_this_node, perform_on_this_node
 from .node_worker import NAMESPACE, NodeWorker, actor_name
-from .step_order import StepDemand, StepOrder, StepReply, Unfit
+from .step_order import StepDemand, StepForecast, StepOrder, StepReply, Unfit
+from .step_race import NodeTask, StepRace
 
 _PROBE_S = 5.0  # for a connection to the port
 _CONNECT_S = 15.0  # for Ray's own greeting behind it
 _START_S = 90.0  # for a node worker: a cold disk reads libraries slowly
+_NODES_S = 1.0  # that the list of nodes is good for
 _LOOK_AGAIN_S = 5.0  # whether a node that can do the step is still alive
 _MOST_SHOWN = 3  # nodes in the sentence that none of them can do a step
+_ANSWER_S = 5.0  # of node workers that are asked whether they do a step
 _MOST_LOST = 3  # nodes that may die over one step, before the step counts as what kills them
 _THREADS = 256  # of a node worker: Ray's cores decide how many steps it has
 _ADDRESS_VARIABLE = "RAY_ADDRESS"
@@ -44,14 +50,22 @@ class RayCluster:
         self._perform = ray.remote(max_retries=0)(perform_on_this_node)
         self._measure = ray.remote(max_retries=0)(measure_on_this_node)
         self._actor = ray.remote(num_cpus=0, max_concurrency=_THREADS)(NodeWorker)
+        self._alive: tuple[float, list[NodeFacts]] = (-_NODES_S, [])
+        self._stopped: set[str] = set()  # numbers of runs
+        rule = BackupRule()
+        self.race = StepRace(self, StepQueue(1, rule), rule)
 
-    def nodes(self) -> list[NodeFacts]:
-        """Return the nodes that are alive."""
-        return [
-            NodeFacts(node["NodeID"], str(node["NodeManagerHostname"]), node["Resources"])
-            for node in self._ray.nodes()
-            if node["Alive"]
-        ]
+    def nodes(self, *, now: bool = False) -> list[NodeFacts]:
+        """Return the nodes that were alive a second ago, or are `now`: of many nodes the answer takes a while."""
+        seen_s, alive = self._alive
+        if now or time.monotonic() > seen_s + _NODES_S:
+            alive = [
+                NodeFacts(node["NodeID"], str(node["NodeManagerHostname"]), node["Resources"])
+                for node in self._ray.nodes()
+                if node["Alive"]
+            ]
+            self._alive = time.monotonic(), alive
+        return alive
 
     @property
     def cores(self) -> int:
@@ -60,7 +74,7 @@ class RayCluster:
 
     def start_workers(self) -> None:
         """Start a node worker on every node that has none. Raises ToolMissing where not one of them starts."""
-        nodes = self.nodes()
+        nodes = self.nodes(now=True)
         with self._lock:
             waiting = {}
             for facts in nodes:
@@ -78,13 +92,14 @@ class RayCluster:
             fix = "install transload and its libraries on the nodes (docs/scale.md)"
             raise ToolMissing(f"no node of the cluster can run transload: {why}", fix=fix)
 
-    def perform(self, order: StepOrder, demand: StepDemand) -> StepReply:
+    def perform(self, order: StepOrder, demand: StepDemand, forecast: StepForecast) -> StepReply:
         """Do a step on a node that can. Steps of a node that dies are done on another one.
         Raises ToolMissing where no node can do it, and StepFailed where one node after the other dies over it."""
         unfit: dict[str, Unfit] = {}
         lost = 0
         while True:
-            reply: StepReply | None = self._ask(self._perform, order, demand, unfit)
+            self.race.queue.resize(self.cores)
+            reply = self.race.run(order, self._clamped(demand, self._able(demand, unfit, order)), forecast, unfit)
             if reply is None:
                 lost += 1
                 if lost == _MOST_LOST:
@@ -104,7 +119,7 @@ class RayCluster:
         cores = max(int(facts.resources.get("CPU", 0)) for facts in self.nodes())
         demand = StepDemand(cores, 0, gpus, gpu_kind)
         for _ in range(_MOST_LOST):
-            result = self._ask(self._measure, (self.driver, work), demand, {})
+            result = self._ask(self._measure, (self.driver, work), demand)
             if isinstance(result, TransloadError):
                 raise result
             if result is not None:
@@ -114,33 +129,79 @@ class RayCluster:
 
     def stop(self, number: str) -> None:
         """End the steps of one run on all nodes. Does not wait for them."""
+        self._stopped.add(number)
         for actor in list(self._actors.values()):
             with contextlib.suppress(Exception):
                 actor.stop.remote(number)
 
-    def _ask(self, task: Any, order: Any, demand: StepDemand, unfit: dict[str, Unfit]) -> Any:
-        """Return the answer of a task; None where its node, or its process there, died."""
-        name = order.action.name if isinstance(order, StepOrder) else "bench"
-        able = self._able(demand, unfit, name)
-        ref = task.options(**_options(self._clamped(demand, able), {**self._broken, **unfit})).remote(order)
-        while True:
-            try:
-                return self._ray.get(ref, timeout=_LOOK_AGAIN_S)
-            except self._ray.exceptions.GetTimeoutError:
-                alive = {facts.node for facts in self.nodes()}
-                if not any(facts.node in alive for facts in able):
-                    self._ray.cancel(ref, force=True)
-                    return None
-            except self._ray.exceptions.RayTaskError as error:
-                if not isinstance(error.cause, self._ray.exceptions.RayError):
-                    raise  # a bug of ours on the node
-                return None
-            except self._ray.exceptions.TaskCancelledError:
-                raise StepFailed("the run was stopped", fix="run the same command again to go on from here") from None
-            except self._ray.exceptions.RayError:
-                return None
+    def has_stopped(self, number: str) -> bool:
+        """Return whether a run was stopped."""
+        return number in self._stopped
 
-    def _able(self, demand: StepDemand, unfit: dict[str, Unfit], name: str) -> list[NodeFacts]:
+    def submit(self, order: StepOrder, demand: StepDemand, without: Mapping[str, Unfit]) -> NodeTask:
+        """Hand an order to a node; return the task. Raises ToolMissing where no node is left."""
+        return self._submit(self._perform, order, demand, without)
+
+    def wait(self, tasks: list[NodeTask], seconds: float) -> list[NodeTask]:
+        """Wait until one of the tasks is over, or for so long; return those that are."""
+        done = self._ray.wait([task.ref for task in tasks], num_returns=1, timeout=seconds)[0]
+        return [task for task in tasks if task.ref in done]
+
+    def reply(self, task: NodeTask) -> Any:
+        """Return a reply that is there; None where its node, or its process there, died."""
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(task.ref)
+        except errors.RayTaskError as error:
+            if not isinstance(error.cause, errors.RayError):
+                raise  # a bug of ours on the node
+            return None
+        except errors.TaskCancelledError:
+            raise StepFailed("the run was stopped", fix="run the same command again to go on from here") from None
+        except errors.RayError:
+            return None
+
+    def is_lost(self, task: NodeTask) -> bool:
+        """Return whether no node is alive any more that a reply could come from."""
+        return not any(facts.node in task.nodes for facts in self.nodes())
+
+    def whereabouts(self, order: StepOrder) -> tuple[str, float] | None:
+        """Return the node that does a step, and for how many seconds; None where it has not begun."""
+        with self._lock:
+            actors = dict(self._actors)
+        refs = {actor.running_s.remote(order.run.number, order.key): node for node, actor in actors.items()}
+        done = self._ray.wait(list(refs), num_returns=len(refs), timeout=_ANSWER_S)[0] if refs else []
+        for ref in done:
+            with contextlib.suppress(self._ray.exceptions.RayError):
+                seconds = self._ray.get(ref)
+                if seconds is not None:
+                    return refs[ref], float(seconds)
+        return None
+
+    def cancel(self, task: NodeTask, order: StepOrder, winner: str | None) -> None:
+        """End a step on all nodes but that of the winner. Does not wait."""
+        for node, actor in list(self._actors.items()):
+            if node != winner:
+                with contextlib.suppress(Exception):
+                    actor.cancel.remote(order.run.number, order.key)
+        with contextlib.suppress(Exception):
+            self._ray.cancel(task.ref, force=True)
+
+    def _submit(self, function: Any, order: Any, demand: StepDemand, without: Mapping[str, Unfit]) -> NodeTask:
+        able = self._able(demand, without, order)
+        options = _options(self._clamped(demand, able), {**self._broken, **without})
+        return NodeTask(function.options(**options).remote(order), frozenset(facts.node for facts in able))
+
+    def _ask(self, function: Any, order: Any, demand: StepDemand) -> Any:
+        """Return the answer of a task; None where its node, or its process there, died."""
+        task = self._submit(function, order, demand, {})
+        while not self.wait([task], _LOOK_AGAIN_S):
+            if self.is_lost(task):
+                self._ray.cancel(task.ref, force=True)
+                return None
+        return self.reply(task)
+
+    def _able(self, demand: StepDemand, unfit: Mapping[str, Unfit], order: Any) -> list[NodeFacts]:
         """Return the nodes that may do the step. Raises ToolMissing where there is none."""
         nodes = [facts for facts in self.nodes() if facts.node not in self._broken]
         with_gpus = [facts for facts in nodes if _has_gpus(facts, demand)]
@@ -151,6 +212,7 @@ class RayCluster:
             )
         able = [facts for facts in with_gpus if facts.node not in unfit]
         if not able:
+            name = order.action.name if isinstance(order, StepOrder) else "bench"
             raise no_fit_node(name, {facts.label: unfit[facts.node] for facts in with_gpus})
         return able
 

@@ -45,6 +45,7 @@ from ..result.schema import ArtifactRow, RouteStatus, Status, Verdict
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
 from ..workers.shared_workers import SharedWorkers
 from .workspace import (
+    by_duration,
     check_writable,
     close_workers,
     document_of,
@@ -249,13 +250,15 @@ def convert_models(
             return ConvertedModel(name, model.text, folder, None, error)
         return ConvertedModel(name, model.text, folder, result)
 
-    at_once = min(models_at_once((request for request, _ in requests), local), len(requests))
-    with shared_workers(out, local, progress) as workers, ThreadPoolExecutor(at_once) as pool:
-        futures = [pool.submit(convert_model, workers, name, *pair) for name, pair in zip(names, requests, strict=True)]
+    pairs = dict(zip(names, requests, strict=True))
+    at_once = models_at_once((request for request, _ in requests), local)
+    order = by_duration(names, lambda name: (pairs[name][0], name), local, at_once)
+    with shared_workers(out, local, progress) as workers, ThreadPoolExecutor(min(at_once, len(requests))) as pool:
+        futures = {name: pool.submit(convert_model, workers, name, *pairs[name]) for name in order}
         try:
-            result = ConvertManyResult(tuple(future.result() for future in futures), out)
+            result = ConvertManyResult(tuple(futures[name].result() for name in names), out)
         except BaseException:
-            for future in futures:
+            for future in futures.values():
                 future.cancel()
             workers.stop()
             raise

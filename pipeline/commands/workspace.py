@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
 from ... import __version__
+from ...models.artifact import RECORD
 from ...models.errors import BadRequest, DiskFull, Exit
 from ...models.remote.remote_store import open_store
 from ...models.scratch_folders import locked_scratch, remove_abandoned
-from ...models.store import Store, is_disk_full
+from ...models.store import Store, is_disk_full, size_of
 from ...models.whole_files import write_whole
 from ..cluster.executor_choice import parse_executor
 from ..context import Context, LocalSettings
@@ -26,6 +27,8 @@ from ..progress import Progress
 from ..request import RunRequest
 from ..result.run_folder import new_run_folder
 from ..result.schema import SCHEMA, Verdict
+from ..schedule.model_order import longest_first
+from ..schedule.step_durations import known_durations
 from ..store.store_limit import store_limit, tidy_store
 from ..workers.devices import resolve_device
 from ..workers.engine import LOGS, SCRATCH, LocalExecutor
@@ -33,6 +36,8 @@ from ..workers.loaded_frameworks import LoadedFrameworks
 from ..workers.shared_workers import SharedWorkers
 from ..workers.user_quota import quota_of_user
 from ..workers.worker_slots import WorkerSlots
+
+T = TypeVar("T")
 
 
 def new_context(
@@ -43,17 +48,22 @@ def new_context(
     `name` stands for a model that the request does not name."""
     device, workers = resolve_device(request.device), workers or SharedWorkers(new_slots(local, progress))
     limit_bytes = store_limit(request.store.limit)
-    model = request.model.recipe if "recipe" in request.model.model_fields_set else name or folder.name
-    executor = new_executor(request, local, open_store(local.store, folder, model), folder, workers)
+    model = model_label(request, name or folder.name)
+    executor = new_executor(request, local, open_store(local.store, folder, model), folder, workers, model=model)
     workers.slots.on_stop(executor.stop)
     progress.follow(executor.timeline, model)
     return Context(request, executor, folder, progress, device, local.jobs, limit_bytes, local.runs, local.signer)
 
 
+def model_label(request: RunRequest, name: str) -> str:
+    """Return what the records of steps call the model; `name`: where the request does not name it."""
+    return request.model.recipe if "recipe" in request.model.model_fields_set else name
+
+
 def new_executor(
-    request: RunRequest, local: LocalSettings, store: Store, folder: Path, workers: SharedWorkers
+    request: RunRequest, local: LocalSettings, store: Store, folder: Path, workers: SharedWorkers, *, model: str = ""
 ) -> LocalExecutor:
-    """Return the executor that the command line or the request names."""
+    """Return the executor that the command line or the request names. `model`: its name in the records of steps."""
     choice = parse_executor(local.executor or request.engine.executor)
     if not choice.is_ray:
         return LocalExecutor(store, folder, workers.slots, workers.frameworks)
@@ -61,7 +71,10 @@ def new_executor(
     from ..cluster.ray_executor import RayExecutor
 
     cluster = connect(choice.address)
-    return RayExecutor(store, folder, workers.slots, cluster, gpu_kind=request.engine.gpu_kind)
+    durations = known_durations(store.root)
+    return RayExecutor(
+        store, folder, workers.slots, cluster, model=model, gpu_kind=request.engine.gpu_kind, durations=durations
+    )
 
 
 def new_slots(local: LocalSettings, progress: Progress) -> WorkerSlots:
@@ -93,6 +106,33 @@ def models_at_once(requests: Iterable[RunRequest], local: LocalSettings, *, meas
     from ..cluster.ray_cluster import connect
 
     return max(local.jobs, *(connect(address).cores for address in addresses))
+
+
+def by_duration(
+    models: Sequence[T], request_of: Callable[[T], tuple[RunRequest, str]], local: LocalSettings, at_once: int
+) -> list[T]:
+    """Return models in the order in which they are begun: the longest first, by what the store knows of former runs.
+    `request_of` returns the request of a model, and its name where the request does not say it. Where all go side by
+    side, the order is that of the user."""
+    if len(models) <= at_once:
+        return list(models)
+    durations = known_durations(open_store(local.store).root)
+
+    def expected_s(model: T) -> float | None:
+        request, name = request_of(model)
+        return durations.model_s(model_label(request, name), {target.slug for target in request.targets})
+
+    def weight_bytes(model: T) -> int:
+        request, name = request_of(model)
+        return _bytes_of(request.root, request.model.weights or model_label(request, name))
+
+    return longest_first(models, expected_s, weight_bytes)
+
+
+def _bytes_of(root: str | None, text: str) -> int:
+    """Return the bytes of the file or the artifact that a text names; 0 of anything else."""
+    path = Path(root or "", text)
+    return size_of(path) if path.is_file() or (path / RECORD).is_file() else 0
 
 
 def new_run_context(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +11,11 @@ from pathlib import Path
 import pytest
 
 from transload.models.errors import Refused, StepFailed
+from transload.models.store import Store
+from transload.pipeline.schedule.backup_rule import BackupRule
+from transload.pipeline.schedule.step_durations import StepDurations, StepRecord
 from transload.pipeline.workers.engine import Action, LocalExecutor
+from transload.pipeline.workers.worker_slots import WorkerSlots
 
 Make = Callable[..., Action]
 
@@ -74,3 +79,30 @@ def test_stop_ends_what_is_under_way_and_takes_no_more(executor: LocalExecutor, 
         time.sleep(0.05)
     with pytest.raises(StepFailed, match="the run was stopped"):
         executor.submit(make_action("write")).result(timeout=30)
+
+
+@pytest.mark.slow
+def test_a_straggler_is_done_again_on_another_node_and_ended(
+    cluster_address: str, make_action: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transload.pipeline.cluster import step_race
+    from transload.pipeline.cluster.ray_cluster import connect
+    from transload.pipeline.cluster.ray_executor import RayExecutor
+
+    monkeypatch.setenv("RAY_ADDRESS", cluster_address)
+    monkeypatch.setattr(step_race, "_LOOK_FOR_LATE_S", 0.2)
+    cluster, store = connect(None), Store(tmp_path / "store", tmp_path / "run")
+    monkeypatch.setattr(cluster.race, "rule", BackupRule(factor=1.0, margin_s=1.0))
+    durations = StepDurations([StepRecord("net", "step.straggle", 0.5)])
+    executor = RayExecutor(store, tmp_path / "run", WorkerSlots(4), cluster, model="net", durations=durations)
+    action, won = make_action("straggle"), cluster.race.copies_won
+    assert not executor.perform(action).cached
+    assert cluster.race.copies_won == won + 1
+    first, second = tally(action).split()
+    assert first != second
+    while Path(f"/proc/{first}").exists():
+        time.sleep(0.05)
+    record = json.loads((tmp_path / "store" / "actions" / f"{action.key}.json").read_text())
+    assert (record["model"], record["step"]) == ("net", "step.straggle")
+    executor.close()
+    store.close()

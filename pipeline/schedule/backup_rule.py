@@ -1,0 +1,56 @@
+"""When a step gets a second copy on another node: it takes much longer than it should.
+
+As in MapReduce (Dean and Ghemawat, OSDI 2004, section 3.6). Steps are pure, so that either result will do.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+from math import inf
+from statistics import median
+
+
+@dataclass(frozen=True)
+class BackupRule:
+    """How late a step has to be, and how much of the cluster the copies may take while other steps wait.
+
+    A part in proportion, as times differ from run to run, and a fixed one: a copy costs the start of a process and the
+    way of its files, and a short step that is late holds up nobody."""
+
+    factor: float = 1.25  # of the time that is expected
+    margin_s: float = 15.0
+    most_share: float = 0.05  # of the cores; without other steps that wait, as many as there are
+
+    def late_after_s(self, expected_s: float | None, pace: float = 1.0) -> float:
+        """Return after which time a step is late. `expected_s`: None where nobody knows, and then it never is;
+        `pace`: of the other steps of this run (Pace.value)."""
+        return inf if expected_s is None else self.factor * expected_s * max(1.0, pace) + self.margin_s
+
+    def most_copies(self, slots: int) -> int:
+        """Return how many cores copies may take while other steps wait for one."""
+        return max(1, int(self.most_share * slots))
+
+
+class Pace:
+    """How long the steps of this run take, over what was expected: machines or libraries may be slower than in the
+    former run, and then no step is a straggler for it. Thread-safe."""
+
+    _LEAST, _MOST = 5, 200  # steps that the median is of
+
+    def __init__(self) -> None:
+        self._ratios: deque[float] = deque(maxlen=self._MOST)
+        self._lock = threading.Lock()
+
+    def add(self, seconds: float, expected_s: float | None) -> None:
+        """Take note of a step that was done."""
+        if expected_s:
+            with self._lock:
+                self._ratios.append(seconds / expected_s)
+
+    @property
+    def value(self) -> float:
+        """The median of the last steps; 1 before there are some."""
+        with self._lock:
+            return median(self._ratios) if len(self._ratios) >= self._LEAST else 1.0

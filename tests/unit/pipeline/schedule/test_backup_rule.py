@@ -1,0 +1,29 @@
+"""When a step is late."""
+
+from __future__ import annotations
+
+from math import inf
+
+from transload.pipeline.schedule.backup_rule import BackupRule, Pace
+
+
+def test_a_step_is_late_after_its_time_a_part_of_it_and_a_margin() -> None:
+    rule = BackupRule(factor=1.5, margin_s=10.0)
+    assert rule.late_after_s(100.0) == 160.0
+    assert rule.late_after_s(100.0, pace=2.0) == 310.0
+    assert rule.late_after_s(100.0, pace=0.5) == 160.0
+    assert rule.late_after_s(None) == inf
+
+
+def test_copies_may_take_one_core_at_least() -> None:
+    assert [BackupRule(most_share=0.05).most_copies(cores) for cores in (1, 40, 1024)] == [1, 2, 51]
+
+
+def test_the_pace_is_the_median_of_this_runs_steps_once_there_are_some() -> None:
+    pace = Pace()
+    for seconds in (20.0, 30.0, 500.0, 30.0):
+        pace.add(seconds, 10.0)
+    pace.add(3.0, None)
+    assert pace.value == 1.0
+    pace.add(30.0, 10.0)
+    assert pace.value == 3.0
