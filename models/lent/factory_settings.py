@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import inspect
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import PurePath
 from typing import Any
@@ -47,7 +47,11 @@ def factory_arguments(
         words = " ".join(f"--set {name}=VALUE" for name in lacking)
         raise Refusal(f"{owner} needs {' and '.join(lacking)}", f"give what it needs: {words}")
     bases = {**defaults, **offered}
-    return {**offered, **{name: _argument(value, hints.get(name), bases.get(name)) for name, value in nested.items()}}
+    places = {name: _Place(name, owner) for name in nested}
+    return {
+        **offered,
+        **{name: _argument(value, hints.get(name), bases.get(name), places[name]) for name, value in nested.items()},
+    }
 
 
 def _offered(
@@ -59,10 +63,23 @@ def _offered(
         has_default = defaults.get(name, inspect.Parameter.empty) is not inspect.Parameter.empty
         if name in values and not (name in _OTHER_WEIGHTS and has_default):
             try:
-                offered[name] = _argument(values[name], hints.get(name), defaults.get(name))
+                place = _Place(name, "the checkpoint")
+                offered[name] = _argument(values[name], hints.get(name), defaults.get(name), place)
             except Exception as error:  # noqa: BLE001  (a class of theirs that takes other fields)
                 print(f"the recorded {name} is left out: {type(error).__name__}: {error}")
     return offered
+
+
+@dataclasses.dataclass(frozen=True)
+class _Place:
+    """Where a value goes: the dotted name of an argument, and what it is an argument of."""
+
+    name: str
+    owner: str
+
+    def part(self, key: str) -> _Place:
+        """Return the place of a field."""
+        return _Place(f"{self.name}.{key}", self.owner)
 
 
 class _FieldSettings(dict):  # type: ignore[type-arg]
@@ -83,8 +100,8 @@ def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
     return nested
 
 
-def _check_names(nested: Mapping[str, Any], known: list[str], owner: str) -> None:
-    for name in nested:
+def _check_names(names: Iterable[str], known: list[str], owner: str) -> None:
+    for name in names:
         if name not in known:
             near = get_close_matches(name, known, n=1)
             did = f"did you mean {near[0]!r}? " if near else ""
@@ -99,8 +116,9 @@ def _hints(factory: Any) -> dict[str, Any]:
         return {}
 
 
-def _argument(value: Any, hint: Any, default: Any) -> Any:
-    """Turn a JSON value into the argument that is meant: fields into a dataclass, a list into a tuple."""
+def _argument(value: Any, hint: Any, default: Any, place: _Place) -> Any:
+    """Turn a JSON value into the argument that is meant: fields into a dataclass, a list into a tuple.
+    Raises Refusal where a dataclass has no such field."""
     kinds = typing.get_args(hint) or (hint,)
     if isinstance(value, list) and (isinstance(default, tuple) or typing.get_origin(hint) is tuple):
         return tuple(value)
@@ -112,9 +130,17 @@ def _argument(value: Any, hint: Any, default: Any) -> Any:
     fields = _nested(value) if isinstance(value, _FieldSettings) else dict(value)
     if kind is None:
         base = default if isinstance(default, dict) else {}
-        return {**base, **{name: _argument(part, None, base.get(name)) for name, part in fields.items()}}
+        return {
+            **base,
+            **{name: _argument(part, None, base.get(name), place.part(name)) for name, part in fields.items()},
+        }
+    known = [place.part(field.name).name for field in dataclasses.fields(kind) if field.init]
+    _check_names([place.part(name).name for name in fields], known, f"{place.name} of {place.owner}")
     hints = _hints(kind)
-    values = {name: _argument(part, hints.get(name), getattr(default, name, None)) for name, part in fields.items()}
+    values = {
+        name: _argument(part, hints.get(name), getattr(default, name, None), place.part(name))
+        for name, part in fields.items()
+    }
     return dataclasses.replace(default, **values) if of_default else kind(**values)
 
 

@@ -38,6 +38,7 @@ def test_dotted_names_set_the_fields_of_nested_dataclasses() -> None:
     ("settings", "message"),
     [
         ({"sise": 1}, "takes no 'sise'"),
+        ({"config.head.clases": 1}, r"config\.head of net\.py:make takes no 'config\.head\.clases'"),
         ({"config": 1, "config.depth": 2}, "both as a value and by its fields"),
     ],
 )
