@@ -91,6 +91,16 @@ def line_of(text: str, place: _Place) -> int | None:
     return next((lines[kept[:end]] for end in range(len(kept), 0, -1) if kept[:end] in lines), None)
 
 
+def line_of_item(text: str, first: int, item: str) -> int:
+    """Return the line of an item in the list that begins at line `first`; `first` where it is not written there."""
+    for number, line in enumerate(text.splitlines()[first - 1 :], first):
+        if re.search(rf"""["']{re.escape(item)}["']""", line):
+            return number
+        if "]" in line:
+            break
+    return first
+
+
 def _lines(text: str) -> tuple[dict[_Place, int], dict[str, int]]:
     """Return the line of each table and key, and how many tables each array of tables has."""
     lines: dict[_Place, int] = {}

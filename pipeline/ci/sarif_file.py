@@ -20,7 +20,8 @@ _DESCRIPTIONS = {
     "target": "A wanted target is made, and verified against its model.",
     "drift": "The answers of a copy keep the tolerance of its model (docs/validate.md).",
     "answers": "A copy answers in every runtime that takes it.",
-    "request": "The command can begin.",
+    "request": "The command can begin, and a model can be taken.",
+    "model": "Every model of a list is done, and passes.",
 }
 _OF_GATE = "A release rule of the pipeline file (docs/gate.md)."
 _OF_COMPARE = "A figure is no worse than that of the earlier run (docs/compare.md)."

@@ -9,10 +9,11 @@ from urllib.parse import quote
 
 from ...models.errors import BadRequest
 from ...models.sources import CodeRef, code_ref
-from ..toml_file import line_of_key
+from ..toml_file import line_of_item, line_of_key
 
 _SOURCE_LINE = re.compile(r"([\w.-]+\.py):(\d+)")  # as models/source_lines.py writes one
 _PIPELINE_LINE = re.compile(r"(.+\.toml), line (\d+):")  # as pipeline/toml_file.py writes one
+_TOML_LINE = re.compile(r"(.+\.toml) is not TOML: .*\(at line (\d+), column \d+\)")  # likewise, after tomllib
 _MOST_BYTES = 4 << 20
 # The keys of the pipeline file that a rule follows from; any other rule has its own name under [gate].
 _KEYS = {
@@ -52,11 +53,12 @@ class SourcePlaces:
     def of_rule(self, rule: str, artifact: str, message: str) -> SourcePlace | None:
         """Return the line for a row: the one of the model's code that `message` names, else that of the rule's key in
         the pipeline file, else where the model's code begins, else the beginning of the pipeline file."""
-        named = self._named_line(message)
+        named = self.named_line(message)
         key = self._key_line(rule, artifact)
         return named or key or self._model_line() or (SourcePlace(self._pipeline, 1) if self._pipeline else None)
 
-    def _named_line(self, message: str) -> SourcePlace | None:
+    def named_line(self, message: str) -> SourcePlace | None:
+        """Return the line of the model's code that a message names, if it does."""
         for match in _SOURCE_LINE.finditer(message):
             if file := self._source_file(match[1]):
                 return SourcePlace(file, int(match[2]))
@@ -75,17 +77,10 @@ class SourcePlaces:
         for section, key in _KEYS.get(name, (("gate", name),)):
             line = line_of_key(self._text, (section, key))
             if line and self._pipeline:
-                return SourcePlace(self._pipeline, self._line_of_item(line, artifact) if name == "target" else line)
+                return SourcePlace(
+                    self._pipeline, line_of_item(self._text, line, artifact) if name == "target" else line
+                )
         return None
-
-    def _line_of_item(self, first: int, item: str) -> int:
-        """Return the line of an item in the list that begins at line `first`; `first` where it is not written there."""
-        for number, line in enumerate(self._text.splitlines()[first - 1 :], first):
-            if re.search(rf"""["']{re.escape(item)}["']""", line):
-                return number
-            if "]" in line:
-                break
-        return first
 
     def _model_line(self) -> SourcePlace | None:
         """Return the line that defines the model."""
@@ -98,8 +93,8 @@ class SourcePlaces:
 
 
 def place_of_error(message: str) -> SourcePlace | None:
-    """Return the line of a pipeline file that an error names, if it does."""
-    match = _PIPELINE_LINE.match(message)
+    """Return the line of a pipeline file, or of a models file, that an error names, if it does."""
+    match = _PIPELINE_LINE.match(message) or _TOML_LINE.match(message)
     return SourcePlace(Path(match[1]), int(match[2])) if match else None
 
 

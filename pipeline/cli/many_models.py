@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from ...models.errors import BadRequest
+from ..ci.ci_files import CiFiles, ci_files
 from . import option_values
 from .output.error_output import INTERRUPTED
 from .output.render import finish, print_json, print_lines, table
@@ -16,6 +17,7 @@ from .output.render import finish, print_json, print_lines, table
 if TYPE_CHECKING:
     from ..commands.many_models import FinishedList
     from ..model_list.list_records import ListCommand
+    from ..model_list.models_file import ListedModel
 
 _PAGE = "docs/many-models.md"
 Resume = Annotated[
@@ -43,6 +45,7 @@ _SAME = (
 )  # fmt: skip
 _OF_LIST = (
     "out", "store", "jobs", "executor", "sign_key", "resume", "fail_fast", "converted", "json", "quiet", "explain",
+    "junit", "sarif",
 )  # fmt: skip
 
 
@@ -50,17 +53,29 @@ def do_models_file(command: ListCommand, arguments: Sequence[str], context: type
     """Do the command for each model of a models file, if the arguments name one; return whether they did.
     Prints the table, and ends with the exit status of the list."""
     params = {name: value for name, value in context.params.items() if value is not None}
-    path = _models_file_of(command, arguments, params)
-    if path is None:
-        return False
-    overrides = _overrides_of(arguments, params)
-    if params.get("explain"):
-        _explain(path, overrides, json=params["json"])
-    elif "out" not in params:
-        raise BadRequest("nothing says where to put what is made", fix="name a folder, as in --out converted")
-    else:
-        _do_list(command, path, overrides, params)
-    return True
+    junit, sarif = _path(params, "junit"), _path(params, "sarif")
+    with ci_files(str(command), junit, sarif) as files:
+        path = _models_file_of(command, arguments, params)
+        if path is None:
+            return False
+        overrides = _overrides_of(arguments, params)
+        if params.get("explain"):
+            _explain(path, overrides, json=params["json"])
+            return True
+        if "out" not in params:
+            raise BadRequest("nothing says where to put what is made", fix="name a folder, as in --out converted")
+        done, models = _do_list(command, path, overrides, params)
+    return _finish(done, models, path, files, json=params["json"])
+
+
+def _finish(done: FinishedList, models: Sequence[ListedModel], path: Path, files: CiFiles, *, json: bool) -> NoReturn:
+    """Write the files for a CI, print the table, and end with the exit status of the list."""
+    status = done.result.exit_code if done.interrupt is None else getattr(done.interrupt, "status", INTERRUPTED)
+    if files.wanted:
+        from ..ci.list_rows import rows_of_list
+
+        files.write(rows_of_list(done.result, models, path), status)
+    finish(_document(done), list(_lines(done)), status, json=json)
 
 
 def _models_file_of(command: ListCommand, arguments: Sequence[str], params: Mapping[str, Any]) -> Path | None:
@@ -98,25 +113,32 @@ def _overrides_of(arguments: Sequence[str], params: Mapping[str, Any]) -> dict[s
     return overrides
 
 
+def _path(params: Mapping[str, Any], name: str) -> Path | None:
+    return Path(params[name]) if name in params else None
+
+
 def _option(name: str) -> str:
     return f"--{name.strip('_').replace('_', '-')}"
 
 
-def _do_list(command: ListCommand, path: Path, overrides: Mapping[str, Any], params: Mapping[str, Any]) -> NoReturn:
+def _do_list(
+    command: ListCommand, path: Path, overrides: Mapping[str, Any], params: Mapping[str, Any]
+) -> tuple[FinishedList, Sequence[ListedModel]]:
     from ..commands.many_models import ListOptions, do_list
     from ..context import LocalSettings
     from ..model_list.models_file import read_models_file
     from ..progress import Progress
 
     models = read_models_file(path, overrides)
-    store, converted = (Path(params[name]) if name in params else None for name in ("store", "converted"))
-    choices = ListOptions(Path(params["out"]), params["resume"], params["fail_fast"], converted)
+    choices = ListOptions(Path(params["out"]), params["resume"], params["fail_fast"], _path(params, "converted"))
     local = LocalSettings.with_defaults(
-        store, None, params.get("jobs"), executor=params.get("executor"), sign_key=params.get("sign_key")
+        _path(params, "store"),
+        None,
+        params.get("jobs"),
+        executor=params.get("executor"),
+        sign_key=params.get("sign_key"),
     )
-    done = do_list(command, models, choices, local, Progress(quiet=params["quiet"]))
-    status = done.result.exit_code if done.interrupt is None else getattr(done.interrupt, "status", INTERRUPTED)
-    finish(_document(done), list(_lines(done)), status, json=params["json"])
+    return do_list(command, models, choices, local, Progress(quiet=params["quiet"])), models
 
 
 def _explain(path: Path, overrides: Mapping[str, Any], *, json: bool) -> None:

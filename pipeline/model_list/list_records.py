@@ -62,6 +62,7 @@ class RowFailure:
     operator: str | None = None  # at which it fails, where that was found
     log: str | None = None
     script: str | None = None  # that repeats it at its smallest
+    rule: str | None = None  # the release rule that is not kept; null: it is no rule's
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ A row is one model on one device. The command line has precedence over a model's
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import Path
@@ -21,7 +21,7 @@ from ...models.formats import Format, Precision, Target, parse_target
 from ...models.signature import parse_input
 from ...models.sources import LIBRARIES
 from ..request import Batches, DeviceText, FiniteLoss, MetricText, RuntimeText, TargetText
-from ..toml_file import read_toml, refused_key
+from ..toml_file import line_of, line_of_item, read_toml, refused_key
 from .row_names import check_names, name_of_row
 
 PAGE = "docs/many-models.md"
@@ -139,6 +139,7 @@ class ListedModel:
     is_pipeline: bool = False
     targets: tuple[str, ...] | None = None  # None: the command's default
     options: Mapping[str, Any] = field(default_factory=dict)  # of ModelOptions, by name, but `to`
+    line: int | None = None  # of its source in the models file
 
 
 def is_models_file(path: Path) -> bool:
@@ -165,13 +166,22 @@ def read_models_file(path: Path, overrides: Mapping[str, Any] | None = None) -> 
     given_options = {name: value for name, value in (overrides or {}).items() if value is not None}
     names = check_names(path, text, [(entry.name, entry.source or entry.pipeline or "") for entry in entries])
     rows = tuple(
-        row
-        for name, entry in zip(names, entries, strict=True)
+        replace(row, line=line)
+        for name, entry, line in zip(names, entries, _lines_of(text, parsed), strict=True)
         for row in _rows_of(parsed, name, entry, given_options, path.parent)
     )
     if not rows:
         raise BadRequest(f"{path}: [sweep] excludes every combination", fix="take a pattern out of sweep.exclude")
     return rows
+
+
+def _lines_of(text: str, parsed: ModelsFile) -> Iterator[int | None]:
+    """Yield the line of each entry: that of its source or pipeline, or of the item of sweep.models."""
+    for at, entry in enumerate(parsed.model):
+        yield line_of(text, ("model", at, "source" if entry.source else "pipeline"))
+    first = line_of(text, ("sweep", "models"))
+    for source in parsed.sweep.models:
+        yield first and line_of_item(text, first, source)
 
 
 def _rows_of(

@@ -106,7 +106,7 @@ def failures_of_gate(gate: Sequence[GateRow], located: Sequence[LocatedRow] = ()
         failures.append(
             RowFailure(
                 kind, rule.runtime or rule.rule, message, fix, rule.artifact,
-                operator=place.operator if place and is_drift else None,
+                operator=place.operator if place and is_drift else None, rule=rule.rule,
             )
         )  # fmt: skip
     return tuple(failures)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -48,7 +49,11 @@ def here(tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_a_list_has_one_table_and_one_report_and_goes_on_where_it_was(here: Path) -> None:
     words = ("convert", "models.toml", "--out", "made", "--quiet")
-    done = run(here, *words, status=2)
+    done = run(here, *words, "--junit", "rows.xml", status=2)
+    cases = ET.fromstring((here / "rows.xml").read_bytes()).iter("testcase")  # noqa: S314  (it was written here)
+    assert [(case.get("name"), case[0].tag) for case in cases] == [
+        ("nets-Small: torchscript", "system-out"), ("large: torchscript", "system-out"), ("broken", "failure"),
+    ]  # fmt: skip
     assert [line.split()[:3] for line in done.stdout.splitlines()[:4]] == [
         ["model", "target", "status"], ["nets-Small", "torchscript", "verified"], ["broken", "\N{EN DASH}", "failed"],
         ["large", "torchscript", "verified"],

@@ -257,3 +257,14 @@ def test_a_run_leaves_its_report_and_is_the_baseline_of_the_next(checkout: Check
     again = checkout.run(python=sys.executable, OUT="next")
     assert again["exit-code"] == "0"
     assert "compare" in (checkout.here / "next" / "transload.xml").read_text()
+
+
+@pytest.mark.slow
+def test_a_list_of_models_is_reported_as_a_whole(checkout: Checkout) -> None:
+    text = '[defaults]\nto = ["onnx"]\nbench = false\n[[model]]\nsource = "zoo:breast-cancer-mlp"\n'
+    (checkout.here / "models.toml").write_text(text)
+    assert checkout.run("models.toml", python=sys.executable) == {"exit-code": "0", "run": "out/runs"}
+    assert (checkout.here / "out" / "report.md").read_text() == (
+        checkout.here / "out" / "runs" / "report.md"
+    ).read_text()
+    assert "onnx" in (checkout.here / "out" / "transload.xml").read_text()
