@@ -17,9 +17,11 @@ from transload.models.signature import Array
 from transload.pipeline.bench.comparison import LOOKS, Comparison, compare_logs, log_ratios
 from transload.pipeline.bench.latency_rows import read_series
 from transload.pipeline.bench.rounds import ProcessSamples, Series
+from transload.pipeline.request import BenchSection
 from transload.pipeline.result.environment import describe_environment
 
 SLOWER = (0.0, 0.03, 0.05, 0.10, 0.20)
+BUDGET_S = BenchSection().budget_s
 Rule: TypeAlias = Callable[["MeasuredPair"], bool]  # whether it says that the candidate is not as fast as the reference
 
 
@@ -62,9 +64,11 @@ def _judge(pairs: list[MeasuredPair]) -> dict[str, Any]:
 
 
 def _ours(pair: MeasuredPair) -> dict[str, Any]:
-    """Replay the rule of `transload bench`: look after LOOKS sets of processes, stop as soon as it is settled."""
+    """Replay the rule of `transload bench`: look after LOOKS sets of processes, stop as soon as it is settled, and
+    before a set that would end after the budget."""
     logs = log_ratios(pair.candidate, pair.reference)
-    looks = [*(look for look in LOOKS if look < len(logs)), len(logs)]
+    most = sets_within(BUDGET_S, pair.seconds / len(logs), len(logs))
+    looks = [*(look for look in LOOKS if look < most), most]
     for look in looks:
         ratio = compare_logs(logs[:look])
         assert ratio is not None
@@ -72,6 +76,11 @@ def _ours(pair: MeasuredPair) -> dict[str, Any]:
             share = pair.seconds * look / len(logs)
             return {"comparison": ratio.comparison, "seconds": share, "ci95": ratio.ci95}
     raise AssertionError(looks)
+
+
+def sets_within(budget_s: float, set_s: float, most: int) -> int:
+    """Return how many sets of processes, of so many seconds each, `transload bench` begins within a budget."""
+    return min(most, max(BenchSection().processes, int(budget_s / set_s)))
 
 
 def _row(share: float, judged: list[dict[str, Any]]) -> dict[str, Any]:

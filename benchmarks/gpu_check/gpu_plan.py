@@ -18,6 +18,18 @@ PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 REFERENCE = ("eager", "fp32")  # what ratios are held against
 IMPORTANT = (1, 32)  # batch sizes that come first, and in several sets of processes
 RECIPES = ("digits-cnn", "digits-vit", "digits-gru")
+RECIPE_FORMATS = ("pt2", "torchscript", "onnx", "saved-model")
+# Each cell's numbers, as the page (page_text.md) calls them.
+NUMBERS = (
+    "host to host", "device", "copies", "ratio", "samples/s", "J/sample", "drift", "of limit", "ran on",
+)  # fmt: skip
+# Nets, runtimes and precisions, as the page calls them.
+TITLES = {
+    "resnet50": "ResNet-50", "vit-b16": "ViT-B/16", "bert-base": "BERT-base",
+    "eager": "eager PyTorch", "torchscript": "TorchScript", "compile": "torch.compile",
+    "onnxruntime": "ONNX Runtime CUDA", "tensorflow": "TensorFlow",
+    "fp32": "float32", "tf32": "float32 with TF32", "fp16": "float16", "bf16": "bfloat16",
+}  # fmt: skip
 
 # Guesses for a data-centre GPU. After the first steps the pace that was really kept corrects them.
 _GFLOP = {"resnet50": 8.2, "vit-b16": 35.1, "bert-base": 22.3}
@@ -233,9 +245,31 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
+def describe_plan(steps: Sequence[Step]) -> list[str]:
+    """Return what the steps measure, a line for each kind of thing, in the page's words."""
+    timing = [step for step in steps if step.kind == "timing"]
+    pairs = list(dict.fromkeys(pair for step in timing for pair in step.subjects))
+    by_runtime = {runtime: [TITLES[precision] for name, precision in pairs if name == runtime] for runtime, _ in pairs}
+    batches = sorted({step.batch for step in timing})
+    repeated = sorted({step.batch for step in timing if step.number})
+    sets = 1 + max((step.number for step in timing), default=0)
+    recipes = [step.subject for step in steps if step.kind == "recipe"]
+    lines = ["limits: the data sheet's, and a matmul of 8192 in each precision"]
+    if timing:
+        lines.append(f"nets: {', '.join(dict.fromkeys(TITLES[step.subject] for step in timing))}")
+        lines += [f"runtime: {TITLES[name]} in {', '.join(titles)}" for name, titles in by_runtime.items()]
+        several = f"; {sets} sets of processes at {' and '.join(map(str, repeated))}" if repeated else ""
+        lines.append(f"batches: {', '.join(map(str, batches))}{several}")
+        lines.append(f"numbers: {', '.join(NUMBERS)}")
+    if recipes:
+        lines.append(f"recipes: {', '.join(recipes)} as {', '.join(RECIPE_FORMATS)}: answers and latency")
+    return lines
+
+
 def show_plan(steps: Sequence[Step], done: Mapping[str, Mapping[str, Any]], pace: float = 1.0) -> str:
-    """Return the plan as lines: what runs, in which order, for about how long. `done`: the records that there are."""
-    lines, before, total = [], None, 0.0
+    """Return the plan as lines: what is measured, then the steps in their order, with about how long each takes.
+    `done`: the records that there are."""
+    lines, before, total = [*describe_plan(steps), ""], None, 0.0
     for step in steps:
         if is_done(step, done):
             lines.append(f"{'done':>8}  {step.name}")

@@ -179,7 +179,8 @@ def resolve_data(context: Context, loaded: LoadedModel, argument: DataArgument |
         return context.executor.perform(samples_action(context, argument, loaded.model.signature.inputs))
     if loaded.model.metric:
         return _recipe_data(context, loaded.model)
-    if loaded.start is None and SourceFacts.part_of(loaded.stored.facts).examples:
+    is_source = loaded.start is None and loaded.served is None
+    if is_source and SourceFacts.part_of(loaded.stored.facts).examples:
         return context.executor.perform(
             Action("data", _EXAMPLES, inputs={"source": loaded.stored}, limits=context.limits())
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import math
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -83,9 +85,48 @@ def test_a_shown_plan_says_what_is_done_and_how_long_the_rest_takes() -> None:
     plan = module("plan")
     steps = plan.build_plan(plan.PlanOptions(nets=("resnet50",), batches=(1,), sets=1, recipes=()))
     text = plan.show_plan(steps, {"limits": {"kind": "limits"}})
-    assert text.splitlines()[0] == "    done  limits"
+    assert text.partition("\n\n")[2].splitlines()[0] == "    done  limits"
     assert "timing.resnet50.set0.group1of1.batch1  18 subjects" in text
     assert text.splitlines()[-1].startswith("2 of 3 steps left, 18 cells in all, about ")
+
+
+def listed(text: str) -> list[str]:
+    """The words of an enumeration, without what stands in brackets."""
+    return re.split(r", | and ", re.sub(r" \(.*?\)", "", text))
+
+
+def test_the_plan_lists_all_that_the_page_says_and_nothing_else() -> None:
+    plan = module("plan")
+    shown = plan.show_plan(plan.build_plan(plan.PlanOptions()), {}).partition("\n\n")[0].splitlines()
+    page = (ROOT / "docs" / "gpu.md").read_text().partition("## What is measured")[2].partition("## How")[0]
+    prose = " ".join(page.split())
+    nets, _, rest = prose.partition(" Weights have")[0].partition(", in plain PyTorch with seeded random weights, in ")
+    runtimes, precisions, batches = (listed(part) for part in rest.rstrip(".").split("; "))
+    precisions[0] = precisions[0].removeprefix("in ")
+    assert all(
+        title in words for title, words in zip(("ResNet-50", "ViT-B/16", "BERT-base"), listed(nets), strict=True)
+    )
+    numbers = re.findall(r"^\| ([^|]+) \|", page, re.M)[1:]
+    recipes, formats = re.findall(r"own recipes \((.*?)\) answer on the GPU as (.*?), are held", prose)[0]
+    assert "TensorFlow is measured in the first two precisions alone" in prose
+    assert "three sets of processes at batches 1 and 32" in prose
+    assert shown == [
+        "limits: the data sheet's, and a matmul of 8192 in each precision",
+        "nets: ResNet-50, ViT-B/16, BERT-base",
+        *(
+            f"runtime: {name} in {', '.join(precisions[:2] if name == 'TensorFlow' else precisions)}"
+            for name in runtimes
+        ),
+        f"batches: {', '.join(word.removeprefix('batches ') for word in batches)}; 3 sets of processes at 1 and 32",
+        f"numbers: {', '.join(numbers)}",
+        f"recipes: {recipes} as {', '.join(listed(formats.replace('`', '')))}: answers and latency",
+    ]
+
+
+def test_the_recipes_have_the_formats_of_the_plan() -> None:
+    tree = ast.parse((HOME / "gpu_recipes.py").read_text())
+    routes = next(node.value for node in tree.body if isinstance(node, ast.Assign) and "ROUTES" in ast.dump(node))
+    assert tuple(ast.literal_eval(routes)) == module("plan").RECIPE_FORMATS
 
 
 def test_durations() -> None:

@@ -102,5 +102,7 @@ def test_a_served_model_is_measured_beside_an_artifact_and_marked(
     document = json.loads((result.folder / "bench.json").read_text())
     assert [row["server"] for row in document["latency"]] == [None, "remote", None]
     alone = bench(served, copy, batches=[1], rounds=3, processes=1, budget_s=0, **local)
+    (only,) = bench(served, batches=[1], rounds=3, processes=1, budget_s=0, **local).latency
+    assert (only.artifact, only.ratio_to_reference) == (served, 1.0)
     words = f"its ratio is to a model served at {address}, whose time includes the network"
     assert words in next(row for row in alone.latency if row.artifact == "onnx").doubts
