@@ -75,18 +75,27 @@ class Store:
         """Return the result of the action `key`, or None.
         An object whose content is no longer that of its name counts as never made: artifacts/ of a run links here, and
         an edit goes through a link. So does one that was made from a file outside of the store which has changed."""
+        stored, read = self._look_up(key) or (None, {})
+        return stored if stored and self._is_intact(stored.folder, stored.digest) and _unchanged(read) else None
+
+    def find_new(self, key: str) -> Stored | None:
+        """Return the result of an action that another process has kept a moment ago, or None.
+        Its content is not read again: a command of many nodes would read all that they make."""
+        stored, _ = self._look_up(key) or (None, {})
+        return stored if stored and stored.folder.is_dir() else None
+
+    def _look_up(self, key: str) -> tuple[Stored, Mapping[str, str]] | None:
+        """Return the recorded result of an action, and the files outside of the store that it has read."""
         path = self.root / "actions" / f"{key}.json"
         try:
             with store_lock(self.root):
                 record = json.loads(path.read_text())
                 self._uses.add(key, record["digest"])
                 touch(path)
-            folder = self.root / "objects" / record["digest"]
-            if not (self._is_intact(folder, record["digest"]) and _unchanged(record["read"])):
-                return None
+            folder, facts, seconds = self.root / "objects" / record["digest"], record["facts"], record["seconds"]
+            return Stored(key, record["digest"], folder, facts, self.log(key), seconds, cached=True), record["read"]
         except (OSError, ValueError, KeyError):
             return None
-        return Stored(key, record["digest"], folder, record["facts"], self.log(key), record["seconds"], cached=True)
 
     @property
     def place(self) -> str:

@@ -89,6 +89,10 @@ class RemoteStore(Store):
             write_synced(self._uploaded(key), digest)
         return super().find(key)
 
+    def find_new(self, key: str) -> Stored | None:
+        """Return the result of an action that another process has kept a moment ago, fetched, or None."""
+        return self.find(key)
+
     def object(self, digest: str) -> Path:
         """Return the folder of an object, fetched where the cache lacks it. Raises BadRequest where it is broken."""
         with self._errors():

@@ -95,7 +95,7 @@ class RayExecutor(LocalExecutor):
             self.log(action.name).write_bytes(reply.log)
         if reply.error is not None:
             raise reply.error
-        stored = self.store.find(key)
+        stored = self.store.find_new(key)
         if stored is None:
             fix = "name a folder that all nodes and this machine share, or a URL, with --store (docs/scale.md)"
             raise BadRequest(f"{action.name} was done on a node, and {self.store.place} does not show it", fix=fix)

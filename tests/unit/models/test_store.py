@@ -70,6 +70,21 @@ def test_an_object_that_was_changed_in_place_counts_as_never_made(store: Store) 
     assert Store(store.root).find(KEY) is None
 
 
+def test_what_another_process_has_just_kept_is_not_read_again(store: Store) -> None:
+    assert store.find_new(KEY) is None
+    digest = put(store, KEY, "whole")
+    file = store.root / "objects" / digest / "sub" / "file"
+    file.write_text("other")  # only to show that nobody reads it
+    kept = store.find_new(KEY)
+    assert kept is not None
+    assert (kept.digest, kept.folder, kept.facts) == (digest, store.root / "objects" / digest, {"n": 1})
+    assert store.find(KEY) is None
+    file.unlink()
+    (store.root / "objects" / digest / "sub").rmdir()
+    (store.root / "objects" / digest).rmdir()
+    assert store.find_new(KEY) is None
+
+
 def test_a_result_that_came_of_an_outside_file_which_has_changed_counts_as_never_made(store: Store) -> None:
     data = store.root.parent / "data.csv"
     data.write_text("1,2")
