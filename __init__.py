@@ -22,6 +22,7 @@ __all__ = [
     "record",
     "run",
     "validate",
+    "verify",
 ]
 
 

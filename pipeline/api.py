@@ -26,6 +26,7 @@ from .commands import history as history_command
 from .commands import locate as locate_command
 from .commands import record as record_command
 from .commands import validate as validate_command
+from .commands import verify as verify_command
 from .commands.bench import BenchResult
 from .commands.bench_options import LoadOptions, TuningOptions
 from .commands.bundle import BundleResult
@@ -35,6 +36,7 @@ from .commands.history import HistoryResult
 from .commands.locate import LocateResult
 from .commands.record import RecordResult
 from .commands.validate import ValidateResult
+from .commands.verify import VerifyResult
 from .commands.workspace import check_writable, remove_if_unused
 from .compare.compare_limits import CompareLimits
 from .context import LocalSettings
@@ -73,7 +75,7 @@ def run(
     `pipeline` is a pipeline file; the keywords have precedence over it. Without either the digits recipe is run.
     `baseline`: the folder of an earlier run; its artifacts are measured beside the new ones, and the gate refuses what
     is worse. `sign_key`: a private key in PEM that signs the statements beside the artifacts (docs/verify.md).
-    is worse. `mlflow`: the address of a tracking server, or "env", that the finished run is sent to (docs/mlflow.md);
+    `mlflow`: the address of a tracking server, or "env", that the finished run is sent to (docs/mlflow.md);
     where that fails, the error is raised although runs/<id>/ is whole.
     """
     from .commands.run import run as run_command
@@ -429,6 +431,18 @@ def history(
     return history_command.history(
         places, batch=batch, out=_path(out), store=_path(store), mlflow=mlflow, experiment=experiment
     )
+
+
+def verify(artifact: _Path, *, key: _Path | None = None) -> VerifyResult:
+    """Check the files of an artifact's folder against its statement, and the statement against a public `key` in PEM.
+
+    Nothing of the artifact is run or loaded. Without a `key` a pass says that the folder is in one piece, and not who
+    made it. Raises BadRequest where the folder is no artifact's, or the statement or the key cannot be read.
+
+    The result has the verdict and its exit status as `decided`, the state of the `signature`, the files that are
+    `changed`, `missing`, `unlisted` or `relisted`, and as `document` what `transload verify --json` prints.
+    """
+    return verify_command.verify(Path(artifact), _path(key))
 
 
 def bundle(

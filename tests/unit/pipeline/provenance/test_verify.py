@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import transload
 from transload.models.errors import BadRequest, Exit
 from transload.pipeline.cli import main
 from transload.pipeline.commands.verify import SignatureState, verify
@@ -100,6 +101,18 @@ def test_the_command_prints_a_sentence_and_ends_with_the_status(
     assert main(["verify", str(folder), "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert (document["verdict"], document["changed"], document["files"]) == ("fail", ["model.onnx"], 5)
+
+
+def test_from_python_the_answer_is_that_of_the_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "model.onnx").write_text("other")
+    result = transload.verify(str(folder))
+    assert (result.decided, result.changed) == ((Verdict.FAIL, Exit.FAIL), ("model.onnx",))
+    assert main(["verify", str(folder), "--json"]) == result.decided[1]
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(result.document))
+    with pytest.raises(BadRequest) as caught:
+        transload.verify(folder, key=folder / "none.pub")
+    assert main(["verify", str(folder), "--key", str(folder / "none.pub")]) == 2
+    assert capsys.readouterr().err == f"error: {caught.value}\n"
 
 
 def test_no_statement_is_inconclusive(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
