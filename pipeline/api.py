@@ -9,11 +9,9 @@ This module is longer than 400 lines because the public functions are read, and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..converters.live_model import write_live_model
 from ..models.errors import BadRequest, TransloadError
 from ..models.formats import Target, parse_target
 from ..models.signature import TensorSpec, parse_input
@@ -37,9 +35,10 @@ from .commands.locate import LocateResult
 from .commands.record import RecordResult
 from .commands.validate import ValidateResult
 from .commands.verify import VerifyResult
-from .commands.workspace import check_writable, remove_if_unused
+from .commands.workspace import remove_if_unused
 from .compare.compare_limits import CompareLimits
 from .context import LocalSettings
+from .intake.live_model_argument import name_model, name_reference
 from .intake.model_argument import ModelRequest
 from .progress import Progress
 from .request import RunRequest, read_request
@@ -160,7 +159,7 @@ def convert(
     """
     progress = Progress(quiet=quiet)
     with remove_if_unused(Path(out)):
-        text, inputs = _named_model(model, inputs, Path(out), progress, chosen=data is None)
+        text, inputs = name_model(model, _specs(inputs), Path(out), progress, has_data=data is not None)
         section = _model_section(text, weights, weights_key, settings, model_seconds, trust=trust, python=python)
         requests = _convert_requests(
             section, to, inputs, data, flex=flex, keep_float=keep_float, search=search_seconds, device=device
@@ -217,7 +216,8 @@ def _convert_requests(
     search: float | None,
     device: str | None,
 ) -> tuple[RunRequest, ModelRequest]:
-    targets = [str(target if isinstance(target, Target) else parse_target(target)) for target in to]
+    listed = to.split(",") if isinstance(to, str) else to
+    targets = [str(target if isinstance(target, Target) else parse_target(target)) for target in listed]
     if not targets:
         raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite")
     # Without a cross-check: the other routes took three quarters of the time.
@@ -229,7 +229,7 @@ def _convert_requests(
 
 def validate(
     *candidates: _Path,
-    against: str,
+    against: str | Path | object,
     data: _Path | None = None,
     inputs: Sequence[str | TensorSpec] = (),
     weights: _Path | None = None,
@@ -253,7 +253,8 @@ def validate(
     quiet: bool = True,
 ) -> ValidateResult:
     """Compare the outputs of artifacts (folders, files of models, or URLs of served models) with those of the model
-    they were made from.
+    they were made from. `against` is that model, in any form that `convert` takes; the file of an object is kept under
+    `runs`/sources/, and its inputs are those of the artifacts where `inputs` names none.
 
     There is a row for each artifact, runtime and batch size, the full test set first. `metric`: a name of
     docs/metrics.md, or FILE.py:FUNCTION; the data then holds labels. `allowed_loss`: how much of it a reduced
@@ -263,21 +264,22 @@ def validate(
     """
     if not candidates:
         raise BadRequest("nothing to validate is named", fix="name the folders of artifacts")
-    section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust, python=python)
+    texts, progress = [str(candidate) for candidate in candidates], Progress(quiet=quiet)
+    text, specs = name_reference(against, _specs(inputs), texts, Path(runs), progress, has_data=data is not None)
+    section = _model_section(text, weights, weights_key, settings, model_seconds, trust=trust, python=python)
     checks = {"runtimes": runtimes, "batches": batches, "metric": metric, "allowed_loss": allowed_loss}
     checks["untuned"] = untuned or None
     server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model}
     request = read_request(None, {"model": section, "validate": checks, "device": device, **server})
-    model = ModelRequest(against, _specs(inputs), data=_text(data))
-    texts = [str(candidate) for candidate in candidates]
+    model = ModelRequest(text, specs, data=_text(data))
     local = _local(store, jobs, runs, executor=executor)
-    return validate_command.validate(request, texts, model, local, Progress(quiet=quiet))
+    return validate_command.validate(request, texts, model, local, progress)
 
 
 def locate(
     candidate: _Path,
     *,
-    against: str,
+    against: str | Path | object,
     data: _Path | None = None,
     inputs: Sequence[str | TensorSpec] = (),
     weights: _Path | None = None,
@@ -294,20 +296,24 @@ def locate(
 ) -> LocateResult:
     """Find the first operator of an artifact whose result its inputs do not explain, with its module and source line.
 
-    `against` is the model in PyTorch: code, or a .pt2 file. `seconds` limit the search.
+    `against` is the model in PyTorch: code, a .pt2 file, or an nn.Module. `seconds` limit the search.
 
     The result has the call that departs, the places, the verdict and the folder.
     """
-    section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust, python=python)
+    progress = Progress(quiet=quiet)
+    text, specs = name_reference(
+        against, _specs(inputs), [str(candidate)], Path(runs), progress, has_data=data is not None
+    )
+    section = _model_section(text, weights, weights_key, settings, model_seconds, trust=trust, python=python)
     request = read_request(None, {"model": section})
-    model = ModelRequest(against, _specs(inputs), data=_text(data))
+    model = ModelRequest(text, specs, data=_text(data))
     local = _local(store, jobs or 1, runs)  # its steps follow each other: one worker with all cores
-    return locate_command.locate(request, str(candidate), model, local, Progress(quiet=quiet), seconds=seconds)
+    return locate_command.locate(request, str(candidate), model, local, progress, seconds=seconds)
 
 
 def bench(
     *candidates: _Path,
-    against: str | None = None,
+    against: str | Path | object | None = None,
     data: _Path | None = None,
     inputs: Sequence[str | TensorSpec] = (),
     weights: _Path | None = None,
@@ -343,7 +349,11 @@ def bench(
     The result has the rows and the folder."""
     if not candidates:
         raise BadRequest("nothing to measure is named", fix="name the folders of artifacts")
-    section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust, python=python)
+    texts, progress, text = [str(candidate) for candidate in candidates], Progress(quiet=quiet), None
+    specs = _specs(inputs)
+    if against is not None:
+        text, specs = name_reference(against, specs, texts, Path(runs), progress, has_data=data is not None)
+    section = _model_section(text, weights, weights_key, settings, model_seconds, trust=trust, python=python)
     rule = {
         "runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds, "processes": processes,
         "budget_s": budget_s, "same_within": same_within, "untuned": untuned or None,
@@ -352,8 +362,8 @@ def bench(
     server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model, "device": device}
     request = read_request(None, {"model": section, "bench": rule, **server})
     return bench_command.bench(
-        request, [str(candidate) for candidate in candidates], _local(store, jobs, runs), Progress(quiet=quiet),
-        against=ModelRequest(against, _specs(inputs)) if against else None, inputs=_specs(inputs), data=_text(data),
+        request, texts, _local(store, jobs, runs), progress,
+        against=ModelRequest(text, specs) if text else None, inputs=_specs(inputs), data=_text(data),
     )  # fmt: skip
 
 
@@ -488,24 +498,9 @@ def _model_section(
     return {**code, "python": _text(python), "seconds": seconds, "trust": trust}
 
 
-def _named_model(
-    model: object, inputs: Sequence[str | TensorSpec], out: Path, progress: Progress, *, chosen: bool
-) -> tuple[str, Sequence[str | TensorSpec]]:
-    """Return the MODEL argument of a model, and its inputs. An object is written to `out`/source/; its inputs have the
-    sizes that it takes. Values are `chosen`, too, where no data of the user's will be asked."""
-    if isinstance(model, str | Path):
-        return str(model), inputs
-    check_writable(out)
-    live = write_live_model(model, _specs(inputs), out / "source")
-    if chosen:
-        for note in live.notes:
-            progress.note(note)
-        return str(live.path), live.inputs
-    named = {spec.name: spec.values for spec in _specs(inputs)}
-    return str(live.path), [replace(spec, values=named[spec.name]) for spec in live.inputs]
-
-
-def _specs(inputs: Sequence[str | TensorSpec]) -> tuple[TensorSpec, ...]:
+def _specs(inputs: str | TensorSpec | Sequence[str | TensorSpec]) -> tuple[TensorSpec, ...]:
+    """Return inputs as records; a single one may stand without a list."""
+    inputs = (inputs,) if isinstance(inputs, str | TensorSpec) else inputs
     return tuple(spec if isinstance(spec, TensorSpec) else parse_input(spec) for spec in inputs)
 
 

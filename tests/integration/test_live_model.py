@@ -106,3 +106,65 @@ def test_a_module_whose_way_depends_on_its_data_is_refused(tmp_path: Path) -> No
 
     with pytest.raises(TransloadError):
         transload.convert(Branch(), ["onnx"], out=tmp_path / "made", inputs=INPUTS[:1], store=tmp_path / "store")
+
+
+def scaled(factor: float) -> torch.nn.Module:
+    model = torch.nn.Linear(3, 2)
+    torch.nn.init.constant_(model.weight, factor)
+    return model
+
+
+@pytest.fixture(scope="module")
+def linear(tmp_path_factory: pytest.TempPathFactory) -> tuple[torch.nn.Module, Path]:
+    """A module, and the folder with `made/onnx` of it and the store."""
+    folder = tmp_path_factory.mktemp("linear")
+    model = scaled(1.0)
+    transload.convert(model, "onnx", out=folder / "made", inputs="input=float32[batch,3]", store=folder / "store")
+    return model, folder
+
+
+def test_a_copy_is_compared_with_the_module_itself(linear: tuple[torch.nn.Module, Path]) -> None:
+    model, folder = linear
+    places: dict[str, Any] = {"runs": folder / "runs", "store": folder / "store"}
+    same = transload.validate(folder / "made" / "onnx", against=model, **places)
+    assert same.decided[0] == "pass"
+    assert {row.runtime for row in same.drift} == {"onnxruntime"}
+    other = transload.validate(folder / "made" / "onnx", against=scaled(1.5), **places)
+    assert other.decided[0] == "fail"
+    files = sorted(
+        path.relative_to(folder / "runs" / "sources") for path in (folder / "runs" / "sources").rglob("*.pt2")
+    )
+    assert [(file.parts[0].rpartition("-")[0], file.name) for file in files] == [("linear", "model.pt2")] * 2
+    assert not [path for path in (folder / "runs" / "sources").iterdir() if path.name.startswith(".")]
+
+
+def test_a_module_is_where_a_departure_is_looked_for_and_what_a_copy_is_measured_beside(
+    linear: tuple[torch.nn.Module, Path],
+) -> None:
+    model, folder = linear
+    places: dict[str, Any] = {"runs": folder / "more", "store": folder / "store"}
+    located = transload.locate(folder / "made" / "onnx", against=model, **places)
+    assert not located.capture.departs
+    measured = transload.bench(
+        folder / "made" / "onnx", against=model, batches=[1], rounds=3, processes=1, budget_s=0, **places
+    )
+    assert [(row.artifact, row.runtime) for row in measured.latency] == [("source", "torch"), ("onnx", "onnxruntime")]
+
+
+@pytest.mark.parametrize(
+    ("against", "what", "fix"),
+    [
+        (3, "a builtins.int is no model", "give a path, a name, an nn.Module, an onnx.ModelProto or a Keras model"),
+        (
+            torch.nn.Linear(3, 2),
+            "the inputs of Linear are not named",
+            'give them, as in inputs=["input=float32[batch,3]"]',
+        ),
+    ],
+)
+def test_a_reference_that_cannot_be_taken_is_one_sentence(against: Any, what: str, fix: str, tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(b"x")
+    with pytest.raises(BadRequest) as refused:
+        transload.validate(tmp_path / "m.onnx", against=against, runs=tmp_path / "runs", store=tmp_path / "store")
+    assert (refused.value.what, refused.value.fix) == (what, fix)
+    assert not (tmp_path / "runs").exists()
