@@ -32,16 +32,16 @@ def join_needs(reasons: Iterable[str]) -> str:
     Other phrases stand behind them."""
     modules: dict[str, None] = {}
     extras: dict[str, None] = {}
-    others: dict[str, None] = {}
+    phrases: dict[str, None] = {}
     for reason in reasons:
         if match := _NEED.fullmatch(reason):
             modules |= dict.fromkeys(match["modules"].split(", "))
             extras |= dict.fromkeys(match["extras"].split(", ") if match["extras"] else ())
         else:
-            others[reason] = None
+            phrases[reason] = None
     need = f"needs {', '.join(modules)}" if modules else ""
     of_extras = f" (extra {', '.join(extras)})" if extras else ""
-    return "; ".join(filter(None, (f"{need}{of_extras}", *others)))
+    return "; ".join(filter(None, (f"{need}{of_extras}", *phrases)))
 
 
 def install_command(extras: Iterable[str]) -> str:
