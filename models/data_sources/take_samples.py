@@ -42,6 +42,7 @@ def take_samples(job: Job) -> Mapping[str, Any]:
     if not len(data):
         raise BadRequest(f"{options.place} holds no samples", fix="give at least one; more tell more")
     data = group_into_calls(inputs, data)
+    _check_names(options.place, inputs, data)
     check_samples(inputs, data)
     if data.labels is not None:
         _check_labels(options.place, data.labels)
@@ -57,6 +58,16 @@ def take_samples(job: Job) -> Mapping[str, Any]:
         label_source=f"the data {Path(options.place).name}" if names else "",
         preprocessing=sentences,
     ).to_json()
+
+
+def _check_names(place: str, inputs: Sequence[TensorSpec], data: Dataset) -> None:
+    """Raise BadRequest where the arrays of a source are not called as the model's inputs are."""
+    names, arrays = [spec.name for spec in inputs], sorted(data.inputs)
+    if arrays != sorted(names):
+        raise BadRequest(
+            f"{place} holds the arrays {', '.join(arrays)}, and the model takes the inputs {', '.join(names)}",
+            fix=f"name the arrays as the inputs: numpy.savez(FILE, {', '.join(f'{name}=array' for name in names)})",
+        )
 
 
 def _describe(options: SourceSamplesOptions, inputs: Sequence[TensorSpec]) -> tuple[dict[str, str], tuple[str, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import enum
 import inspect
@@ -110,10 +111,42 @@ def _check_names(names: Iterable[str], known: list[str], owner: str) -> None:
 
 
 def _hints(factory: Any) -> dict[str, Any]:
+    """Return the types of a factory's arguments, as far as their annotations can be evaluated here."""
+    function = factory.__init__ if inspect.isclass(factory) else factory
     try:
-        return typing.get_type_hints(factory.__init__ if inspect.isclass(factory) else factory)
+        return typing.get_type_hints(function)
     except Exception:  # noqa: BLE001  (an annotation is any expression)
-        return {}
+        names = getattr(function, "__globals__", {})
+        annotations = getattr(function, "__annotations__", {})
+        hints = {name: _evaluated(annotation, names) for name, annotation in annotations.items()}
+        return {name: hint for name, hint in hints.items() if hint is not None}
+
+
+def _evaluated(annotation: Any, names: dict[str, Any]) -> Any:
+    """Evaluate one annotation; None where that cannot be done. `X | Y` in a text is a union in Python 3.9, too, where
+    types have no such operator."""
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        tree = ast.fix_missing_locations(_Unions().visit(ast.parse(annotation, mode="eval")))
+        code = compile(tree, "<annotation>", "eval")
+        return eval(code, names, {_Unions.NAME: typing.Union})  # noqa: S307  (their own code, as get_type_hints runs it)
+    except Exception:  # noqa: BLE001  (it may name what only a type checker imports)
+        return None
+
+
+class _Unions(ast.NodeTransformer):
+    """Rewrites `X | Y` as `Union[X, Y]`."""
+
+    NAME = "__union__"
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.BitOr):
+            return node
+        union = ast.Name(id=self.NAME, ctx=ast.Load())
+        parts = ast.Tuple(elts=[node.left, node.right], ctx=ast.Load())
+        return ast.Subscript(value=union, slice=parts, ctx=ast.Load())
 
 
 def _argument(value: Any, hint: Any, default: Any, place: _Place) -> Any:

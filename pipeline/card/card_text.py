@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...models.artifact import CARD, DIGESTS, RECORD, REQUIREMENTS
+from ...models.artifact import CARD, DIGESTS, PROVENANCE, RECORD, REQUIREMENTS
 from ...models.formats import Format, parse_target
 from ...models.signature import Bounds, TensorSpec
 from ..report.markdown_text import escaped
@@ -152,6 +152,10 @@ def _files(card: Card) -> list[str]:
         (f"`{RECORD}`", "its signature, and what made it, as transload reads them"),
         (f"`{CARD}`", "the facts of this page"),
         (f"`{REQUIREMENTS}`", "the runtime that it was verified in"),
+        (
+            f"`{PROVENANCE}`",
+            "the statement of its source, steps and verdict (in-toto), which `transload verify` checks",
+        ),
         (f"`{DIGESTS}`", f"`sha256sum -c {DIGESTS}` checks all of these"),
     ]
     return ["## Files", "", *_table(("file", ""), rows)]

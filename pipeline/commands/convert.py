@@ -70,7 +70,10 @@ class ConvertResult:
 
     @property
     def decided(self) -> tuple[Verdict, Exit]:
-        """Pass where every target is there. Fail: its routes gave wrong answers (1), or none was left (4)."""
+        """The verdict and the exit status.
+
+        Pass: every target is there, verified or degraded. Fail: a target failed (1), or no route to it was left (4).
+        Inconclusive: a target is unverified (3)."""
         return verdict_of((), self.artifacts)
 
     @property

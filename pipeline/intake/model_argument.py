@@ -9,6 +9,7 @@ The form of the text and the names of files decide. Only a worker looks into the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -18,6 +19,7 @@ from ...models.errors import BadRequest
 from ...models.foreign.foreign_python import ForeignPython
 from ...models.formats import Format, Target
 from ...models.lent.tensorflow_model import KERAS_FILES
+from ...models.loading.checkpoints.file_head import check_head
 from ...models.signature import TensorSpec
 from ...models.sources import LIBRARIES
 from ...serving.clients.model_url import is_model_url
@@ -91,6 +93,7 @@ def kind_of(text: str) -> ModelKind | Format:
         return ModelKind.CODE
     if not path.exists():
         raise BadRequest(f"no such file: {text}", fix="check the path; it starts at the folder you run transload in")
+    _check_content(path)
     if suffix not in _SUFFIXES:
         content, fix = _REFUSED.get(suffix, ("no model of a kind that is known", _ACCEPTED_FIX))
         raise BadRequest(f"{text} is {content}, and is not taken as a model", fix=fix)
@@ -106,6 +109,14 @@ def _check_findable(path: Path) -> None:
     except OSError as error:
         message = f"{str(path)[:_SHOWN]} cannot be looked for: {error.strerror}"
         raise BadRequest(message, fix=_ACCEPTED_FIX) from error
+
+
+def _check_content(path: Path) -> None:
+    """Raise BadRequest where a file is plainly no model, whatever its name says. One that cannot be read is left to
+    its reader."""
+    with suppress(OSError):
+        if path.is_file():  # reading a pipe waits for its writer
+            check_head(path)
 
 
 def _is_module(text: str) -> bool:

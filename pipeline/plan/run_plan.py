@@ -20,7 +20,7 @@ from ...models.whole_files import write_whole
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..drift.sessions import runtime_for
 from ..request import RunRequest
-from ..workers.extras import extras_for, install_command
+from ..workers.extras import extras_for, install_command, join_needs
 from ..workers.interpreters import lacking
 
 
@@ -170,7 +170,7 @@ class Plan:
 
     def missing_for(self, route: Route) -> str | None:
         """Return what keeps the steps of a route from running here, or None."""
-        return "; ".join(dict.fromkeys(filter(None, (self.missing.get(name) for name in route.names)))) or None
+        return join_needs(filter(None, (self.missing.get(name) for name in route.names))) or None
 
     def cheapest(self, target: Target) -> Route:
         """Return the cheapest route that can be taken here; one without steps where there is none."""

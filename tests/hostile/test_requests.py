@@ -38,8 +38,8 @@ WORDS: dict[tuple[str, ...], str] = {
     (*CONVERT, "--data", "none.npz"): "no such file: none.npz"
     "\n  fix: check --data; it names FILE.npz, a folder of images, FILE.csv, FILE.parquet or FILE.py:NAME "
     "(docs/data.md)",
-    (*CONVERT, "--data", "name.npz"): "the model takes the inputs x, got y"
-    "\n  fix: give each input of the model once, by its name",
+    (*CONVERT, "--data", "name.npz"): "{here}/name.npz holds the arrays y, and the model takes the inputs x"
+    "\n  fix: name the arrays as the inputs: numpy.savez(FILE, x=array)",
     (*CONVERT, "--data", "dtype.npz"): "input x=float32[batch,4] got float64[3,4]\n  fix: send x as float32",
     (*CONVERT, "--data", "shape.npz"): "input x=float32[batch,4] got the shape [3,5]"
     "\n  fix: send x in the shape [batch,4]",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from ...errors import BadRequest
@@ -22,15 +23,17 @@ _MOST_HEADER_BYTES = 16 << 20
 _TAR_AT, _TAR = 257, b"ustar"
 _NAME_IT = "name it as the model itself, without --weights"
 # (first bytes, what the file is, what to do)
-_KINDS: tuple[tuple[bytes, str, str], ...] = (
+_WRAPPED: tuple[tuple[bytes, str, str], ...] = (
     (b"version https://git-lfs", "a pointer of Git LFS, and not the file itself", "fetch it: git lfs pull"),
-    (b"\x89HDF", "an HDF5 file", "load it in Python, and save its tensors under the model's names with torch.save"),
-    (b"GGUF", "a GGUF file, which llama.cpp reads", "name the weights that it was made from"),
     (b"\x1f\x8b", "compressed with gzip", "unpack it: gunzip FILE"),
     (b"BZh", "compressed with bzip2", "unpack it: bunzip2 FILE"),
     (b"\xfd7zXZ", "compressed with xz", "unpack it: unxz FILE"),
     (b"\x28\xb5\x2f\xfd", "compressed with zstd", "unpack it: unzstd FILE"),
     (b"7z\xbc\xaf", "a 7-Zip archive", "unpack it"),
+)
+_KINDS: tuple[tuple[bytes, str, str], ...] = (
+    (b"\x89HDF", "an HDF5 file", "load it in Python, and save its tensors under the model's names with torch.save"),
+    (b"GGUF", "a GGUF file, which llama.cpp reads", "name the weights that it was made from"),
 )
 _DISTRIBUTED = {
     ".metadata": "convert it: python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER weights.pt",
@@ -59,8 +62,11 @@ def check_weight_file(path: Path) -> None:
     size = path.stat().st_size
     if size == 0:
         raise BadRequest(f"{path} is empty", fix=_COPY)
-    with path.open("rb") as file:
-        head = file.read(_HEAD_BYTES)
+    if path.suffix == ".py":
+        raise BadRequest(
+            f"{path} is Python code, and no file of weights", fix=f"name it as the model, {path.name}:NAME"
+        )
+    head = check_head(path)
     _check_kind(path, head)
     if path.suffix == ".safetensors":
         _check_safetensors(path, head, size)
@@ -68,13 +74,26 @@ def check_weight_file(path: Path) -> None:
         _check_other(path, head, size)
 
 
-def _check_kind(path: Path, head: bytes) -> None:
-    """Refuse what is no file of weights, whatever its name says."""
-    for start, kind, fix in _KINDS:
-        if head.startswith(start):
-            raise BadRequest(f"{path} is {kind}", fix=fix.replace("FILE", path.name))
+def check_head(path: Path) -> bytes:
+    """Return the first bytes of a file. Raises BadRequest where they are those of something that stands in place of a
+    model or of weights: a web page, a pointer of Git LFS, a compressed file."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    _refuse_known(path, head, _WRAPPED)
     if head.lstrip().lower().startswith((b"<!doctype html", b"<html")):
         raise BadRequest(f"{path} is a web page", fix="download the file itself; the page may ask for a login")
+    return head
+
+
+def _refuse_known(path: Path, head: bytes, kinds: Iterable[tuple[bytes, str, str]]) -> None:
+    for start, kind, fix in kinds:
+        if head.startswith(start):
+            raise BadRequest(f"{path} is {kind}", fix=fix.replace("FILE", path.name))
+
+
+def _check_kind(path: Path, head: bytes) -> None:
+    """Refuse what is no file of weights, whatever its name says."""
+    _refuse_known(path, head, _KINDS)
     if head[_TAR_AT:].startswith(_TAR):
         raise BadRequest(f"{path} is a tar archive", fix=f"unpack it: tar -xf {path.name}")
     if head[4:8] == b"TFL3":

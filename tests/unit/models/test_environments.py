@@ -9,7 +9,7 @@ import pytest
 
 from transload.converters.steps import missing
 from transload.models.environments import find_installed
-from transload.pipeline.workers.extras import extras_for
+from transload.pipeline.workers.extras import extras_for, join_needs
 
 
 def test_a_module_of_a_missing_package_is_missing_and_no_error():
@@ -39,3 +39,11 @@ def test_an_extra_is_named_for_a_module_whose_package_is_missing(monkeypatch):
     for name in [name for name in sys.modules if name.startswith("google.")]:
         monkeypatch.delitem(sys.modules, name)
     assert extras_for(["google.protobuf"]) == ("tensorflow",)
+
+
+def test_what_several_steps_need_is_named_once():
+    reasons = ["needs torch (extra torch)", "needs torch, onnx (extra torch, onnx)", "needs google.protobuf"]
+    assert join_needs(reasons) == "needs torch, onnx, google.protobuf (extra torch, onnx)"
+    other = "needs clashing (here, or in the Python that TRANSLOAD_PYTHON_OTHER names)"
+    assert join_needs([other, "needs torch", other]) == f"needs torch; {other}"
+    assert join_needs([]) == ""

@@ -76,7 +76,8 @@ MESSAGES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "missing": (
         {"y": ROWS},
-        "the model takes the inputs x, got y\n  fix: give each input of the model once, by its name",
+        "{path} holds the arrays y, and the model takes the inputs x\n"
+        "  fix: name the arrays as the inputs: numpy.savez(FILE, x=array)",
     ),
     "dtype": ({"x": ROWS.astype("f8")}, "input x=float32[batch,3] got float64[300,3]\n  fix: send x as float32"),
     "nothing": ({}, "{path}: it holds no inputs" + MADE_BY),

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import pytest
 
 from transload.models.lent.factory_settings import factory_arguments
 from transload.models.lent.failures import Refusal
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 
 @dataclass
@@ -54,6 +57,44 @@ def test_a_setting_that_is_needed_is_named() -> None:
     with pytest.raises(Refusal, match="needs depth") as refused:
         factory_arguments(needs, {}, "net.py:needs")
     assert refused.value.fix == "give what it needs: --set depth=VALUE"
+
+
+def partly(other: Decimal | None, config: Config | None = None, shape: tuple[int, ...] | None = None) -> None:
+    """A factory with an annotation that cannot be evaluated, as `X | Y` cannot be in Python 3.9."""
+
+
+def test_an_annotation_that_cannot_be_evaluated_does_not_hide_the_others() -> None:
+    values = factory_arguments(partly, {"other": 1, "config.head.classes": 7}, "net.py:partly")
+    assert values == {"other": 1, "config": Config(3, Head(7))}
+
+
+class Old(type):
+    """Types as they are in Python 3.9: without the operator |."""
+
+    def __or__(cls, other: object) -> Any:
+        raise TypeError("unsupported operand type(s) for |: 'type' and 'NoneType'")
+
+
+@dataclass
+class OldHead(metaclass=Old):
+    classes: int = 2
+
+
+@dataclass
+class OldConfig(metaclass=Old):
+    head: OldHead | None = None
+    heads: list[OldHead | None] | None = None
+
+
+def old(config: OldConfig | None = None) -> None:
+    """A factory."""
+
+
+def test_unions_in_texts_need_no_operator_of_types() -> None:
+    with pytest.raises(TypeError):
+        get_type_hints(old)
+    values = factory_arguments(old, {"config.head.classes": 7}, "net.py:old")
+    assert values == {"config": OldConfig(OldHead(7))}
 
 
 class Size(Enum):

@@ -70,7 +70,8 @@ def test_a_card_says_what_is_known(tmp_path: Path) -> None:
         "0: cat, 1: dog. By the data photos.",
         f"{'c' * 40}, with changes since in net.py", "transload 0.1.0, torch 2.13.0, onnx 1.23.2", "0.5..1", "3..9",
         "| onnxruntime | 1, 2 | 64 | 120 dB | 60.0 dB or more | 1e-06 |  |", "- Not asked: batch 9 and larger",
-        "Sizes: `batch` is 2..8:2.", "- An image becomes image: its bytes as they are",
+        "Sizes: `batch` is 2..8:2.",
+            "| `provenance.json` | the statement of its source,", "- An image becomes image: its bytes as they are",
     ):  # fmt: skip
         assert words in text
     bare = write_folder(tmp_path, model=ModelFacts(), checks=(), provenance=None)

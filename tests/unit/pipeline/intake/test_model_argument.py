@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,29 @@ def test_the_form_of_an_argument_names_its_kind(
 def test_a_name_that_no_file_system_takes_is_refused(text: str) -> None:
     with pytest.raises(BadRequest, match=r"^[ax.onnx]{,200} cannot be looked for: File name too long\n"):
         kind_of(text)
+
+
+PAGE = b"<!DOCTYPE html><html><head><title>Sign in</title></head></html>"
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+
+
+@pytest.mark.parametrize("name", ["m.html", "m.onnx", "m.pt", "m.pt2", "m.tflite", "m.keras", "m.bin"])
+def test_a_page_in_place_of_a_model_is_called_a_page(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(PAGE)
+    with pytest.raises(BadRequest) as caught:
+        kind_of(str(tmp_path / name))
+    assert caught.value.what == f"{tmp_path / name} is a web page"
+    assert caught.value.fix == "download the file itself; the page may ask for a login"
+
+
+def test_a_pointer_of_git_lfs_in_place_of_a_model_says_how_it_is_fetched(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(POINTER)
+    with pytest.raises(BadRequest) as caught:
+        kind_of(str(tmp_path / "m.onnx"))
+    assert caught.value.what == f"{tmp_path / 'm.onnx'} is a pointer of Git LFS, and not the file itself"
+    assert caught.value.fix == "fetch it: git lfs pull"
+
+
+def test_a_pipe_is_not_read_to_know_its_kind(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "m.onnx")
+    assert kind_of(str(tmp_path / "m.onnx")) is Format.ONNX

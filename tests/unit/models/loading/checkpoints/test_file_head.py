@@ -43,6 +43,12 @@ def checkpoint(path: Path, keep: int | None = None) -> None:
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"
 REFUSED: list[tuple[str, Callable[[Path], object], str, str]] = [
+    (
+        "net.py",
+        lambda path: path.write_text("import torch\n"),
+        "{path} is Python code, and no file of weights",
+        "name it as the model, net.py:NAME",
+    ),
     ("w.pt", lambda path: None, "no such file: {path}", "check the path of the weights"),
     ("w.pt", lambda path: path.mkdir(), "no such file: {path}", "check the path of the weights"),
     ("w.pt", content(b""), "{path} is empty", COPY),
