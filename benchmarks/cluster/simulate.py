@@ -1,14 +1,20 @@
 """A discrete-event simulation of many models on many nodes, from durations that the zoo has recorded.
 
-    python benchmarks/cluster/simulate.py [--models 10000] [--slots 4] [--out FILE.json]
+    python benchmarks/cluster/simulate.py [--models 10000] [--slots 4] [--former ZOO.json] [--out FILE.json]
 
-A model is its first target (onnx) and then the others, which wait for that one and not for each other, as in `convert`.
-As many models are under way as the cluster has slots; steps are done in the order in which they became ready. Each one
+The order of models, the queue of ready steps and the rule for second copies are the product's own
+(transload.pipeline.schedule); what is simulated is the cluster. A model is its conversions: each waits for the one that
+it is made from, and for nothing else, as in `convert`. As many models are under way as the cluster has slots. A step
 passes three places in turn: the driver, which orders one step at a time; the store, whose bandwidth all nodes share;
-and a slot of a node, which loads a framework when it first needs it. Stragglers take several times as long.
+and a slot of a node, which loads a framework when it first needs it. Checks, references and what a command does between
+steps are not in the record, and not simulated.
 
-Two shares are told. `efficiency` is the work of all steps over slots times makespan. `of_best` is the shortest makespan
-that any order could have, over this one: no run is shorter than its work over the slots, or than its longest model.
+A straggler takes several times as long. Most are slow by their place: a second copy elsewhere draws anew. A share
+(`by_nature`) is slow wherever it is done, and was not in the former run.
+
+`efficiency` is the work that was needed (each step once, without what stragglers lose by their place) over slots times
+makespan. `of_best` is the shortest makespan that any order could have, over this one: no run is shorter than its work
+over the slots, or than its longest chain without stragglers.
 """
 
 from __future__ import annotations
@@ -19,12 +25,23 @@ import json
 import random
 import statistics
 import sys
-from collections import defaultdict, deque
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from itertools import count
 from pathlib import Path
+from typing import Any
+
+from transload.pipeline.schedule.backup_rule import BackupRule, Pace
+from transload.pipeline.schedule.model_order import longest_first
+from transload.pipeline.schedule.step_durations import StepDurations, StepRecord
+from transload.pipeline.schedule.step_queue import StepQueue, StepTicket
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
+_LOOK_AGAIN_S = 5.0  # as step_race.py looks for steps that are late
+_END, _LOOK = "end", "look"
+Zoo = Mapping[str, Mapping[str, float]]  # seconds by model and step
 
 
 @dataclass(frozen=True)
@@ -33,16 +50,31 @@ class Setting:
 
     nodes: int = 1
     slots: int = 4  # steps at once on a node
-    driver_s: float = (
-        0.007  # that the driver is busy with a step: the measured overhead, taken as if it were all its own
-    )
+    drivers: int = 1  # commands that the models are dealt to; their queues are taken as one
+    driver_s: float = 0.007  # that the driver is busy with a step (driver_cost.py: 5 to 9 ms)
     warm_up_s: float = 6.5  # torch and TensorFlow, once on each node (docs/design/engine.md)
-    step_bytes: float = 100e6  # that a step reads and writes behind the URL of the store
+    step_bytes: float | None = None  # that a step reads and writes; None: twice the weights of its model
     store_bytes_s: float = 10e9  # of the store, all nodes together
     node_bytes_s: float = 1e9  # of a node's own network
     straggler_share: float = 0.01  # of the steps
     straggler_factor: float = 5.0
-    longest_first: bool = False  # models in the order of what they took in a former run
+    by_nature: float = 0.0  # of the stragglers: those that are as slow everywhere
+    slow_nodes: int = 0  # that do every step straggler_factor times as slowly
+    longest_first: bool = True
+    chains_first: bool = True
+    backups: bool = True
+    rule: BackupRule = field(default_factory=BackupRule)
+
+
+@dataclass(frozen=True)
+class SimulatedStep:
+    """A step of a model that was drawn."""
+
+    needs: int | None  # the number of the step that it is made from, in its model
+    seconds: float  # that it takes where no place is slow
+    expected_s: float | None  # as the product forecasts it
+    rest_s: float  # likewise, with what follows it
+    bytes: float
 
 
 @dataclass(frozen=True)
@@ -53,76 +85,247 @@ class Outcome:
     hours: float
     efficiency: float
     of_best: float
-    speed_up: float  # over the work of all steps, one after the other
-    driver_busy: float  # share of the time
+    speed_up: float  # over the needed work, one step after the other
+    slots_busy: float  # share of the time, with copies, stragglers, moved bytes and warm-ups
+    copies: int
+    copies_won: int
+    driver_busy: float
     store_busy: float
 
 
-def recorded_chains(path: Path) -> list[list[float]]:
-    """Return the seconds of each zoo model's targets, in the order of the table; a model without any is left out."""
-    chains: dict[str, list[float]] = defaultdict(list)
+def recorded_steps(path: Path) -> dict[str, dict[str, float]]:
+    """Return the seconds of each zoo model's conversions by their names; a row's seconds are those of its route."""
+    rows: dict[str, dict[tuple[str, ...], tuple[str, float]]] = defaultdict(dict)
     for row in json.loads(path.read_text())["rows"]:
         if row["seconds"]:
-            chains[row["model"]].append(float(row["seconds"]))
-    return list(chains.values())
+            rows[row["model"]][tuple(row["route"])] = row["column"].rpartition("onnx2tf:")[2], float(row["seconds"])
+    return {model: _steps_of(routes) for model, routes in rows.items()}
 
 
-def draw_models(chains: Sequence[Sequence[float]], count: int, setting: Setting, seed: int = 0) -> list[list[float]]:
-    """Draw models from the recorded ones, with stragglers among their steps."""
-    rng = random.Random(seed)  # noqa: S311  (not a secret)
-    factors = (1.0, setting.straggler_factor)
-    return [
-        [seconds * factors[rng.random() < setting.straggler_share] for seconds in rng.choice(chains)]
-        for _ in range(count)
-    ]
+def _steps_of(routes: Mapping[tuple[str, ...], tuple[str, float]]) -> dict[str, float]:
+    start: tuple[str, ...] = next((route for route, (column, _) in routes.items() if column == "onnx"), ())
+    steps = {}
+    for route, (column, route_s) in routes.items():
+        parts = [other for other in routes if other != route and route[: len(other)] == other]
+        seconds = route_s - routes[max(parts, key=len)][1] if parts else route_s
+        if seconds <= 0:  # its parts were recorded in different runs
+            seconds = route_s / 20
+        names = (*start, *route) if route[0] == "onnx2tf" else route  # that one begins with the ONNX file
+        steps[f"convert.{column.replace(':', '-')}.{'+'.join(names)}"] = seconds
+    return steps
 
 
-def simulate(models: Sequence[Sequence[float]], setting: Setting) -> Outcome:
+class ModelDraw:
+    """Draws models from the recorded ones. What is expected of them comes from `former`, as in the product."""
+
+    def __init__(self, recorded: Zoo, former: Zoo, weight_bytes: Mapping[str, int]) -> None:
+        self._recorded = recorded
+        self._known = StepDurations(StepRecord(model, step, s) for model in former for step, s in former[model].items())
+        self._bytes = weight_bytes
+        self._mean_bytes = statistics.mean(weight_bytes.values())
+
+    def draw(self, count: int, setting: Setting, seed: int = 0) -> list[list[SimulatedStep]]:
+        """Return models in the order in which the product begins them."""
+        rng = random.Random(seed)  # noqa: S311  (not a secret)
+        names = rng.choices(list(self._recorded), k=count)
+        if setting.longest_first:
+            names = longest_first(names, cache(self._known.model_s))
+        share = setting.straggler_share * setting.by_nature
+        return [
+            [
+                replace(step, seconds=step.seconds * (setting.straggler_factor if rng.random() < share else 1.0))
+                for step in self._steps(name, setting.step_bytes)
+            ]
+            for name in names
+        ]
+
+    @cache  # noqa: B019  (lives as long as the program)
+    def _steps(self, model: str, step_bytes: float | None) -> tuple[SimulatedStep, ...]:
+        names = sorted(self._recorded[model], key=lambda step: step.count("+"))
+        routes = [name.split(".", 2)[2] for name in names]
+        moved = 2.0 * self._bytes.get(model, self._mean_bytes) if step_bytes is None else step_bytes
+        steps = []
+        for at, name in enumerate(names):
+            before = [other for other in range(at) if routes[at].startswith(f"{routes[other]}+")]
+            expected_s, rest_s = self._known.step_s(model, name), self._known.rest_s(model, name)
+            needs = max(before, key=lambda other: len(routes[other]), default=None)
+            steps.append(SimulatedStep(needs, self._recorded[model][name], expected_s, rest_s, moved))
+        return tuple(steps)
+
+
+def chain_s(steps: Sequence[SimulatedStep]) -> float:
+    """Return the longest chain of a model where no place is slow."""
+    ends: list[float] = []
+    for step in steps:
+        ends.append(step.seconds + (0.0 if step.needs is None else ends[step.needs]))
+    return max(ends)
+
+
+@dataclass(eq=False)
+class Attempt:
+    """A step in the queue or on a node: the first one, or a copy."""
+
+    model: int
+    step: int
+    ticket: StepTicket
+    first: Attempt | None = None  # that this one is a copy of
+    copy: Attempt | None = None
+    slot: int | None = None
+    begun_s: float = 0.0
+    is_over: bool = False
+
+
+class Simulation:
+    """Carries models through the cluster; `now` is the end of the last step."""
+
+    def __init__(self, models: Sequence[Sequence[SimulatedStep]], setting: Setting) -> None:
+        self._models, self._setting = models, setting
+        self.slots = setting.nodes * setting.slots
+        self._rng = random.Random(1)  # noqa: S311  (not a secret)
+        self._queue = StepQueue(self.slots, setting.rule)
+        self._pace = Pace()
+        self._idle = list(range(self.slots))[::-1]
+        self._cold = set(range(setting.nodes))
+        self._events: list[tuple[float, int, str, Attempt]] = []
+        self._numbers = count()  # of events, in the order of which equal times come
+        self._attempts: dict[int, Attempt] = {}  # by the number of the ticket
+        self._left: dict[int, int] = {}  # steps of a model that are not done
+        self._next_model = 0
+        self._drivers = [0.0] * setting.drivers  # when each is free
+        self._store = 0.0
+        self.now = self.busy_s = self.driver_s = self.store_s = 0.0
+        self.copies = self.copies_won = 0
+
+    def run(self) -> None:
+        """Carry all models to their end."""
+        self._admit()
+        while self._events:
+            at, _, kind, attempt = heapq.heappop(self._events)
+            if attempt.is_over:
+                continue
+            self.now = at
+            if kind == _END:
+                self._end(attempt)
+            else:
+                self._look(attempt)
+
+    def _admit(self) -> None:
+        """Begin models: as many are under way as there are slots."""
+        while self._next_model < len(self._models) and len(self._left) < self.slots:
+            model, self._next_model = self._next_model, self._next_model + 1
+            self._left[model] = len(self._models[model])
+            for number, step in enumerate(self._models[model]):
+                if step.needs is None:
+                    self._join(model, number)
+
+    def _join(self, model: int, step: int, first: Attempt | None = None) -> Attempt:
+        rest_s = self._models[model][step].rest_s if self._setting.chains_first else 0.0
+        ticket = self._queue.join(rest_s, is_copy=first is not None)
+        attempt = self._attempts[ticket.number] = Attempt(model, step, ticket, first)
+        if ticket.wait(0):
+            self._begin(attempt)
+        return attempt
+
+    def _begin(self, attempt: Attempt) -> None:
+        setting, step = self._setting, self._models[attempt.model][attempt.step]
+        slot = attempt.slot = self._take_slot(attempt.first)
+        node, driver = slot % setting.nodes, attempt.model % setting.drivers
+        self._drivers[driver] = max(self.now, self._drivers[driver]) + setting.driver_s
+        self._store = max(self._drivers[driver], self._store) + step.bytes / setting.store_bytes_s
+        begin = max(self._store, self._drivers[driver] + step.bytes / setting.node_bytes_s)
+        self.driver_s += setting.driver_s
+        self.store_s += step.bytes / setting.store_bytes_s
+        if node in self._cold:
+            self._cold.discard(node)
+            begin += setting.warm_up_s
+        by_place = setting.straggler_share * (1.0 - setting.by_nature)
+        is_slow = self._rng.random() < by_place or node < setting.slow_nodes
+        attempt.begun_s = self.now
+        self._push(begin + step.seconds * (setting.straggler_factor if is_slow else 1.0), _END, attempt)
+        if attempt.first:
+            self.copies += 1
+        elif setting.backups:
+            self._push(self.now + _LOOK_AGAIN_S, _LOOK, attempt)
+
+    def _take_slot(self, first: Attempt | None) -> int:
+        """Return an idle slot; of a copy on another node, where there is one."""
+        other = None if first is None or first.slot is None else first.slot % self._setting.nodes
+        slot = next((slot for slot in reversed(self._idle) if slot % self._setting.nodes != other), self._idle[-1])
+        self._idle.remove(slot)
+        return slot
+
+    def _look(self, attempt: Attempt) -> None:
+        """Queue a copy of a step that is late."""
+        expected_s = self._models[attempt.model][attempt.step].expected_s
+        if self.now - attempt.begun_s > self._setting.rule.late_after_s(expected_s, self._pace.value):
+            attempt.copy = self._join(attempt.model, attempt.step, attempt)
+        else:
+            self._push(self.now + _LOOK_AGAIN_S, _LOOK, attempt)
+
+    def _end(self, attempt: Attempt) -> None:
+        """End a step, the other one of it, and what waits for it."""
+        model, steps = attempt.model, self._models[attempt.model]
+        if attempt.first is None:
+            self._pace.add(self.now - attempt.begun_s, steps[attempt.step].expected_s)
+        self.copies_won += attempt.first is not None
+        self._left[model] -= 1
+        for number, step in enumerate(steps):
+            if step.needs == attempt.step:
+                self._join(model, number)
+        if not self._left[model]:
+            del self._left[model]
+        self._admit()
+        for entry in (attempt, attempt.first or attempt.copy):
+            if entry is not None:
+                self._free(entry)
+
+    def _free(self, attempt: Attempt) -> None:
+        attempt.is_over = True
+        if attempt.slot is not None:
+            self._idle.append(attempt.slot)
+            self.busy_s += self.now - attempt.begun_s
+        for ticket in attempt.ticket.leave():
+            self._begin(self._attempts[ticket.number])
+
+    def _push(self, at: float, kind: str, attempt: Attempt) -> None:
+        heapq.heappush(self._events, (at, next(self._numbers), kind, attempt))
+
+
+def simulate(models: Sequence[Sequence[SimulatedStep]], setting: Setting) -> Outcome:
     """Carry all models through the cluster."""
-    waiting = sorted(models, key=sum, reverse=True) if setting.longest_first else list(models)
-    waiting.reverse()  # the next one is taken from the end
-    slots = setting.nodes * setting.slots
-    free_driver = free_store = busy_driver = busy_store = now = 0.0
-    cold, idle = set(range(setting.nodes)), list(range(slots))[::-1]
-    started: dict[int, Sequence[float]] = {}
-    left: dict[int, int] = {}  # the steps of a model that are not done, by its number
-    ready: deque[tuple[int, int]] = deque()  # the number of a model, and of its step
-    events: list[tuple[float, int, int, int]] = []  # the end of a step, its slot, its model, its number
-    moving = setting.step_bytes / setting.store_bytes_s
-    while True:
-        while waiting and len(left) < slots:
-            number = len(models) - len(waiting)
-            started[number] = waiting.pop()
-            left[number] = len(started[number])
-            ready.append((number, 0))
-        while ready and idle:
-            number, step = ready.popleft()
-            slot = idle.pop()
-            free_driver = max(now, free_driver) + setting.driver_s
-            free_store = max(free_driver, free_store) + moving
-            busy_driver, busy_store = busy_driver + setting.driver_s, busy_store + moving
-            begin = max(free_store, free_driver + setting.step_bytes / setting.node_bytes_s)
-            if slot % setting.nodes in cold:
-                cold.discard(slot % setting.nodes)
-                begin += setting.warm_up_s
-            heapq.heappush(events, (begin + started[number][step], slot, number, step))
-        if not events:
-            break
-        now, slot, number, step = heapq.heappop(events)
-        idle.append(slot)
-        left[number] -= 1
-        if step == 0:
-            ready.extend((number, later) for later in range(1, len(started[number])))
-        if not left[number]:
-            del left[number], started[number]
-    makespan = now
-    work = sum(map(sum, models))
-    best = max(work / slots, *(model[0] + max(model[1:], default=0.0) for model in models))
+    simulation = Simulation(models, setting)
+    simulation.run()
+    seconds, slots = simulation.now, simulation.slots
+    work = sum(step.seconds for steps in models for step in steps)
+    best = max(work / slots, *map(chain_s, models))
     return Outcome(
-        setting.nodes, round(makespan / 3600, 3), round(work / (slots * makespan), 4), round(best / makespan, 4),
-        round(work / makespan, 1),
-        round(busy_driver / makespan, 3), round(busy_store / makespan, 3),
+        setting.nodes, round(seconds / 3600, 3), round(work / (slots * seconds), 4), round(best / seconds, 4),
+        round(work / seconds, 1), round(simulation.busy_s / slots / seconds, 3), simulation.copies,
+        simulation.copies_won, round(simulation.driver_s / setting.drivers / seconds, 3),
+        round(simulation.store_s / seconds, 3),
     )  # fmt: skip
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "as the product does it": {},
+    "models in the order of the list": {"longest_first": False},
+    "steps in the order in which they are ready": {"chains_first": False},
+    "no second copies": {"backups": False},
+    "none of the three": {"longest_first": False, "chains_first": False, "backups": False},
+    "second copies only after 3 times the time": {"rule": BackupRule(factor=3.0, margin_s=0.0)},
+    "no stragglers": {"straggler_share": 0.0},
+    "a quarter of the stragglers long by nature": {"by_nature": 0.25},
+    "all stragglers long by nature": {"by_nature": 1.0},
+    "3 nodes 5 times as slow": {"slow_nodes": 3},
+    "list split over 2 commands": {"drivers": 2},
+    "list split over 4 commands": {"drivers": 4},
+    "driver busy for 3.5 ms": {"driver_s": 0.0035},
+    "no time of the driver": {"driver_s": 0.0},
+    "list split over 4 commands, no stragglers": {"drivers": 4, "straggler_share": 0.0},
+    "store of 1 GB/s": {"store_bytes_s": 1e9},
+    "100 MB of every step": {"step_bytes": 100e6},
+    "no warm-up": {"warm_up_s": 0.0},
+}
 
 
 def main() -> int:
@@ -130,37 +333,37 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--models", type=int, default=10_000)
     parser.add_argument("--slots", type=int, default=4)
+    parser.add_argument("--former", type=Path, help="a zoo.json of an earlier run, that is all the product knows")
     parser.add_argument("--out", type=Path, default=RESULTS / "cluster_simulation.json")
     options = parser.parse_args()
-    chains = recorded_chains(RESULTS / "zoo.json")
+    recorded = recorded_steps(RESULTS / "zoo.json")
+    former = recorded_steps(options.former) if options.former else recorded
+    draw = ModelDraw(recorded, former, json.loads((RESULTS / "zoo_bytes.json").read_text()))
     base = Setting(slots=options.slots)
-    models = draw_models(chains, options.models, base)
-    curve = [simulate(models, replace(base, nodes=1 << power)) for power in range(9)]
-    largest = replace(base, nodes=256)
-    changes = {
-        "longest first": {"longest_first": True},
-        "no warm-up": {"warm_up_s": 0.0},
-        "store of 1 GB/s": {"store_bytes_s": 1e9},
-        "store of 100 GB/s": {"store_bytes_s": 100e9},
-        "driver 10 ms a step more": {"driver_s": base.driver_s + 0.01},
-        "driver of 1 ms": {"driver_s": 0.001},
-    }
-    variants = {name: asdict(simulate(models, replace(largest, **change))) for name, change in changes.items()}
-    many = draw_models(chains, 10 * options.models, base)
-    variants["10 times the models"] = asdict(simulate(many, largest))
-    variants["10 times the models, longest first"] = asdict(simulate(many, replace(largest, longest_first=True)))
-    calm = replace(largest, straggler_share=0.0)
-    variants["no stragglers"] = asdict(simulate(draw_models(chains, options.models, calm), calm))
-    sums = [sum(model) for model in models]
+
+    def row(**changes: Any) -> dict[str, Any]:
+        setting = replace(base, **changes)
+        return asdict(simulate(draw.draw(options.models, setting), setting))
+
+    curve, cases = [], {}
+    for power in range(9):
+        curve.append(row(nodes=1 << power))
+        print(json.dumps(curve[-1]), flush=True)
+    for name, changes in CASES.items():
+        cases[name] = row(nodes=256, **changes)
+        print(name, json.dumps(cases[name]), flush=True)
+    models = draw.draw(options.models, base)
+    seconds = [step.seconds for steps in models for step in steps]
+    chains = [chain_s(steps) for steps in models]
     document = {
-        "models": options.models, "setting": asdict(base), "recorded_models": len(chains),
-        "steps": sum(map(len, models)), "model_s": {"median": statistics.median(sums), "largest": max(sums)},
-        "curve": [asdict(outcome) for outcome in curve], "at_256_nodes": variants,
+        "models": options.models, "former": str(options.former.name) if options.former else None,
+        "setting": asdict(base), "recorded_models": len(recorded), "steps": len(seconds),
+        "step_s": {"mean": round(statistics.mean(seconds), 2), "median": round(statistics.median(seconds), 2)},
+        "work_hours": round(sum(seconds) / 3600, 2), "longest_chain_s": round(max(chains), 1),
+        "curve": curve, "at_256_nodes": cases,
     }  # fmt: skip
     options.out.write_text(json.dumps(document, indent=1) + "\n")
-    for row in (*document["curve"], *({"case": name, **row} for name, row in variants.items())):
-        print(json.dumps(row))
-    print(document["steps"], document["model_s"])
+    print({name: document[name] for name in ("steps", "step_s", "work_hours", "longest_chain_s")})
     return 0
 
 

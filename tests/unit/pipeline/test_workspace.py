@@ -112,7 +112,7 @@ def test_models_that_took_long_in_a_former_run_are_begun_first(tmp_path: Path) -
              "timm:c": {"convert.onnx.x": 3.0}}  # fmt: skip
     local = keep_steps(tmp_path / "store", steps)
     names = ("timm:a", "timm:new", "timm:b", "timm:c")
-    assert order_of(requests_of(*names), local) == ["timm:c", "timm:new", "timm:b", "timm:a"]
+    assert order_of(requests_of(*names), local) == ["timm:c", "timm:new", "timm:a", "timm:b"]
     assert order_of(requests_of(*names, to=("onnx", "tflite")), local)[0] == "timm:b"
     assert order_of(requests_of(*names), local, at_once=4) == list(names)
 
