@@ -48,7 +48,7 @@ def factory_arguments(
         words = " ".join(f"--set {name}=VALUE" for name in lacking)
         raise Refusal(f"{owner} needs {' and '.join(lacking)}", f"give what it needs: {words}")
     bases = {**defaults, **offered}
-    places = {name: _Place(name, owner) for name in nested}
+    places = {name: _SettingPlace(name, owner) for name in nested}
     return {
         **offered,
         **{name: _argument(value, hints.get(name), bases.get(name), places[name]) for name, value in nested.items()},
@@ -64,7 +64,7 @@ def _offered(
         has_default = defaults.get(name, inspect.Parameter.empty) is not inspect.Parameter.empty
         if name in values and not (name in _OTHER_WEIGHTS and has_default):
             try:
-                place = _Place(name, "the checkpoint")
+                place = _SettingPlace(name, "the checkpoint")
                 offered[name] = _argument(values[name], hints.get(name), defaults.get(name), place)
             except Exception as error:  # noqa: BLE001  (a class of theirs that takes other fields)
                 print(f"the recorded {name} is left out: {type(error).__name__}: {error}")
@@ -72,15 +72,15 @@ def _offered(
 
 
 @dataclasses.dataclass(frozen=True)
-class _Place:
+class _SettingPlace:
     """Where a value goes: the dotted name of an argument, and what it is an argument of."""
 
     name: str
     owner: str
 
-    def part(self, key: str) -> _Place:
+    def part(self, key: str) -> _SettingPlace:
         """Return the place of a field."""
-        return _Place(f"{self.name}.{key}", self.owner)
+        return _SettingPlace(f"{self.name}.{key}", self.owner)
 
 
 class _FieldSettings(dict):  # type: ignore[type-arg]
@@ -149,7 +149,7 @@ class _Unions(ast.NodeTransformer):
         return ast.Subscript(value=union, slice=parts, ctx=ast.Load())
 
 
-def _argument(value: Any, hint: Any, default: Any, place: _Place) -> Any:
+def _argument(value: Any, hint: Any, default: Any, place: _SettingPlace) -> Any:
     """Turn a JSON value into the argument that is meant: fields into a dataclass, a list into a tuple.
     Raises Refusal where a dataclass has no such field."""
     kinds = typing.get_args(hint) or (hint,)
