@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from ..request import MlflowSection
 from ..result.run_folder import slug_of
 from ..result.schema import SCHEMA, RunResult, Verdict
 from ..tracking.run_record import FinishedFolder, RecordedRun, record_run
-from ..tracking.tracking_server import connect, experiment_of
+from ..tracking.tracking_server import connect, experiment_of, public_address
 
 _TIME_LETTERS = len("20260101-000000-")  # that a run's id begins with
 
@@ -103,9 +104,10 @@ def _model_of(folder: Path, result: RunResult) -> str:
 
 
 def _again(folder: Path, section: MlflowSection) -> str:
+    """Return the command that sends a run again, without the user and the password of an address."""
     options = {
-        "--mlflow": section.uri, "--experiment": section.experiment, "--name": section.model,
+        "--mlflow": public_address(section.uri or ""), "--experiment": section.experiment, "--name": section.model,
         "--promote": section.promote,
     }  # fmt: skip
-    words = [f"{option} {value}" for option, value in options.items() if value]
-    return " ".join(["transload record", str(folder), *words])
+    words = [word for option, value in options.items() if value for word in (option, value)]
+    return shlex.join(["transload", "record", str(folder), *words])

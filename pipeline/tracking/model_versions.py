@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from .run_figures import ARTIFACT_TAG, RUN_TAG
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities.model_registry import ModelVersion
 
 _CREATED_S = 60  # how long the registry may take for a version
 _THERE_ALREADY = "RESOURCE_ALREADY_EXISTS"
@@ -45,21 +47,24 @@ def register_versions(
     run: tuple[str, str],
     name_of: Callable[[str], str],
     describe: Callable[[str], str],
+    alias: str | None = None,
 ) -> list[LoggedModel]:
     """Return the models with a version each; one that an earlier call has made is kept. `run`: the ids of the run in
-    MLflow and in transload. `name_of` names the registered model of an artifact, `describe` its version.
-    All or nothing: where one is refused, those that were made here are removed, and the error is raised again."""
+    MLflow and in transload. `name_of` names the registered model of an artifact, `describe` its version. `alias` moves
+    to the versions, once all are there.
+    All or nothing: where one is refused, those that were made here are removed, aliases move back, and the error is
+    raised again."""
     mlflow_run, own_run = run
     registered = []
     with _undo_on_error() as undo:
         for model in models:
             name = name_of(model.artifact)
-            versions = client.search_model_versions(f"run_id='{mlflow_run}'")
-            known = next((row for row in versions if row.name == name and _source_of(row) == model.model_id), None)
-            if known is None:
-                if _create_registered(client, name):
-                    undo.append(lambda name=name: _remove_if_empty(client, name))  # type: ignore[misc]
-                known = client.create_model_version(
+            known = _versions_of(client, mlflow_run, name, model)
+            if not known:
+                _create_registered(client, name, undo)
+                # Before the call: the registry may have made the version although its answer was lost.
+                undo.append(partial(_remove_versions, client, mlflow_run, name, model))
+                version = client.create_model_version(
                     name,
                     f"models:/{model.model_id}",
                     run_id=mlflow_run,
@@ -68,20 +73,31 @@ def register_versions(
                     await_creation_for=_CREATED_S,
                     model_id=model.model_id,
                 )
-                undo.append(lambda row=known: client.delete_model_version(row.name, row.version))  # type: ignore[misc]
-            registered.append(replace(model, registered=name, version=str(known.version)))
-    return registered
+                known = [version]
+            registered.append(replace(model, registered=name, version=str(known[0].version)))
+        return _move_alias(client, registered, alias, undo) if alias else registered
 
 
-def move_alias(client: MlflowClient, models: Sequence[LoggedModel], alias: str) -> list[LoggedModel]:
-    """Move an alias to the versions of these models. Where one is refused, those that moved are moved back."""
-    with _undo_on_error() as undo:
-        for model in models:
-            name, version = str(model.registered), str(model.version)
-            former = _aliases_of(client, name).get(alias)
-            client.set_registered_model_alias(name, alias, version)
-            undo.append(lambda name=name, former=former: _restore(client, name, alias, former))  # type: ignore[misc]
+def _move_alias(
+    client: MlflowClient, models: Sequence[LoggedModel], alias: str, undo: list[Callable[[], object]]
+) -> list[LoggedModel]:
+    """Move an alias to the versions of these models; `undo` gets what moves it back."""
+    for model in models:
+        name = str(model.registered)
+        undo.append(partial(_restore, client, name, alias, _aliases_of(client, name).get(alias)))
+        client.set_registered_model_alias(name, alias, str(model.version))
     return [replace(model, alias=alias) for model in models]
+
+
+def _versions_of(client: MlflowClient, run_id: str, name: str, model: LoggedModel) -> list[ModelVersion]:
+    """Return the versions of a registered model that were made of a logged model in a run of MLflow."""
+    versions = client.search_model_versions(f"run_id='{run_id}'")
+    return [row for row in versions if row.name == name and _source_of(row) == model.model_id]
+
+
+def _remove_versions(client: MlflowClient, run_id: str, name: str, model: LoggedModel) -> None:
+    for row in _versions_of(client, run_id, name, model):
+        client.delete_model_version(row.name, row.version)
 
 
 @contextmanager
@@ -97,15 +113,17 @@ def _undo_on_error() -> Iterator[list[Callable[[], object]]]:
         raise
 
 
-def _create_registered(client: MlflowClient, name: str) -> bool:
-    """Create a registered model and return True; False where there is one, perhaps since another run just made it."""
+def _create_registered(client: MlflowClient, name: str, undo: list[Callable[[], object]]) -> None:
+    """Create a registered model, unless there is one; `undo` gets what removes it again."""
+    if client.search_registered_models(f"name='{name}'"):
+        return
+    undo.append(partial(_remove_if_empty, client, name))
     try:
         client.create_registered_model(name)
     except Exception as error:
         if not is_there_already(error):
             raise
-        return False
-    return True
+        undo.pop()  # another run has just made it
 
 
 def is_there_already(error: Exception) -> bool:

@@ -20,7 +20,7 @@ from ..result.schema import ArtifactRow, RunResult, Status, Verdict
 from ..result.verified_artifact import find_artifact
 from .golden_answers import GoldenAnswers, read_golden_answers
 from .model_folder import ModelIdentity, describe_model, why_not_logged, write_model_folder
-from .model_versions import LoggedModel, is_there_already, move_alias, register_versions
+from .model_versions import LoggedModel, is_there_already, register_versions
 from .run_figures import (
     ARTIFACT_TAG,
     DIGEST_TAG,
@@ -99,9 +99,8 @@ def record_run(
             run=(run_id, run.result.id),
             name_of=lambda artifact: f"{run.model}-{artifact_slug(artifact)}",
             describe=lambda artifact: describe_model(read_artifact(run.place_of(rows[artifact]))),
+            alias=promote,
         )
-        if promote:
-            models = move_alias(client, models, promote)
     return RecordedRun(server.address, experiment, experiment_id, run_id, tuple(models), tuple(notes))
 
 

@@ -28,7 +28,7 @@ _SERVER = re.compile(r"https?://.+|databricks(-uc)?(://.*)?")
 _DATABASE = re.compile(r"(sqlite|postgresql|mysql|mssql)(\+\w+)?://.+")  # that mlflow itself opens, without a server
 _CREDENTIALS = re.compile(r"//[^/@\s]*@")
 _CONNECT_S, _ANSWER_S = 5.0, 15.0
-_REFUSED = {401, 403}
+_REFUSED, _FULL = {401, 403}, 507
 # mlflow asks again for some minutes by default. What the user has set stays.
 _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
@@ -90,17 +90,17 @@ def connect(text: str) -> Iterator[TrackingServer]:
     require_mlflow()
     if _DATABASE.fullmatch(address) and find_spec("sqlalchemy") is None:
         raise ToolMissing(
-            f"MLflow opens {_public(address)} with sqlalchemy, which is not installed",
+            f"MLflow opens {public_address(address)} with sqlalchemy, which is not installed",
             fix="install the whole of it (`pip install mlflow`), or name a server: --mlflow http://HOST:PORT",
         )
-    with _settings(), _errors_as_sentences(_public(address)):
+    with _settings(), _errors_as_sentences(public_address(address)):
         from mlflow import MlflowClient
 
         if address.startswith(("http://", "https://")):
             _check_answers(address)
         client = MlflowClient(tracking_uri=address)
         client.search_experiments(max_results=1)  # an expired token is refused here, before anything is made
-        yield TrackingServer(_public(address), client)
+        yield TrackingServer(public_address(address), client)
 
 
 def require_mlflow() -> None:
@@ -110,7 +110,7 @@ def require_mlflow() -> None:
         raise ToolMissing("mlflow is not installed", fix=install_command(["mlflow"]))
 
 
-def _public(address: str) -> str:
+def public_address(address: str) -> str:
     """Return an address without user and password."""
     return _CREDENTIALS.sub("//", address).rstrip("/")
 
@@ -131,7 +131,7 @@ def _check_answers(address: str) -> None:
 
 def _silent(address: str, why: str) -> BadRequest:
     fix = "start the server, or name another address with --mlflow"
-    return BadRequest(f"MLflow at {_public(address)} does not answer: {why}", fix=fix)
+    return BadRequest(f"MLflow at {public_address(address)} does not answer: {why}", fix=fix)
 
 
 @contextmanager
@@ -169,6 +169,17 @@ def _mlflow_error() -> type[Exception]:
 
 
 def _sentence(address: str, error: Exception) -> BadRequest:
+    import requests
+
+    if _is_due_to(error, requests.Timeout):
+        return _silent(address, "it gave no answer in time")
+    if _is_due_to(error, requests.ConnectionError):
+        return _silent(address, "the connection is lost, or was never made")
+    if _is_due_to(error, requests.exceptions.RetryError):
+        return BadRequest(
+            f"MLflow at {address} failed: asked again, it still answers with an error of its own (status 429 or 5xx)",
+            fix="read the log of the server; the disk of its artifacts may be full",
+        )
     status = _status_of(error)
     reason = _CREDENTIALS.sub("//", one_line(str(error)))[:200]
     if status in _REFUSED:
@@ -176,7 +187,16 @@ def _sentence(address: str, error: Exception) -> BadRequest:
             f"MLflow at {address} refuses the request (status {status}): {reason}",
             fix="renew MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD",
         )
-    return BadRequest(f"MLflow at {address} failed: {reason}", fix="read the log of the server")
+    fix = "make room where the server keeps its artifacts" if status == _FULL else "read the log of the server"
+    return BadRequest(f"MLflow at {address} failed: {reason}", fix=fix)
+
+
+def _is_due_to(error: BaseException, kind: type[Exception]) -> bool:
+    """Return whether an error of that kind stands behind an error, or is it."""
+    behind: BaseException | None = error
+    while behind is not None and not isinstance(behind, kind):
+        behind = behind.__cause__ or behind.__context__
+    return behind is not None
 
 
 def _status_of(error: Exception) -> int | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from transload.pipeline.tracking.model_versions import LoggedModel, move_alias, register_versions
+from transload.pipeline.tracking.model_versions import LoggedModel, register_versions
 
 
 class RegistryError(Exception):
@@ -31,6 +31,8 @@ class Registry:
     """The part of MlflowClient that is called, over dicts."""
 
     refuse: str = ""  # the registered model that is refused
+    refuse_alias: str = ""  # the one whose alias is
+    lose: str = ""  # the one whose version is made, and the answer lost
     versions: list[Version] = field(default_factory=list)
     models: dict[str, dict[str, str]] = field(default_factory=dict)  # name -> aliases
     calls: list[str] = field(default_factory=list)
@@ -38,6 +40,9 @@ class Registry:
     def search_model_versions(self, query: str) -> list[Version]:
         key, _, value = query.partition("=")
         return [row for row in self.versions if getattr(row, key) == value.strip("'")]
+
+    def search_registered_models(self, query: str) -> list[str]:
+        return [name for name in self.models if query == f"name='{name}'"]
 
     def create_registered_model(self, name: str) -> None:
         if name in self.models:
@@ -50,6 +55,8 @@ class Registry:
         count = sum(row.name == name for row in self.versions)
         self.versions.append(Version(name, str(count + 1), source, run_id))
         self.calls.append(f"version {name}")
+        if name == self.lose:
+            raise RegistryError("TIMEOUT")
         return self.versions[-1]
 
     def delete_model_version(self, name: str, version: str) -> None:
@@ -62,7 +69,7 @@ class Registry:
         return type("Model", (), {"aliases": dict(self.models[name])})
 
     def set_registered_model_alias(self, name: str, alias: str, version: str) -> None:
-        if name == self.refuse:
+        if name == self.refuse_alias:
             raise RegistryError("PERMISSION_DENIED")
         self.calls.append(f"alias {name}")
         self.models[name][alias] = version
@@ -74,19 +81,22 @@ class Registry:
 MODELS = [LoggedModel("onnx", "m-1"), LoggedModel("tflite", "m-2")]
 
 
-def register(registry: Registry, run: str = "r1", models: list[LoggedModel] = MODELS) -> list[LoggedModel]:
+def register(
+    registry: Registry, run: str = "r1", models: list[LoggedModel] = MODELS, alias: str | None = None
+) -> list[LoggedModel]:
     return register_versions(
         registry,  # a fake of the client
         models,
         run=(run, "id"),
         name_of=lambda artifact: f"net-{artifact}",
         describe=lambda artifact: artifact,
+        alias=alias,
     )
 
 
 def test_the_alias_moves_once_all_versions_are_there() -> None:
     registry = Registry()
-    moved = move_alias(registry, register(registry), "champion")
+    moved = register(registry, alias="champion")
     assert registry.calls == ["version net-onnx", "version net-tflite", "alias net-onnx", "alias net-tflite"]
     assert [model.uri for model in moved] == ["models:/net-onnx@champion", "models:/net-tflite@champion"]
 
@@ -104,6 +114,20 @@ def test_of_a_refused_registration_nothing_stays() -> None:
     assert (registry.versions, registry.models) == ([], {})
 
 
+def test_a_version_whose_answer_was_lost_does_not_stay() -> None:
+    registry = Registry(lose="net-tflite")
+    with pytest.raises(RegistryError, match="TIMEOUT"):
+        register(registry)
+    assert (registry.versions, registry.models) == ([], {})
+
+
+def test_a_registered_model_that_was_empty_before_stays() -> None:
+    registry = Registry(refuse="net-onnx", models={"net-onnx": {}})
+    with pytest.raises(RegistryError):
+        register(registry)
+    assert registry.models == {"net-onnx": {}}
+
+
 def test_what_other_runs_have_registered_stays() -> None:
     registry = Registry()
     register(registry, "r0", [LoggedModel("onnx", "m-0"), LoggedModel("tflite", "m-9")])
@@ -115,11 +139,29 @@ def test_what_other_runs_have_registered_stays() -> None:
     assert [*registry.models] == ["net-onnx", "net-tflite"]
 
 
-def test_a_refused_alias_moves_the_others_back() -> None:
+def test_of_a_refused_alias_no_version_stays_and_the_others_move_back() -> None:
     registry = Registry()
-    move_alias(registry, register(registry, "r0", MODELS[:1]), "champion")
-    newer = register(registry, "r1", [LoggedModel("onnx", "m-3"), LoggedModel("tflite", "m-4")])
-    registry.refuse = "net-tflite"
+    register(registry, "r0", MODELS[:1], alias="champion")
+    former = list(registry.versions)
+    registry.refuse_alias = "net-tflite"
+    newer = [LoggedModel("onnx", "m-3"), LoggedModel("tflite", "m-4")]
     with pytest.raises(RegistryError):
-        move_alias(registry, newer, "champion")
-    assert registry.models == {"net-onnx": {"champion": "1"}, "net-tflite": {}}
+        register(registry, "r1", newer, alias="champion")
+    assert registry.models == {"net-onnx": {"champion": "1"}}
+    assert registry.versions == former
+    registry.refuse_alias = ""
+    moved = register(registry, "r1", newer, alias="champion")
+    assert [model.uri for model in moved] == ["models:/net-onnx@champion", "models:/net-tflite@champion"]
+    assert {name: aliases["champion"] for name, aliases in registry.models.items()} == {
+        "net-onnx": "2", "net-tflite": "1",
+    }  # fmt: skip
+
+
+def test_an_alias_goes_to_versions_that_an_earlier_call_made() -> None:
+    registry = Registry()
+    register(registry)
+    registry.refuse_alias = "net-tflite"
+    with pytest.raises(RegistryError):
+        register(registry, alias="champion")
+    assert len(registry.versions) == 2, "what this call has not made stays"
+    assert registry.models == {"net-onnx": {}, "net-tflite": {}}

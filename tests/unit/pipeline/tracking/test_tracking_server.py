@@ -13,8 +13,12 @@ from pathlib import Path
 import pytest
 
 from transload.models.errors import BadRequest, ToolMissing
+from transload.pipeline.commands.record import send_run
+from transload.pipeline.request import MlflowSection
 from transload.pipeline.tracking import tracking_server
 from transload.pipeline.tracking.tracking_server import check_address, check_alias, connect, resolve_address
+
+from ..report import samples
 
 needs_mlflow = pytest.mark.skipif(find_spec("mlflow") is None, reason="the extra mlflow is not installed")
 
@@ -102,3 +106,68 @@ def test_an_address_that_does_not_answer_is_one_sentence_and_the_environment_is_
         pass
     assert error.value.what == "MLflow at http://127.0.0.1:9 does not answer: no connection could be made"
     assert dict(os.environ) == before
+
+
+@pytest.fixture
+def failing(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A server that is well until a run is made; then it answers with a status, or, for 0, hangs up."""
+
+    class Failure(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            fails = self.path.endswith("runs/create")
+            if fails and not request.param:
+                self.close_connection = True
+                return
+            body = b"{}"
+            self.send_response(request.param if fails else 200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_GET(self) -> None:
+            self.do_POST()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Failure)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+FAILURES = {
+    0: (
+        "MLflow at {} does not answer: the connection is lost, or was never made",
+        "start the server, or name another address with --mlflow",
+    ),
+    500: (
+        "MLflow at {} failed: asked again, it still answers with an error of its own (status 429 or 5xx)",
+        "read the log of the server; the disk of its artifacts may be full",
+    ),
+}
+
+
+@needs_mlflow
+@pytest.mark.parametrize("failing", FAILURES, indirect=True)
+def test_a_server_that_fails_meanwhile_is_one_sentence(
+    failing: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")
+    with pytest.raises(BadRequest) as error, connect(failing) as server:
+        server.client.create_run("0")
+    what, fix = FAILURES[request.node.callspec.params["failing"]]
+    assert (error.value.what, error.value.fix) == (what.format(failing), fix)
+
+
+@needs_mlflow
+def test_the_command_that_sends_a_run_again_has_no_password(tmp_path: Path) -> None:
+    section = MlflowSection(uri="http://me:secret@127.0.0.1:9", model="net", promote="champion")
+    with pytest.raises(BadRequest) as error:
+        send_run(tmp_path / "a run", samples.result(), section)
+    command = f"transload record '{tmp_path}/a run' --mlflow http://127.0.0.1:9 --name net --promote champion"
+    assert f"`{command}`" in error.value.fix
+    assert "secret" not in str(error.value)
