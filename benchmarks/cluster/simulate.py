@@ -328,7 +328,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-def efficiency_of_draws(draw: ModelDraw, models: int, setting: Setting, draws: int = 10) -> list[float]:
+def efficiency_of_draws(draw: ModelDraw, models: int, setting: Setting, draws: int = 3) -> list[float]:
     """Return the efficiencies of several draws of models and stragglers, sorted: one late copy may tell."""
     return sorted(simulate(draw.draw(models, setting, seed), setting, seed).efficiency for seed in range(draws))
 
