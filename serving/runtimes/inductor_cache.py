@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -27,7 +28,7 @@ _LIMIT_S = 60
 def prepare_inductor(runtime: str, undo: ExitStack) -> Path:
     """Prepare this process to compile for a session, and return a folder, which `undo` removes.
     Raises ToolMissing where no C++ compiler can be started."""
-    _check_compiler(runtime)
+    compiler = _check_compiler(runtime)
     folder = Path(tempfile.mkdtemp(prefix="inductor-"))
     undo.callback(shutil.rmtree, folder, ignore_errors=True)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
@@ -37,6 +38,10 @@ def prepare_inductor(runtime: str, undo: ExitStack) -> Path:
     dynamo_config.fail_on_recompile_limit_hit = True  # else it runs eagerly then, and says nothing
     config.compile_threads = 1  # more are processes of Python's
     config.cpp.vec_isa_ok = True
+    # torch 2.13 (_inductor/cpu_vec_isa.py) asks sys.executable for AVX-512's bfloat16, VNNI and AMX all the same, and a
+    # PermissionError of the walls ends the compilation. The compiler may start: it refuses, and they count as absent.
+    undo.callback(setattr, sys, "executable", sys.executable)
+    sys.executable = compiler
     # torch 2.13 asks openssl for the digests of headers that it compiles ahead. Without, it compiles them each time.
     config.cpp_cache_precompile_headers = config.aot_inductor.precompile_headers = False
     config.force_disable_caches = True
@@ -52,7 +57,8 @@ def load_compiled(program: torch.export.ExportedProgram, folder: Path) -> Callab
     return loaded
 
 
-def _check_compiler(runtime: str) -> None:
+def _check_compiler(runtime: str) -> str:
+    """Return the C++ compiler's name. Raises ToolMissing where it cannot be started."""
     name = os.environ.get("CXX") or "g++"
     try:
         subprocess.run([name, "--version"], capture_output=True, timeout=_LIMIT_S, check=True)
@@ -61,3 +67,4 @@ def _check_compiler(runtime: str) -> None:
             f"{runtime} needs a C++ compiler, and {name} cannot be started: {error}",
             fix="install g++, or name another compiler in the variable CXX",
         ) from error
+    return name

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import _ctypes
 import os
+import sys
+from contextlib import ExitStack
+from operator import attrgetter
 from pathlib import Path
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
@@ -16,7 +20,7 @@ from transload.models.errors import OpenFailed, SessionLost, ToolMissing
 from transload.models.formats import PAYLOAD, Format, Target
 from transload.models.signature import Signature, TensorSpec
 from transload.models.sources import CodeRef, Source, write_source
-from transload.serving.runtimes import tensorflow_xla_session, torch_compile_session
+from transload.serving.runtimes import inductor_cache, tensorflow_xla_session, torch_compile_session
 from transload.serving.runtimes.runtime_table import RUNTIMES
 
 _VECTOR = ("batch", 4)
@@ -46,6 +50,26 @@ def test_a_line_that_dynamo_gives_up_on_is_not_run_eagerly(tmp_path: Path, monke
     with pytest.raises(SessionLost, match=r"torch-compile gave no answer to inputs that fit the signature: .*graph"):
         session.run({"x": np.ones((2, 4), np.float32)})
     session.close()
+
+
+def test_no_python_is_started_to_ask_for_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The walls of a worker refuse it, which ended each compilation on a processor with AVX-512 for bfloat16."""
+    from torch._dynamo import config as dynamo_config
+    from torch._inductor import config
+    from torch._inductor.cpu_vec_isa import VecAVX2
+
+    own = sys.executable
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "")
+    names = ("compile_threads", "cpp.vec_isa_ok", "cpp_cache_precompile_headers", "force_disable_caches",
+             "aot_inductor.precompile_headers")  # fmt: skip
+    settings = config.patch({name: attrgetter(name)(config) for name in names})
+    limit = dynamo_config.patch(fail_on_recompile_limit_hit=dynamo_config.fail_on_recompile_limit_hit)
+    with settings, limit, ExitStack() as undo:  # both are as before afterwards
+        assert VecAVX2()._probe_load(_ctypes.__file__)
+        inductor_cache.prepare_inductor("torch-compile", undo)
+        assert sys.executable != own
+        assert not VecAVX2()._probe_load(_ctypes.__file__)
+    assert sys.executable == own
 
 
 @pytest.mark.parametrize("name", [name for name, runtime in RUNTIMES.items() if runtime.compiles])
