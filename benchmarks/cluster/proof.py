@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -224,7 +224,7 @@ class Proof:
             inside = {path.relative_to(out) for path in paths} - {Path(model, "logs"), Path(model, "repeat")}
             for path in sorted(inside):
                 if path.parts[1] not in ("logs", "repeat", ".scratch") and path.name not in _WITH_TIME:
-                    files[str(path)] = sha256((out / path).read_bytes()).hexdigest()
+                    files[str(path)] = sha256(_without_commit(out / path)).hexdigest()
             document = out / model / "convert.json"
             text = document.read_text().replace(str(out), "OUT") if document.is_file() else "{}"
             plain = json.dumps(_without_times(json.loads(text)), sort_keys=True)
@@ -287,14 +287,23 @@ def _of_step(record: Mapping[str, Any]) -> dict[str, Any]:
     return {"step": "", "refusal": dict(record)}
 
 
+def _without_commit(path: Path) -> bytes:
+    """Return the content of a file; of a card without the state of the checkout, where somebody may commit meanwhile."""
+    if path.name == "README.md":
+        return b"\n".join(line for line in path.read_bytes().splitlines() if not line.startswith(b"| commit |"))
+    if path.name == "card.json":
+        return json.dumps(_without_times(json.loads(path.read_text()), ("commit", "changed"))).encode()
+    return path.read_bytes()
+
+
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
 
 
-def _without_times(document: Any) -> Any:
+def _without_times(document: Any, names: Collection[str] = _TIMES) -> Any:
     if isinstance(document, dict):
-        return {key: _without_times(value) for key, value in document.items() if key not in _TIMES}
-    return [_without_times(value) for value in document] if isinstance(document, list) else document
+        return {key: _without_times(value, names) for key, value in document.items() if key not in names}
+    return [_without_times(value, names) for value in document] if isinstance(document, list) else document
 
 
 def measured_overhead(home: Path, cores: int, pairs: int) -> dict[str, Any]:
