@@ -68,7 +68,8 @@ class CodeRef:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The folders that the object is made from: `root`, that of the file or its package, that of an `hf:FOLDER`."""
+        """Where the object comes from: the folders `root`, that of the file or its package, that of an `hf:FOLDER`; and
+        the file itself, which a node of a cluster may lack where it has the folder."""
         if self.library == "hf":
             return (self.text.partition(":")[2],)
         folders = [Path(self.root)] if self.root else []
@@ -76,7 +77,7 @@ class CodeRef:
             folder = self.file.parent
             while (folder / "__init__.py").is_file():
                 folder = folder.parent
-            folders.append(folder)
+            folders += [folder, self.file]
         return (*map(str, folders), *(self.python.folders if self.python else ()))
 
     @property

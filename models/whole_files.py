@@ -20,10 +20,15 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def write_synced(path: Path, text: str) -> None:
-    """Write a text in one piece that outlives a power cut. Several processes may write `path` at once."""
+    """Write a text in one piece that outlives a power cut. Several processes may write `path` at once.
+    An error, as of a full disk, leaves nothing beside it."""
     beside = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
-    beside.write_text(text)
-    rename_synced(beside, path)
+    try:
+        beside.write_text(text)
+        rename_synced(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def rename_synced(written: Path, path: Path) -> None:

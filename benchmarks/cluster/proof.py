@@ -288,7 +288,7 @@ def _of_step(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_commit(path: Path) -> bytes:
-    """Return a file's content; of a card without the commit: somebody may commit meanwhile."""
+    """Return the content of a file; of a card without the state of the checkout, which a commit meanwhile changes."""
     if path.name == "README.md":
         return b"\n".join(line for line in path.read_bytes().splitlines() if not line.startswith(b"| commit |"))
     if path.name == "card.json":

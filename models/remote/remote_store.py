@@ -238,8 +238,18 @@ class RemoteStore(Store):
             why = f"{type(error).__name__}: {text_of(error)}".splitlines()[0][:200]
             if is_disk_full(error):
                 raise DiskFull(f"the store {self._url} or its cache is full", fix="free some space there") from error
-            fix = "check its credentials, that they have not expired, and that they may write; run again to go on"
-            raise BadRequest(f"the store {self._url} refuses: {why}", fix=fix) from error
+            raise BadRequest(f"the store {self._url} refuses: {why}", fix=_fix_of(error)) from error
+
+
+def _fix_of(error: Exception) -> str:
+    """Return what mends an error of a service, by its kind."""
+    if isinstance(error, FileNotFoundError):  # an object that is not there is no error here
+        return "make the bucket or container, or name another store with --store"
+    if isinstance(error, PermissionError):
+        return "check its credentials, that they have not expired, and that they may write; run again to go on"
+    if isinstance(error, ConnectionError | TimeoutError) or "connect" in type(error).__name__.lower():
+        return "check the network and the address of the service; run again to go on"
+    return "check its credentials, that they have not expired, and that they may write; run again to go on"
 
 
 def _cache_of(url: str) -> Path:

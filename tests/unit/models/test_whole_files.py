@@ -32,6 +32,17 @@ def test_a_write_that_is_cut_short_leaves_the_former_file(tmp_path: Path, monkey
     assert (tmp_path / "run.json").read_text() == "one"
 
 
+def test_a_disk_that_is_full_leaves_nothing_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill(path: Path, _text: str) -> None:
+        path.touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", fill)
+    with pytest.raises(OSError, match="No space left"):
+        write_synced(tmp_path / "key.json", "{}")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_takes_the_place_of_another_as_a_whole(tmp_path: Path) -> None:
     for name in ("new", "made"):
         (tmp_path / name).mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -173,3 +174,28 @@ def test_of_two_who_name_a_store_at_once_the_first_counts(
     monkeypatch.setattr(RemoteStore, "_read", read_late)
     assert open_store(Path(url)).identity == "the first"
     assert looked == [None]
+
+
+@pytest.mark.parametrize(
+    ("error", "fix"),
+    [
+        (FileNotFoundError("The specified bucket does not exist"), "make the bucket or container"),
+        (PermissionError("Access Denied"), "check its credentials, that they have not expired"),
+        (OSError(errno.EINVAL, "Bad Request"), "check its credentials, that they have not expired"),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), "check the network and the address"),
+        (TimeoutError("no answer"), "check the network and the address"),
+    ],
+)
+def test_the_fix_is_that_of_the_cause(
+    error: Exception, fix: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = opened(url, "one", tmp_path, monkeypatch)
+
+    def refuse(*_: object) -> bytes:
+        raise error
+
+    monkeypatch.setattr(store, "_read", refuse)
+    with pytest.raises(BadRequest) as caught:
+        store.find(KEY)
+    assert caught.value.what == f"the store {url} refuses: {type(error).__name__}: {error}"
+    assert caught.value.fix.startswith(fix)

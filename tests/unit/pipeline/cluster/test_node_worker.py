@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from transload.models.errors import ERRORS, BadRequest, StepFailed
+from transload.models.sources import CodeRef
 from transload.models.store import Store
 from transload.pipeline.cluster.cluster_records import DriverRun
 from transload.pipeline.cluster.node_worker import NodeWorker, why_unfit
@@ -68,6 +69,16 @@ def test_a_node_without_what_a_step_needs_is_passed_over(
 ) -> None:
     action = replace(make_action("write"), **changes)  # type: ignore[arg-type]
     assert node.perform(StepOrder(run, action, "the driver's key")).unfit == unfit
+
+
+def test_a_node_that_has_the_folder_of_the_model_without_its_file_is_passed_over(
+    run: DriverRun, make_action: Make, tmp_path: Path
+) -> None:
+    (tmp_path / "net.py").write_text("def make(): ...")
+    action = replace(make_action("write"), reads=CodeRef("net.py:make", str(tmp_path)).reads)
+    assert why_unfit(order(run, action)) is None
+    (tmp_path / "net.py").unlink()
+    assert why_unfit(order(run, action)) == Unfit(Lack.FILE, f"it has no {tmp_path}/net.py")
 
 
 def test_a_node_with_other_versions_is_passed_over(run: DriverRun, make_action: Make) -> None:
