@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...models.errors import BadRequest
 from ..ci.ci_files import ci_files
 from ..model_list.list_records import ListCommand
 from . import option_values, options
@@ -74,6 +75,8 @@ def command(
     Leaves runs/ID/ with run.json, report.html, report.md, the artifacts, the logs and a script per step. What a former
     run finished is not done again. The exit status is the verdict: 0 pass, 1 fail, 3 inconclusive, 4 no route left.
     """
+    if request == "":  # as of a shell's variable that is not set
+        raise BadRequest("WHAT is empty", fix="name a pipeline file or a recipe, or leave it out: zoo:digits-cnn")
     if do_models_file(ListCommand.RUN, [request] if request else [], context):
         return
     pipeline, recipe = (Path(request), None) if request and request.endswith(".toml") else (None, request)

@@ -296,6 +296,7 @@ def _init(ray: Any, address: str | None) -> None:
     """Call ray.init in a thread, as it may wait for ever. Raises TimeoutError, or what it raises."""
     errors: list[BaseException] = []
     is_over = threading.Event()
+    silence_node_messages(ray)
 
     def init() -> None:
         try:
@@ -315,6 +316,15 @@ def _init(ray: Any, address: str | None) -> None:
         raise TimeoutError
     if errors:
         raise errors[0]
+
+
+def silence_node_messages(ray: Any) -> None:
+    """Keep Ray from printing what befalls nodes. Ray 2.60 writes 20 lines to stdout for a node that died, also with
+    log_to_driver=False (listen_error_messages), in the midst of what `--json` prints. Has no effect where Ray calls
+    the function otherwise: it is private."""
+    worker = getattr(getattr(ray, "_private", None), "worker", None)
+    if hasattr(worker, "print_to_stdstream"):
+        worker.print_to_stdstream = lambda *_arguments, **_options: None
 
 
 def no_fit_node(step: str, unfit: Mapping[str, Unfit]) -> ToolMissing:

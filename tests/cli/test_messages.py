@@ -25,6 +25,7 @@ WRONG_USE = [
         ["zoo", "--jsno"],
         "error: transload zoo has no option --jsno\n  fix: did you mean --json? 'transload zoo --help' lists them\n",
     ),
+    (["run", ""], "error: WHAT is empty\n  fix: name a pipeline file or a recipe, or leave it out: zoo:digits-cnn\n"),
     (["zoo", "--colour"], "error: transload zoo has no option --colour\n  fix: 'transload zoo --help' lists them\n"),
     (
         ["zoo", "digits"],
