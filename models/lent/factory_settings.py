@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import dataclasses
 import enum
 import inspect
+import sys
+import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -13,11 +16,16 @@ from pathlib import PurePath
 from typing import Any
 
 from .failures import Refusal
+from .settings_dict import SettingsDict, with_attributes
 
 # Names of weights to start from: a checkpoint brings its own.
 _OTHER_WEIGHTS = (
     "pretrained", "weights", "checkpoint", "checkpoint_path", "ckpt", "ckpt_path", "resume", "download",
 )  # fmt: skip
+_CLASS, _FIELDS = "$class", "$fields"  # of a recorded object, as models/loading/checkpoints/hyper_parameters.py has it
+_NAMESPACES: Mapping[str, Any] = {
+    "argparse:Namespace": argparse.Namespace, "types:SimpleNamespace": types.SimpleNamespace,
+}  # fmt: skip
 _NO_RECORD: Mapping[str, Any] = {"values": {}, "open_names": []}
 
 
@@ -153,20 +161,20 @@ def _argument(value: Any, hint: Any, default: Any, place: _SettingPlace) -> Any:
     """Turn a JSON value into the argument that is meant: fields into a dataclass, a list into a tuple.
     Raises Refusal where a dataclass has no such field."""
     kinds = typing.get_args(hint) or (hint,)
-    if isinstance(value, list) and (isinstance(default, tuple) or typing.get_origin(hint) is tuple):
-        return tuple(value)
+    if isinstance(value, list):
+        parts = [_argument(part, None, None, place) for part in value]
+        return tuple(parts) if isinstance(default, tuple) or typing.get_origin(hint) is tuple else parts
     if not isinstance(value, Mapping):
         return _scalar(value, kinds, default)
+    recorded_class = ""
+    if _CLASS in value:
+        recorded_class, value = value[_CLASS], value[_FIELDS]
     records = [kind for kind in kinds if isinstance(kind, type) and dataclasses.is_dataclass(kind)]
     of_default = type(default) if dataclasses.is_dataclass(default) else None
     kind: Any = of_default or next(iter(records), None)
     fields = _nested(value) if isinstance(value, _FieldSettings) else dict(value)
     if kind is None:
-        base = default if isinstance(default, dict) else {}
-        return {
-            **base,
-            **{name: _argument(part, None, base.get(name), place.part(name)) for name, part in fields.items()},
-        }
+        return _members(fields, recorded_class, (*kinds, type(default)), default, place)
     known = [place.part(field.name).name for field in dataclasses.fields(kind) if field.init]
     _check_names([place.part(name).name for name in fields], known, f"{place.name} of {place.owner}")
     hints = _hints(kind)
@@ -175,6 +183,35 @@ def _argument(value: Any, hint: Any, default: Any, place: _SettingPlace) -> Any:
         for name, part in fields.items()
     }
     return dataclasses.replace(default, **values) if of_default else kind(**values)
+
+
+def _members(
+    fields: Mapping[str, Any], recorded_class: str, kinds: Sequence[Any], default: Any, place: _SettingPlace
+) -> Any:
+    """Make what has members and is no dataclass: a configuration of OmegaConf, a namespace, or a dict.
+    A recorded object whose class is not there is a dict whose items are attributes."""
+    is_config = recorded_class.startswith("omegaconf") or any(_is_of_omegaconf(kind) for kind in kinds)
+    maker = sys.modules["omegaconf"].OmegaConf if is_config and "omegaconf" in sys.modules else None
+    namespaces = [kind for kind in kinds if kind in _NAMESPACES.values()]
+    namespace = next(iter(namespaces), _NAMESPACES.get(recorded_class))
+    base: Mapping[str, Any] = default if isinstance(default, dict) else {}
+    if maker and maker.is_config(default):
+        base = maker.to_container(default)
+    elif isinstance(default, tuple(_NAMESPACES.values())):
+        base = vars(default)
+    parts = {name: _argument(part, None, base.get(name), place.part(name)) for name, part in fields.items()}
+    values = {**base, **parts}
+    if maker:
+        return maker.create(values)
+    if namespace:
+        return namespace(**values)
+    if is_config:
+        return with_attributes(values)
+    return SettingsDict(values) if recorded_class or isinstance(default, SettingsDict) else values
+
+
+def _is_of_omegaconf(kind: Any) -> bool:
+    return str(getattr(kind, "__module__", "")).startswith("omegaconf")
 
 
 def _scalar(value: Any, kinds: Sequence[Any], default: Any) -> Any:

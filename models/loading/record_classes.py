@@ -15,19 +15,6 @@ from typing import Any
 ABSENT: Any = object()  # in place of a default
 
 
-class SettingsDict(dict[str, Any]):
-    """A dict whose items are attributes, too: for a recorded object whose class is not there."""
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(name) from None
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self[name] = value
-
-
 @dataclass(frozen=True)
 class RecordField:
     """A field: its annotation, and its default where it has one."""

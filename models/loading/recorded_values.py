@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadRequest
+from ..lent.settings_dict import SettingsDict, with_attributes
 from .annotated_values import ArgumentPlace, annotated_value, kinds_of
 from .checkpoints.hyper_parameters import ARGS, CLASS, ELEMENTS, PAIRS, VALUES, members_of
-from .record_classes import ABSENT, RecordClass, SettingsDict, record_class
+from .record_classes import ABSENT, RecordClass, record_class
 
 _CONTAINERS: Mapping[str, type] = {"tuple": tuple, "set": set, "dict": dict}
 _NAMESPACES: Mapping[str, type] = {
@@ -245,12 +246,5 @@ def _mapping_of(kinds: Sequence[Any], parts: dict[str, Any], plain: type, *, is_
         if kind in _NAMESPACES.values():
             return kind(**parts)
     if is_config:
-        return _with_attributes(parts)
+        return with_attributes(parts)
     return plain(**parts) if plain in _NAMESPACES.values() else plain(parts)
-
-
-def _with_attributes(value: object) -> object:
-    """Return a configuration whose dicts have attributes, in all its depth."""
-    if isinstance(value, dict):
-        return SettingsDict({name: _with_attributes(part) for name, part in value.items()})
-    return [_with_attributes(part) for part in value] if isinstance(value, list) else value

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
+import sys
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 import pytest
 
 from transload.models.lent.factory_settings import factory_arguments
 from transload.models.lent.failures import Refusal
+from transload.models.lent.settings_dict import SettingsDict
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -122,3 +126,46 @@ def test_what_a_checkpoint_records_is_taken_and_settings_go_before_it() -> None:
     values = factory_arguments(built, {"config.head.classes": 8}, "net.py:built", recorded)
     assert values == {"depth": 9, "config": Config(6, Head(8))}
     assert factory_arguments(built, {"depth": 1}, "net.py:built", record(depth=9, config={"size": 3})) == {"depth": 1}
+
+
+def recorded(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"values": {"config": {"$class": kind, "$fields": fields}}, "open_names": []}
+
+
+def takes_anything(config=None) -> None:  # type: ignore[no-untyped-def]
+    """A factory."""
+
+
+def namespace(config: argparse.Namespace) -> None:
+    """A factory."""
+
+
+def test_a_recorded_namespace_is_one_again_and_its_members_can_be_set() -> None:
+    file = recorded("argparse:Namespace", depth=3, widths=[1, 2])
+    for factory in (takes_anything, namespace):
+        values = factory_arguments(factory, {"config.depth": 5}, "net.py:make", file)
+        assert values == {"config": argparse.Namespace(depth=5, widths=[1, 2])}
+
+
+def test_a_recorded_object_of_a_class_that_is_away_has_attributes() -> None:
+    config = factory_arguments(takes_anything, {}, "net.py:make", recorded("gone:Config", depth=3))["config"]
+    assert isinstance(config, SettingsDict)
+    assert (config.depth, config["depth"]) == (3, 3)
+
+
+def test_a_recorded_dataclass_is_made_by_its_annotation() -> None:
+    values = factory_arguments(make, {"config.head.classes": 9}, "net.py:make", recorded("m:Config", depth=8))
+    assert values == {"config": Config(8, Head(9))}
+
+
+def test_a_recorded_configuration_is_one_where_omegaconf_is_and_else_has_attributes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = recorded("omegaconf.dictconfig:DictConfig", model={"widths": [{"size": 1}]})
+    monkeypatch.delitem(sys.modules, "omegaconf", raising=False)
+    config = factory_arguments(takes_anything, {}, "net.py:make", file)["config"]
+    assert config.model.widths[0].size == 1
+    maker = SimpleNamespace(create=lambda values: ("made", values), is_config=lambda value: False)
+    monkeypatch.setitem(sys.modules, "omegaconf", SimpleNamespace(OmegaConf=maker))  # type: ignore[arg-type]
+    config = factory_arguments(takes_anything, {}, "net.py:make", file)["config"]
+    assert config == ("made", {"model": {"widths": [{"size": 1}]}})

@@ -21,8 +21,8 @@ import pytest
 import torch
 
 from transload.models.errors import BadRequest
+from transload.models.lent.settings_dict import SettingsDict
 from transload.models.loading.factory_arguments import FactoryArguments, factory_arguments
-from transload.models.loading.record_classes import SettingsDict
 from transload.models.loading.weight_files import WeightFile, open_weight_file
 
 
