@@ -323,7 +323,7 @@ def silence_node_messages(ray: Any) -> None:
     log_to_driver=False (listen_error_messages), in the midst of what `--json` prints. Has no effect where Ray calls
     the function otherwise: it is private."""
     worker = getattr(getattr(ray, "_private", None), "worker", None)
-    if hasattr(worker, "print_to_stdstream"):
+    if worker and hasattr(worker, "print_to_stdstream"):
         worker.print_to_stdstream = lambda *_arguments, **_options: None
 
 

@@ -132,7 +132,7 @@ def recorded(kind: str, **fields: Any) -> dict[str, Any]:
     return {"values": {"config": {"$class": kind, "$fields": fields}}, "open_names": []}
 
 
-def takes_anything(config=None) -> None:  # type: ignore[no-untyped-def]
+def takes_anything(config=None) -> None:
     """A factory."""
 
 
@@ -166,6 +166,6 @@ def test_a_recorded_configuration_is_one_where_omegaconf_is_and_else_has_attribu
     config = factory_arguments(takes_anything, {}, "net.py:make", file)["config"]
     assert config.model.widths[0].size == 1
     maker = SimpleNamespace(create=lambda values: ("made", values), is_config=lambda value: False)
-    monkeypatch.setitem(sys.modules, "omegaconf", SimpleNamespace(OmegaConf=maker))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "omegaconf", SimpleNamespace(OmegaConf=maker))
     config = factory_arguments(takes_anything, {}, "net.py:make", file)["config"]
     assert config == ("made", {"model": {"widths": [{"size": 1}]}})
