@@ -19,31 +19,47 @@ def simulation(monkeypatch: pytest.MonkeyPatch):
 
 
 def ideal(simulation, **changes: object):
-    free = {"driver_s": 0.0, "warm_up_s": 0.0, "step_bytes": 0.0}
+    free = {"driver_s": 0.0, "warm_up_s": 0.0, "straggler_share": 0.0}
     return simulation.Setting(**{"nodes": 1, "slots": 2, **free, **changes})
 
 
+def step(simulation, seconds: float, needs: int | None = None, step_bytes: float = 0.0, rest_s: float = 0.0):
+    return simulation.SimulatedStep(needs, seconds, seconds, rest_s or seconds, step_bytes)
+
+
 def test_equal_models_fill_all_slots(simulation) -> None:
-    outcome = simulation.simulate([[100.0]] * 8, ideal(simulation))
+    outcome = simulation.simulate([[step(simulation, 100.0)]] * 8, ideal(simulation))
     assert (outcome.hours, outcome.efficiency, outcome.of_best) == (round(400 / 3600, 3), 1.0, 1.0)
 
 
 def test_later_targets_wait_for_the_first_and_not_for_each_other(simulation) -> None:
-    outcome = simulation.simulate([[360.0, 360.0, 360.0]], ideal(simulation))
+    first, later = step(simulation, 360.0, rest_s=720.0), step(simulation, 360.0, needs=0)
+    outcome = simulation.simulate([[first, later, later]], ideal(simulation))
     assert (outcome.hours, outcome.of_best) == (0.2, 1.0)
 
 
 def test_a_long_model_at_the_end_is_waited_for_unless_it_goes_first(simulation) -> None:
-    models = [[100.0]] * 4 + [[200.0]]
-    late = simulation.simulate(models, ideal(simulation))
-    early = simulation.simulate(models, ideal(simulation, longest_first=True))
+    short, long = [[step(simulation, 100.0)]] * 4, [[step(simulation, 200.0)]]
+    late = simulation.simulate([*short, *long], ideal(simulation, chains_first=False))
+    early = simulation.simulate([*long, *short], ideal(simulation))
     assert late.efficiency == 0.75
     assert early.efficiency == 1.0
 
 
 def test_driver_store_and_warm_up_take_their_time(simulation) -> None:
-    models = [[100.0]] * 2
-    for change, seconds in (
-        ({"driver_s": 50.0}, 200), ({"warm_up_s": 80.0}, 180), ({"step_bytes": 3e9, "store_bytes_s": 1e8}, 160),
+    for change, moved, seconds in (
+        ({"driver_s": 50.0}, 0.0, 200), ({"warm_up_s": 80.0}, 0.0, 180), ({"store_bytes_s": 1e8}, 3e9, 160),
     ):  # fmt: skip
+        models = [[step(simulation, 100.0, step_bytes=moved)]] * 2
         assert simulation.simulate(models, ideal(simulation, **change)).hours == round(seconds / 3600, 3)
+
+
+def test_a_second_copy_ends_what_is_slow_by_its_place_alone(simulation) -> None:
+    models = [[step(simulation, 100.0)]]
+    slow = ideal(simulation, nodes=2, slots=1, slow_nodes=1, straggler_factor=10.0)
+    assert simulation.simulate(models, ideal(simulation, slots=1)).copies == 0
+    alone = simulation.simulate(models * 2, simulation.replace(slow, backups=False))
+    helped = simulation.simulate(models * 2, slow)
+    assert (alone.copies, alone.hours) == (0, round(1000 / 3600, 3))
+    assert (helped.copies, helped.copies_won) == (1, 1)
+    assert helped.hours < alone.hours / 3
