@@ -123,7 +123,8 @@ def test_an_interrupt_leaves_a_whole_table(here: Path) -> None:
     record, deadline = here / "made" / "nets-Small" / "model.json", time.monotonic() + 300
     while not record.exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
-    time.sleep(1.0)
+    while not any((here / "made" / "broken").glob("logs/*")) and time.monotonic() < deadline:
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     out, errors = process.communicate(timeout=120)
     assert process.returncode == 130, errors
