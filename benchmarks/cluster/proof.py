@@ -116,7 +116,7 @@ class Proof:
         self.home, self.models, self.kind, self.cores = home, models, kind, cores
 
     def run(self, name: str) -> Case:
-        """Return the record of a case, which is run where there is none."""
+        """Return the record of a case; run the case first where it has none."""
         record = self.home / "cases" / f"{name}.json"
         if record.is_file():
             return Case(**json.loads(record.read_text()))

@@ -21,7 +21,7 @@ class CaseStore(Protocol):
     """What a case reads of its store."""
 
     place: str
-    variables: Mapping[str, str]  # of the environment of every process that opens it
+    variables: Mapping[str, str]  # environment variables that every process needs to open the store
 
     def names(self) -> set[str]:
         """Return the results of steps that are there, as `actions/KEY.json`."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..loading.checkpoints.hyper_parameters import ARGS, CLASS, ELEMENTS, FIELDS, members_of
+from ..lent.settings_dict import CLASS, FIELDS
+from ..loading.checkpoints.hyper_parameters import ARGS, ELEMENTS, members_of
 from ..sources import RecordedSettings
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import dataclasses
 import enum
 import inspect
 import sys
-import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -16,16 +14,12 @@ from pathlib import PurePath
 from typing import Any
 
 from .failures import Refusal
-from .settings_dict import SettingsDict, with_attributes
+from .settings_dict import CLASS, FIELDS, NAMESPACES, SettingsDict, with_attributes
 
 # Names of weights to start from: a checkpoint brings its own.
 _OTHER_WEIGHTS = (
     "pretrained", "weights", "checkpoint", "checkpoint_path", "ckpt", "ckpt_path", "resume", "download",
 )  # fmt: skip
-_CLASS, _FIELDS = "$class", "$fields"  # of a recorded object, as models/loading/checkpoints/hyper_parameters.py has it
-_NAMESPACES: Mapping[str, Any] = {
-    "argparse:Namespace": argparse.Namespace, "types:SimpleNamespace": types.SimpleNamespace,
-}  # fmt: skip
 _NO_RECORD: Mapping[str, Any] = {"values": {}, "open_names": []}
 
 
@@ -167,8 +161,8 @@ def _argument(value: Any, hint: Any, default: Any, place: _SettingPlace) -> Any:
     if not isinstance(value, Mapping):
         return _scalar(value, kinds, default)
     recorded_class = ""
-    if _CLASS in value:
-        recorded_class, value = value[_CLASS], value[_FIELDS]
+    if CLASS in value:
+        recorded_class, value = value[CLASS], value[FIELDS]
     records = [kind for kind in kinds if isinstance(kind, type) and dataclasses.is_dataclass(kind)]
     of_default = type(default) if dataclasses.is_dataclass(default) else None
     kind: Any = of_default or next(iter(records), None)
@@ -192,12 +186,12 @@ def _members(
     A recorded object whose class is not there is a dict whose items are attributes."""
     is_config = recorded_class.startswith("omegaconf") or any(_is_of_omegaconf(kind) for kind in kinds)
     maker = sys.modules["omegaconf"].OmegaConf if is_config and "omegaconf" in sys.modules else None
-    namespaces = [kind for kind in kinds if kind in _NAMESPACES.values()]
-    namespace = next(iter(namespaces), _NAMESPACES.get(recorded_class))
+    namespaces = [kind for kind in kinds if kind in NAMESPACES.values()]
+    namespace = next(iter(namespaces), NAMESPACES.get(recorded_class))
     base: Mapping[str, Any] = default if isinstance(default, dict) else {}
     if maker and maker.is_config(default):
         base = maker.to_container(default)
-    elif isinstance(default, tuple(_NAMESPACES.values())):
+    elif isinstance(default, tuple(NAMESPACES.values())):
         base = vars(default)
     parts = {name: _argument(part, None, base.get(name), place.part(name)) for name, part in fields.items()}
     values = {**base, **parts}

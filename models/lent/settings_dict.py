@@ -1,8 +1,16 @@
-"""A dict for recorded settings."""
+"""Recorded settings: how a checkpoint's objects are written, and what stands for one whose class is not there."""
 
 from __future__ import annotations
 
+import argparse
+import types
+from collections.abc import Mapping
 from typing import Any
+
+CLASS, FIELDS = "$class", "$fields"  # keys of a recorded object: "module:Name", and its members by name
+NAMESPACES: Mapping[str, Any] = {
+    "argparse:Namespace": argparse.Namespace, "types:SimpleNamespace": types.SimpleNamespace,
+}  # fmt: skip
 
 
 class SettingsDict(dict[str, Any]):

@@ -7,11 +7,9 @@ torch.nn's modules count.
 
 from __future__ import annotations
 
-import argparse
 import enum
 import inspect
 import sys
-import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,15 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadRequest
-from ..lent.settings_dict import SettingsDict, with_attributes
+from ..lent.settings_dict import CLASS, NAMESPACES, SettingsDict, with_attributes
 from .annotated_values import ArgumentPlace, annotated_value, kinds_of
-from .checkpoints.hyper_parameters import ARGS, CLASS, ELEMENTS, PAIRS, VALUES, members_of
+from .checkpoints.hyper_parameters import ARGS, ELEMENTS, PAIRS, VALUES, members_of
 from .record_classes import ABSENT, RecordClass, record_class
 
 _CONTAINERS: Mapping[str, type] = {"tuple": tuple, "set": set, "dict": dict}
-_NAMESPACES: Mapping[str, type] = {
-    "argparse:Namespace": argparse.Namespace, "types:SimpleNamespace": types.SimpleNamespace,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -83,13 +78,13 @@ class RecordedValues:
         record = record_class(cls) or next((record for kind in kinds if (record := record_class(kind))), None)
         if record is not None:
             return self._record(record, {**self._by_place(record, recorded), **members}, place)
-        if not members or "_parameters" in members or (ARGS in recorded and text not in _NAMESPACES):
+        if not members or "_parameters" in members or (ARGS in recorded and text not in NAMESPACES):
             raise BadRequest(
                 f"{place.text} is an object of {module}.{name} in the checkpoint, which is not made",
                 fix=f"give it: --set {place.argument}=VALUE, or name a function that makes the model",
             )
         parts = {key: self._value(part, None, None, place.part(key)) for key, part in members.items()}
-        return _mapping_of(kinds, parts, _NAMESPACES.get(text, SettingsDict), is_config=module.startswith("omegaconf"))
+        return _mapping_of(kinds, parts, NAMESPACES.get(text, SettingsDict), is_config=module.startswith("omegaconf"))
 
     def _known_object(
         self, recorded: Mapping[str, Any], text: str, kinds: Sequence[Any], place: ArgumentPlace
@@ -243,8 +238,8 @@ def _mapping_of(kinds: Sequence[Any], parts: dict[str, Any], plain: type, *, is_
     for kind in kinds:
         if _origin(kind) in (dict, Mapping):
             return dict(parts)
-        if kind in _NAMESPACES.values():
+        if kind in NAMESPACES.values():
             return kind(**parts)
     if is_config:
         return with_attributes(parts)
-    return plain(**parts) if plain in _NAMESPACES.values() else plain(parts)
+    return plain(**parts) if plain in NAMESPACES.values() else plain(parts)

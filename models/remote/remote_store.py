@@ -213,9 +213,8 @@ class RemoteStore(Store):
     def _create(self, name: str, content: bytes) -> None:
         """Write a file in one piece where there is none yet; leave one that is there as it is."""
         if self._url.startswith("file:"):
-            path, beside = (
-                Path(self._url.removeprefix("file://"), part) for part in (name, f"{name}.{secrets.token_hex(4)}")
-            )
+            path = Path(self._url.removeprefix("file://"), name)
+            beside = path.with_name(f"{name}.{secrets.token_hex(4)}")
             self._write(beside.name, content)
             with suppress(FileExistsError):
                 path.hardlink_to(beside)
@@ -223,7 +222,7 @@ class RemoteStore(Store):
             return
         try:
             self._files.pipe_file(self._path(name), content, mode="create")
-        except Exception:  # noqa: BLE001  (it is there, or the service knows no such writes; each has its own words)
+        except Exception:  # noqa: BLE001  (the file exists, or the service has no such mode: errors differ by service)
             if self._read(name) is None:
                 self._write(name, content)
 
@@ -245,8 +244,6 @@ def _fix_of(error: Exception) -> str:
     """Return what mends an error of a service, by its kind."""
     if isinstance(error, FileNotFoundError):  # an object that is not there is no error here
         return "make the bucket or container, or name another store with --store"
-    if isinstance(error, PermissionError):
-        return "check its credentials, that they have not expired, and that they may write; run again to go on"
     if isinstance(error, ConnectionError | TimeoutError) or "connect" in type(error).__name__.lower():
         return "check the network and the address of the service; run again to go on"
     return "check its credentials, that they have not expired, and that they may write; run again to go on"

@@ -148,7 +148,7 @@ class _Attempt:
     copy: NodeTask | None = None
 
     def end_copy(self) -> None:
-        """Give the copy's cores back."""
+        """Forget the copy, and release its cores."""
         self.copy = None
         if self.ticket:
             self.ticket.leave()

@@ -45,12 +45,12 @@ from ..result.schema import ArtifactRow, RouteStatus, Status, Verdict
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
 from ..workers.shared_workers import SharedWorkers
 from .workspace import (
-    by_duration,
     check_writable,
     close_workers,
     document_of,
     models_at_once,
     new_context,
+    order_by_duration,
     remove_if_unused,
     report_disk_full,
     shared_workers,
@@ -255,7 +255,7 @@ def convert_models(
 
     pairs = dict(zip(names, requests, strict=True))
     at_once = models_at_once((request for request, _ in requests), local)
-    order = by_duration(names, lambda name: (pairs[name][0], name), local, at_once)
+    order = order_by_duration(names, lambda name: (pairs[name][0], name), local, at_once)
     with shared_workers(out, local, progress) as workers, ThreadPoolExecutor(min(at_once, len(requests))) as pool:
         futures = {name: pool.submit(convert_model, workers, name, *pairs[name]) for name in order}
         try:

@@ -24,7 +24,7 @@ from ..workers.shared_workers import SharedWorkers
 from .convert import convert
 from .run import run
 from .validate import validate
-from .workspace import by_duration, check_writable, models_at_once, shared_workers
+from .workspace import check_writable, models_at_once, order_by_duration, shared_workers
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def do_list(
         jobs = [ModelJob(row, works[row.name]) for row in folder.rows if row.state is not RowState.DONE]
         requests = [works[job.row.name].request for job in jobs]
         at_once = models_at_once(requests, local, measures=command is ListCommand.RUN)
-        ordered = by_duration(jobs, lambda job: (works[job.row.name].request, job.row.name), local, at_once)
+        ordered = order_by_duration(jobs, lambda job: (works[job.row.name].request, job.row.name), local, at_once)
         with shared_workers(options.out, local, progress) as workers:
             pool = ModelPool(options.out, workers, progress, folder.record, fail_fast=options.fail_fast)
             interrupt = pool.do_all(ordered, at_once) if jobs else None

@@ -108,7 +108,7 @@ def models_at_once(requests: Iterable[RunRequest], local: LocalSettings, *, meas
     return max(local.jobs, *(connect(address).cores for address in addresses))
 
 
-def by_duration(
+def order_by_duration(
     models: Sequence[T], request_of: Callable[[T], tuple[RunRequest, str]], local: LocalSettings, at_once: int
 ) -> list[T]:
     """Return models in the order in which they are begun: the longest first, by what the store knows of former runs.

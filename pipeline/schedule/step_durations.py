@@ -137,7 +137,7 @@ def kind_of_model(model: str) -> str:
 
 
 def read_durations(store: Path) -> StepDurations:
-    """Return what the steps in a store's folder took. What cannot be read is left out."""
+    """Read the durations of the steps that a store's folder records; leave out records that cannot be read."""
     return StepDurations(_records(store / "actions"))
 
 

@@ -38,8 +38,9 @@ def prepare_inductor(runtime: str, undo: ExitStack) -> Path:
     dynamo_config.fail_on_recompile_limit_hit = True  # else it runs eagerly then, and says nothing
     config.compile_threads = 1  # more are processes of Python's
     config.cpp.vec_isa_ok = True
-    # torch 2.13 (_inductor/cpu_vec_isa.py) asks sys.executable for AVX-512's bfloat16, VNNI and AMX all the same, and a
-    # PermissionError of the walls ends the compilation. The compiler may start: it refuses, and they count as absent.
+    # torch 2.13 (_inductor/cpu_vec_isa.py) starts sys.executable to probe for AVX-512's bfloat16, VNNI and AMX, even
+    # with vec_isa_ok. The walls forbid that, and the PermissionError would end the compilation. They allow the
+    # compiler, which fails the probe, so that torch takes these instructions for absent.
     undo.callback(setattr, sys, "executable", sys.executable)
     sys.executable = compiler
     # torch 2.13 asks openssl for the digests of headers that it compiles ahead. Without, it compiles them each time.

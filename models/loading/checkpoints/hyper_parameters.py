@@ -10,10 +10,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ...lent.settings_dict import CLASS, FIELDS
 from .stored_tensors import StoredArray, StoredTensor
 from .stubs import Stub, StubClass
 
-CLASS, FIELDS, PAIRS, ELEMENTS, ARGS, VALUES = "$class", "$fields", "$pairs", "$elements", "$args", "$values"
+PAIRS, ELEMENTS, ARGS, VALUES = "$pairs", "$elements", "$args", "$values"
 LIGHTNING = "hyper_parameters"
 _PARTS = (LIGHTNING, "hparams", "hyperparameters", "config", "cfg", "args", "model_args", "model_config", "opt")
 _LIGHTNING_NAME = "hparams_name"  # the argument that all of hyper_parameters was; "kwargs": the arguments one by one

@@ -12,10 +12,10 @@ from transload.models.errors import BadRequest
 from transload.models.store import Store
 from transload.pipeline.cluster import ray_cluster
 from transload.pipeline.commands.workspace import (
-    by_duration,
     check_writable,
     models_at_once,
     new_context,
+    order_by_duration,
     remove_if_unused,
     shared_workers,
 )
@@ -104,7 +104,7 @@ def keep_steps(root: Path, seconds: dict[str, dict[str, float]]) -> LocalSetting
 
 
 def order_of(models: list[tuple[RunRequest, str]], local: LocalSettings, at_once: int = 1) -> list[str]:
-    return [name for _, name in by_duration(models, lambda pair: pair, local, at_once)]
+    return [name for _, name in order_by_duration(models, lambda pair: pair, local, at_once)]
 
 
 def test_models_that_took_long_in_a_former_run_are_begun_first(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
@@ -63,29 +64,43 @@ def test_a_folder_called_mlflow_is_no_mlflow(tmp_path: Path, monkeypatch: pytest
         pass
 
 
-@pytest.fixture
-def refusing(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A server that answers everything with one status."""
+class QuietHandler(BaseHTTPRequestHandler):
+    """A handler that answers GET as POST, and prints nothing."""
 
-    class Refusal(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.send_response(request.param)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+    def do_POST(self) -> None:
+        raise NotImplementedError
 
-        def do_GET(self) -> None:
-            self.do_POST()
+    def do_GET(self) -> None:
+        self.do_POST()
 
-        def log_message(self, *_: object) -> None:
-            pass
+    def log_message(self, *_: object) -> None:
+        pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Refusal)
+
+@contextmanager
+def served_by(handler: type[QuietHandler]) -> Iterator[str]:
+    """Run a server on loopback; yield its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@pytest.fixture
+def refusing(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A server that answers everything with one status."""
+
+    class Refusal(QuietHandler):
+        def do_POST(self) -> None:
+            self.send_response(request.param)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    with served_by(Refusal) as address:
+        yield address
 
 
 @needs_mlflow
@@ -112,7 +127,7 @@ def test_an_address_that_does_not_answer_is_one_sentence_and_the_environment_is_
 def failing(request: pytest.FixtureRequest) -> Iterator[str]:
     """A server that is well until a run is made; then it answers with a status, or, for 0, hangs up."""
 
-    class Failure(BaseHTTPRequestHandler):
+    class Failure(QuietHandler):
         def do_POST(self) -> None:
             fails = self.path.endswith("runs/create")
             if fails and not request.param:
@@ -124,19 +139,8 @@ def failing(request: pytest.FixtureRequest) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-        def do_GET(self) -> None:
-            self.do_POST()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Failure)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served_by(Failure) as address:
+        yield address
 
 
 FAILURES = {
