@@ -20,6 +20,7 @@ from ...models.errors import BadRequest, StepFailed, ToolMissing, TransloadError
 from ...models.foreign_errors import text_of
 from ..schedule.backup_rule import BackupRule
 from ..schedule.step_queue import StepQueue
+from ..workers.engine import run_stopped
 from .cluster_records import NodeFacts
 from .node_tasks import measure_on_this_node, perform_on_this_node
 from .node_worker import NAMESPACE, NodeWorker, actor_name
@@ -157,7 +158,7 @@ class RayCluster:
                 raise  # a bug of ours on the node
             return None
         except errors.TaskCancelledError:
-            raise StepFailed("the run was stopped", fix="run the same command again to go on from here") from None
+            raise run_stopped() from None
         except errors.RayError:
             return None
 

@@ -11,9 +11,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ...models.errors import StepFailed, ToolMissing
+from ...models.errors import ToolMissing
 from ..schedule.backup_rule import BackupRule, Pace
 from ..schedule.step_queue import StepQueue, StepTicket
+from ..workers.engine import run_stopped
 from .step_order import Lack, StepDemand, StepForecast, StepOrder, StepReply, Unfit
 
 _LOOK_FOR_TURN_S = 0.5  # whether the run was stopped, while a step waits for its turn
@@ -130,7 +131,7 @@ class StepRace:
 
     def _check_goes_on(self, order: StepOrder) -> None:
         if self._nodes.has_stopped(order.run.number):
-            raise StepFailed("the run was stopped", fix="run the same command again to go on from here")
+            raise run_stopped()
 
 
 @dataclass

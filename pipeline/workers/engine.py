@@ -169,7 +169,7 @@ class LocalExecutor:
             future = self._submitted.get((action.name, key))
             if self._stopped:
                 future = Future()
-                future.set_exception(_stopped())
+                future.set_exception(run_stopped())
             elif future is None or future.done():
                 future = self._threads.submit(self._perform, action, key)
                 self._submitted[action.name, key] = future
@@ -207,7 +207,7 @@ class LocalExecutor:
 
     def _wait_for_others(self) -> None:
         if self._stopped:
-            raise _stopped()
+            raise run_stopped()
         time.sleep(_LOOK_AGAIN_S)
 
     def _room_for(self, action: Action) -> AbstractContextManager[None]:  # noqa: ARG002  (RayExecutor asks it)
@@ -316,7 +316,7 @@ class LocalExecutor:
         with Worker(spawn) as worker:
             with self._lock:
                 if self._stopped:
-                    raise _stopped()
+                    raise run_stopped()
                 self._workers[worker] = key
             try:
                 facts = worker.work(action.entry, job)
@@ -356,7 +356,8 @@ class LocalExecutor:
         file.with_suffix(".sh").write_text(script)
 
 
-def _stopped() -> StepFailed:
+def run_stopped() -> StepFailed:
+    """Return the error of an action whose run was stopped."""
     return StepFailed("the run was stopped", fix="run the same command again to go on from here")
 
 
