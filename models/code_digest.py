@@ -11,6 +11,7 @@ import hashlib
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,6 +28,7 @@ _State: TypeAlias = frozenset[tuple[str, int, int, int]]
 _OURS = Path(__file__).absolute().parents[1]
 _PACKAGE = "transload"
 _INSTALLED = {"site-packages", "dist-packages"}  # never a root: all of torch would be read
+_LOOK_AGAIN_S = 1.0  # whether a file of ours has changed
 _parsing = threading.Lock()  # CPython 3.11 raises SystemError where threads parse at once: they share its depth count
 
 
@@ -94,24 +96,26 @@ def entry_digest(entry: str) -> str:
     if parts[0] != _PACKAGE:
         file = module_file(name)
         return code_digest(file, file.parents[len(parts) - (file.name != "__init__.py")])
-    return _own_digest(parts, _state_of_ours())
+    return _own_digest(parts, _state_of_ours(_OURS, int(time.monotonic() // _LOOK_AGAIN_S)))
 
 
 @lru_cache(maxsize=256)
 def _own_digest(parts: tuple[str, ...], state: _State) -> str:
-    """Digest a module of ours, cached for as long as no file of ours changes: a run asks hundreds of times."""
+    """Digest a module of ours, cached for as long as no file of ours changes."""
     files = _resolve(parts, ())
     if not files or files[-1] not in _candidates(_OURS.joinpath(*parts[1:])):
         raise BadRequest(f"no module of transload is called {'.'.join(parts)}", fix="name MODULE:FUNCTION")
     return _digest(_closure(files, lambda file: _own_imports(file, state)), ())
 
 
-def _state_of_ours() -> _State:
-    """Return path, time of change, size and inode of each Python file of this package.
+@lru_cache(maxsize=1)
+def _state_of_ours(ours: Path, _interval: int) -> _State:
+    """Return path, time of change, size and inode of each Python file of this package, as they were in an interval:
+    a list of models asks a hundred times a second, and there are some 800 files.
     A checkout also holds what is no part of the package, such as .venv: only folders with an __init__.py are entered.
     """
     state = set()
-    folders = [str(_OURS), *(str(init.parent) for init in _OURS.glob("*/__init__.py"))]
+    folders = [str(ours), *(str(init.parent) for init in ours.glob("*/__init__.py"))]
     for folder in folders:
         with os.scandir(folder) as entries:
             for entry in entries:

@@ -10,9 +10,11 @@ import hashlib
 import re
 import stat
 import struct
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from .card_records import CommitState
@@ -23,6 +25,7 @@ _MOST_TEXT_BYTES = 64 << 20  # of HEAD, a ref or packed-refs
 _MOST_INDEX_BYTES = 256 << 20
 _MOST_HASHED_BYTES = 64 << 20  # of one file whose size or time differs
 _MOST_NAMED = 5
+_LOOK_AGAIN_S = 1.0  # whether a file has changed
 _FIXED_BYTES = 62  # of an entry in the index, before its name
 _EXTENDED, _NAME_LENGTH = 0x4000, 0xFFF
 _BROKEN = (OSError, ValueError, struct.error, IndexError)
@@ -39,13 +42,12 @@ def commit_of(path: Path) -> CommitState | None:
         commit = _head(git)
         if commit is None:
             return None
-        entries = list(_read_index(git / "index"))
+        interval = int(time.monotonic() // _LOOK_AGAIN_S)
+        if path.relative_to(tree).as_posix() not in _tracked_files(git, interval):
+            return None
+        return CommitState(commit=commit, changed=_changed(tree, git, interval))
     except _BROKEN:
         return None
-    name = path.relative_to(tree).as_posix()
-    if not any(entry.name == name for entry in entries):
-        return None
-    return CommitState(commit=commit, changed=_changed(tree, entries))
 
 
 def _git_folder(place: Path) -> Path:
@@ -132,12 +134,20 @@ def _read_offset(data: bytes, at: int) -> tuple[int, int]:
     return value, at + 1
 
 
-def _changed(tree: Path, entries: list[_IndexEntry]) -> tuple[str, ...] | None:
-    """Return the first tracked files that are not as recorded. None where a filter may stand between the two."""
+@lru_cache(maxsize=4)
+def _tracked_files(git: Path, _interval: int) -> Mapping[str, _IndexEntry]:
+    """Return the files that a repository tracked in an interval of time: many models of it are asked for at once."""
+    return {entry.name: entry for entry in _read_index(git / "index")}
+
+
+@lru_cache(maxsize=4)
+def _changed(tree: Path, git: Path, interval: int) -> tuple[str, ...] | None:
+    """Return the first tracked files that were not as recorded in an interval. None where a filter may stand between
+    the two."""
     if (tree / ".gitattributes").exists():
         return None
     changed = []
-    for entry in entries:
+    for entry in _tracked_files(git, interval).values():
         if stat.S_ISREG(entry.mode) and _is_changed(tree / entry.name, entry):
             changed.append(entry.name)
             if len(changed) == _MOST_NAMED:

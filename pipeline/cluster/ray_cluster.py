@@ -166,18 +166,19 @@ class RayCluster:
         """Return whether no node is alive any more that a reply could come from."""
         return not any(facts.node in task.nodes for facts in self.nodes())
 
-    def whereabouts(self, order: StepOrder) -> tuple[str, float] | None:
-        """Return the node that does a step, and for how many seconds; None where it has not begun."""
+    def whereabouts(self, order: StepOrder) -> dict[str, float]:
+        """Return the nodes that do a step, and for how many seconds; none where it has not begun."""
         with self._lock:
             actors = dict(self._actors)
         refs = {actor.running_s.remote(order.run.number, order.key): node for node, actor in actors.items()}
         done = self._ray.wait(list(refs), num_returns=len(refs), timeout=_ANSWER_S)[0] if refs else []
+        running = {}
         for ref in done:
             with contextlib.suppress(self._ray.exceptions.RayError):
                 seconds = self._ray.get(ref)
                 if seconds is not None:
-                    return refs[ref], float(seconds)
-        return None
+                    running[refs[ref]] = float(seconds)
+        return running
 
     def cancel(self, task: NodeTask, order: StepOrder, winner: str | None) -> None:
         """End a step on all nodes but that of the winner. Does not wait."""

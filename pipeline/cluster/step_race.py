@@ -1,4 +1,4 @@
-"""A step on the nodes of a cluster: in its turn, and with a second copy on another node where it is late.
+"""A step on the nodes of a cluster: in its turn, and once more on another node where it is late.
 
 The rules are those of pipeline/schedule. A copy only ever helps: it counts where it brings a result before the first.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ...models.errors import ToolMissing
@@ -18,7 +18,7 @@ from ..workers.engine import run_stopped
 from .step_order import Lack, StepDemand, StepForecast, StepOrder, StepReply, Unfit
 
 _LOOK_FOR_TURN_S = 0.5  # whether the run was stopped, while a step waits for its turn
-_LOOK_FOR_LATE_S = 5.0  # whether a step is late
+_LOOK_FOR_LATE_S = 2.0  # whether a step is late
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +45,8 @@ class Nodes(Protocol):
     def is_lost(self, task: NodeTask) -> bool:
         """Return whether no node is alive any more that a reply could come from."""
 
-    def whereabouts(self, order: StepOrder) -> tuple[str, float] | None:
-        """Return the node that does the step, and for how many seconds; None where it has not begun."""
+    def whereabouts(self, order: StepOrder) -> Mapping[str, float]:
+        """Return the nodes that do the step, and for how many seconds; none where it has not begun."""
 
     def cancel(self, task: NodeTask, order: StepOrder, winner: str | None) -> None:
         """End a step on all nodes but that of the winner. Does not wait."""
@@ -56,7 +56,7 @@ class Nodes(Protocol):
 
 
 class StepRace:
-    """Has steps done on the nodes: each in its turn, and a late one twice. Thread-safe."""
+    """Has steps done on the nodes: each in its turn, and a late one more than once. Thread-safe."""
 
     def __init__(
         self, nodes: Nodes, queue: StepQueue, rule: BackupRule, clock: Callable[[], float] = time.monotonic
@@ -75,81 +75,110 @@ class StepRace:
         Raises StepFailed where the run is stopped meanwhile."""
         with ExitStack() as stack:
             ticket = self.queue.join(forecast.rest_s, demand.cores)
-            stack.callback(ticket.leave)
+            step = _Step(order, demand, forecast, unfit, [_Attempt(ticket)])
+            stack.callback(step.leave)
             while not ticket.wait(_LOOK_FOR_TURN_S):
                 self._check_goes_on(order)
             self._check_goes_on(order)
-            attempt = _Attempt(order, demand, forecast, unfit, self._nodes.submit(order, demand, unfit))
-            attempt.begun_s = self._clock()
-            stack.callback(lambda: attempt.ticket and attempt.ticket.leave())
-            while not (is_over := self._look(attempt)):
-                self._begin_copy(attempt)
+            step.attempts[0].task = self._nodes.submit(order, demand, unfit)
+            step.begun_s = self._clock()
+            while not (is_over := self._look(step)):
+                self._begin_copies(step)
             return is_over[0]
 
-    def _look(self, attempt: _Attempt) -> tuple[StepReply | None, ...]:
+    def _look(self, step: _Step) -> tuple[StepReply | None, ...]:
         """Wait a while; return the reply that counts, in a tuple, or nothing yet."""
-        tasks = [task for task in (attempt.first, attempt.copy) if task is not None]
-        for task in self._nodes.wait(tasks, _LOOK_FOR_LATE_S):
+        for task in self._nodes.wait(step.tasks, _LOOK_FOR_LATE_S):
+            attempt = next(attempt for attempt in step.attempts if attempt.task is task)
             reply = self._nodes.reply(task)
-            if task is attempt.copy:
-                if reply is not None and reply.stored is not None:
+            has_result = reply is not None and reply.stored is not None
+            if attempt is not step.attempts[0]:
+                if has_result:
                     self.copies_won += 1
-                    self._nodes.cancel(attempt.first, attempt.order, reply.node)
+                    self._end_others(step, attempt, reply)
                     return (reply,)
-                attempt.end_copy()  # its errors do not count: the first one is under way
-            elif reply is None and attempt.copy is not None:
-                attempt.first, attempt.copy = attempt.copy, None  # the node died; the copy is the only one now
+                step.end(attempt)  # its errors do not count: the first one is under way
+            elif reply is None and len(step.tasks) > 1:
+                step.end(attempt)  # its node died; a copy counts as the first one now
+                step.attempts.sort(key=lambda other: other.task is None)
             else:
-                if attempt.copy is not None:
-                    self._nodes.cancel(attempt.copy, attempt.order, reply.node if reply else None)
-                if reply is not None and reply.stored is not None and not reply.stored.cached:
-                    self._pace.add(reply.stored.seconds, attempt.forecast.expected_s)
+                self._end_others(step, attempt, reply)
+                if reply and reply.stored and not reply.stored.cached:
+                    self._pace.add(reply.stored.seconds, step.forecast.expected_s)
                 return (reply,)
-        if attempt.copy is None and self._nodes.is_lost(attempt.first):
-            self._nodes.cancel(attempt.first, attempt.order, None)
+        if len(step.tasks) == 1 and self._nodes.is_lost(step.tasks[0]):
+            self._nodes.cancel(step.tasks[0], step.order, None)
             return (None,)
         return ()
 
-    def _begin_copy(self, attempt: _Attempt) -> None:
-        """Queue a copy of a step that is late, and begin it once it has its cores."""
-        if attempt.ticket is None and attempt.forecast.may_copy and self._is_late(attempt):
-            running = self._nodes.whereabouts(attempt.order)
-            attempt.begun_s = self._clock() - (running[1] if running else 0.0)  # it may have waited for a node
-            if running and self._is_late(attempt):
-                attempt.node = running[0]
-                attempt.ticket = self.queue.join(attempt.forecast.rest_s, attempt.demand.cores, is_copy=True)
-        if attempt.ticket and attempt.copy is None and not attempt.ticket.is_over and attempt.ticket.wait(0):
-            without = {**attempt.unfit, attempt.node: Unfit(Lack.OTHER_NODE, "it does the step already")}
-            try:
-                attempt.copy = self._nodes.submit(attempt.order, attempt.demand, without)
-            except ToolMissing:  # there is no other node
-                attempt.end_copy()
+    def _end_others(self, step: _Step, winner: _Attempt, reply: StepReply | None) -> None:
+        for task in step.tasks:
+            if task is not winner.task:
+                self._nodes.cancel(task, step.order, reply.node if reply else None)
 
-    def _is_late(self, attempt: _Attempt) -> bool:
-        running_s = self._clock() - attempt.begun_s
-        return running_s > self.rule.late_after_s(attempt.forecast.expected_s, self._pace.value)
+    def _begin_copies(self, step: _Step) -> None:
+        """Queue a copy of a step that is late, and begin it once it has its cores."""
+        waiting = [attempt for attempt in step.attempts if attempt.task is None]
+        if not waiting and step.forecast.may_copy and step.begun < self.rule.most_attempts and self._is_late(step):
+            running = self._nodes.whereabouts(step.order)
+            everyone_runs = len(running) >= len(step.tasks)  # else an attempt still waits for a node
+            step.begun_s = self._clock() - (min(running.values()) if everyone_runs else 0.0)
+            if everyone_runs and self._is_late(step):
+                step.without = {node: Unfit(Lack.OTHER_NODE, "it does the step already") for node in running}
+                ticket = self.queue.join(step.forecast.rest_s, step.demand.cores, is_copy=True)
+                waiting.append(_Attempt(ticket))
+                step.attempts += waiting
+                step.begun += 1
+        for attempt in waiting:
+            if attempt.ticket.wait(0):
+                try:
+                    attempt.task = self._nodes.submit(step.order, step.demand, {**step.unfit, **step.without})
+                except ToolMissing:  # there is no other node
+                    step.end(attempt)
+
+    def _is_late(self, step: _Step) -> bool:
+        """Return whether the newest attempt is late; of a long step, one copy follows the other at once."""
+        expected_s = step.forecast.expected_s
+        after_s = self.rule.late_after_s(expected_s, self._pace.value, has_idle_cores=self.queue.has_idle_cores)
+        return self._clock() - step.begun_s > after_s or (step.begun > 1 and self.rule.is_long(expected_s))
 
     def _check_goes_on(self, order: StepOrder) -> None:
         if self._nodes.has_stopped(order.run.number):
             raise run_stopped()
 
 
-@dataclass
+@dataclass(eq=False)
 class _Attempt:
-    """A step that is under way, with its copy where it has one."""
+    """A place in the queue, and a task of the nodes once it was its turn."""
+
+    ticket: StepTicket
+    task: NodeTask | None = None
+
+
+@dataclass
+class _Step:
+    """A step that is under way, with the attempts at it; the errors of the first one count."""
 
     order: StepOrder
     demand: StepDemand
     forecast: StepForecast
     unfit: Mapping[str, Unfit]
-    first: NodeTask
-    begun_s: float = 0.0  # of the race's clock
-    node: str = ""  # that does it, once it was late
-    ticket: StepTicket | None = None  # of the copy: there is no second one
-    copy: NodeTask | None = None
+    attempts: list[_Attempt]
+    begun: int = 1  # attempts, with those that have ended
+    begun_s: float = 0.0  # of the newest one, by the race's clock
+    without: Mapping[str, Unfit] = field(default_factory=dict)  # the nodes that do it, when it was last late
 
-    def end_copy(self) -> None:
-        """Forget the copy, and release its cores."""
-        self.copy = None
-        if self.ticket:
-            self.ticket.leave()
+    @property
+    def tasks(self) -> list[NodeTask]:
+        """The tasks of the nodes."""
+        return [attempt.task for attempt in self.attempts if attempt.task is not None]
+
+    def end(self, attempt: _Attempt) -> None:
+        """Forget an attempt, and release its cores."""
+        self.attempts.remove(attempt)
+        attempt.ticket.leave()
+
+    def leave(self) -> None:
+        """Release the cores of all attempts, and the places of those that wait before they get them."""
+        for attempt in reversed(self.attempts):
+            attempt.ticket.leave()

@@ -1,4 +1,4 @@
-"""When a step gets a second copy on another node: it takes much longer than it should.
+"""When a step is begun once more on another node: it takes much longer than it should.
 
 As in MapReduce (Dean and Ghemawat, OSDI 2004, section 3.6). Steps are pure, so that either result will do.
 """
@@ -17,16 +17,28 @@ class BackupRule:
     """How late a step has to be, and how much of the cluster the copies may take while other steps wait.
 
     A part in proportion, as times differ from run to run, and a fixed one: a copy costs the start of a process and the
-    way of its files, and a short step that is late holds up nobody."""
+    way of its files, and a short step that is late holds up nobody. Cores that have nothing to do cost nothing: there a
+    step is late as soon as its time is over. The figures are those of the best runs in benchmarks/cluster/simulate.py.
+    """
 
     factor: float = 1.25  # of the time that is expected
-    margin_s: float = 15.0
+    margin_s: float = 5.0
+    margin_of_idle_s: float = 1.0  # where cores are idle
     most_share: float = 0.05  # of the cores; without other steps that wait, as many as there are
+    most_attempts: int = 3  # at one step, with the first one
+    long_s: float = 100.0  # the time of a step that gets its copies at once: one after the other would take too long
 
-    def late_after_s(self, expected_s: float | None, pace: float = 1.0) -> float:
+    def late_after_s(self, expected_s: float | None, pace: float = 1.0, *, has_idle_cores: bool = False) -> float:
         """Return after which time a step is late. `expected_s`: None where nobody knows, and then it never is;
         `pace`: of the other steps of this run (Pace.value)."""
-        return inf if expected_s is None else self.factor * expected_s * max(1.0, pace) + self.margin_s
+        if expected_s is None:
+            return inf
+        expected_s *= max(1.0, pace)
+        return expected_s + self.margin_of_idle_s if has_idle_cores else self.factor * expected_s + self.margin_s
+
+    def is_long(self, expected_s: float | None) -> bool:
+        """Return whether a step that is late gets all its copies at once: any of them may be late, too."""
+        return expected_s is not None and expected_s >= self.long_s
 
     def most_copies(self, slots: int) -> int:
         """Return how many cores copies may take while other steps wait for one."""

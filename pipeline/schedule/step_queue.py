@@ -52,6 +52,12 @@ class StepQueue:
             self._cores = cores
             self._grant()
 
+    @property
+    def has_idle_cores(self) -> bool:
+        """Whether cores have nothing to do, and no step waits for them."""
+        with self._lock:
+            return self._used < self._cores and not self._steps
+
     def join(self, rest_s: float, cores: int = 1, *, is_copy: bool = False) -> StepTicket:
         """Queue a step. `rest_s`: the chain from its begin to the end of its model; `is_copy`: it is done already."""
         with self._lock:

@@ -15,11 +15,12 @@ FOLDER = Path(__file__).parents[3] / "benchmarks" / "cluster"
 def simulation(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(FOLDER)
     yield importlib.import_module("simulate")
-    sys.modules.pop("simulate")
+    for name in ("simulate", "recorded_models"):
+        sys.modules.pop(name)
 
 
 def ideal(simulation, **changes: object):
-    free = {"driver_s": 0.0, "warm_up_s": 0.0, "straggler_share": 0.0}
+    free = {"model_s": 0.0, "driver_s": 0.0, "warm_up_s": 0.0, "straggler_share": 0.0}
     return simulation.Setting(**{"nodes": 1, "slots": 2, **free, **changes})
 
 
@@ -48,10 +49,20 @@ def test_a_long_model_at_the_end_is_waited_for_unless_it_goes_first(simulation) 
 
 def test_driver_store_and_warm_up_take_their_time(simulation) -> None:
     for change, moved, seconds in (
-        ({"driver_s": 50.0}, 0.0, 200), ({"warm_up_s": 80.0}, 0.0, 180), ({"store_bytes_s": 1e8}, 3e9, 160),
+        ({"driver_s": 50.0}, 0.0, 200), ({"model_s": 30.0}, 0.0, 160),
+        ({"warm_up_s": 80.0}, 0.0, 180), ({"store_bytes_s": 1e8}, 3e9, 160),
     ):  # fmt: skip
         models = [[step(simulation, 100.0, step_bytes=moved)]] * 2
         assert simulation.simulate(models, ideal(simulation, **change)).hours == round(seconds / 3600, 3)
+
+
+def test_drivers_share_the_work_of_ordering_and_each_keeps_its_part_of_the_slots(simulation) -> None:
+    models = [[step(simulation, 100.0)]] * 4
+    one, two = (ideal(simulation, slots=4, driver_s=10.0, drivers=drivers) for drivers in (1, 2))
+    assert simulation.simulate(models, one).hours == round(140 / 3600, 3)
+    assert simulation.simulate(models, two).hours == round(120 / 3600, 3)
+    uneven = ideal(simulation, slots=2, drivers=2)
+    assert simulation.simulate([[step(simulation, 100.0)] * 2], uneven).hours == round(200 / 3600, 3)
 
 
 def test_a_second_copy_ends_what_is_slow_by_its_place_alone(simulation) -> None:

@@ -66,7 +66,7 @@ def test_a_missing_file_is_refused_and_one_that_does_not_parse_is_not(project: P
 
 
 def reached(entry: str) -> set[str]:
-    found, state = code._resolve(tuple(entry.split(".")), ()), code._state_of_ours()
+    found, state = code._resolve(tuple(entry.split(".")), ()), code._state_of_ours(code._OURS, 0)
     return {code._label(path, ()) for path in code._closure(found, lambda path: code._own_imports(path, state))}
 
 
@@ -89,6 +89,7 @@ def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / f"{name}.py").touch()
     (tmp_path / "models" / "step.py").write_text("from .room import first\nfrom . import late\n")
     monkeypatch.setattr(code, "_OURS", tmp_path)
+    monkeypatch.setattr(code, "_LOOK_AGAIN_S", 1e-9)
     return tmp_path
 
 
@@ -106,6 +107,15 @@ def test_our_files_are_followed_once_for_all_keys_of_a_run(ours: Path, monkeypat
     entry_digest("transload.models.step:run")
     monkeypatch.delattr(code, "_closure")
     entry_digest("transload.models.step:other")
+
+
+def test_our_files_are_looked_at_once_in_an_interval(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(code, "_LOOK_AGAIN_S", 1e9)
+    before = entry_digest("transload.models.step:run")
+    (ours / "models" / "late.py").write_text("CHANGED = 1\n")
+    assert entry_digest("transload.models.step:run") == before
+    monkeypatch.setattr(code, "_LOOK_AGAIN_S", 1e-9)
+    assert entry_digest("transload.models.step:run") != before
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from transload.pipeline.card import git_commit
 from transload.pipeline.card.card_records import CommitState
 from transload.pipeline.card.git_commit import commit_of
 
@@ -32,6 +33,20 @@ def project(tmp_path: Path) -> Path:
     git(folder, "add", ".")
     git(folder, "commit", "-q", "-m", "first")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _look_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(git_commit, "_LOOK_AGAIN_S", 1e-9)
+
+
+def test_many_models_of_a_repository_are_one_look_at_its_files(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(git_commit, "_LOOK_AGAIN_S", 1e9)
+    known = commit_of(project / "net.py")
+    assert known is not None
+    monkeypatch.delattr(git_commit, "_read_index")
+    assert commit_of(project / "models/a-long-name-in-a-folder.py") == known
+    assert commit_of(project / "new.py") is None
 
 
 def test_a_tracked_file_has_the_commit_that_is_checked_out(project: Path) -> None:

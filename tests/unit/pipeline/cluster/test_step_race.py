@@ -1,9 +1,9 @@
-"""A late step gets one copy, on another node; the first result counts, and errors of a copy do not."""
+"""A late step is begun once more on another node; the first result counts, and errors of a copy do not."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ from transload.pipeline.workers.engine import Action
 ORDER = StepOrder(DriverRun("driver", "1", "/store", "id", "/run", "net"), Action("convert.onnx.a", "jobs:write"), "k")
 DEMAND = StepDemand(1, 0)
 FORECAST = StepForecast(10.0, 50.0, may_copy=True)
-RULE = BackupRule(factor=2.0, margin_s=0.0)  # late after 20 s
+RULE = BackupRule(factor=2.0, margin_s=0.0, margin_of_idle_s=10.0, most_attempts=2)  # late after 20 s
 
 
 def reply(node: str, *, seconds: float | None = 30.0, error: str = "") -> StepReply:
@@ -31,7 +31,8 @@ def reply(node: str, *, seconds: float | None = 30.0, error: str = "") -> StepRe
 
 @dataclass
 class FakeNodes:
-    """Nodes of a clock that goes 5 s further with each wait. `script`: by time, replies of the nth task."""
+    """Nodes of a clock that goes further with each wait; the nth task is on the nth node.
+    `script`: by time, replies of the nth task."""
 
     script: dict[int, tuple[int, StepReply | None]]
     queued_s: float = 0.0  # that the first task waits for a node
@@ -40,6 +41,7 @@ class FakeNodes:
     lost_at: float = 1e9
     now: float = 0.0
     tasks: list[NodeTask] = field(default_factory=list)
+    begun: list[float] = field(default_factory=list)
     passed_over: list[list[str]] = field(default_factory=list)
     cancelled: list[tuple[int, str | None]] = field(default_factory=list)
 
@@ -50,6 +52,7 @@ class FakeNodes:
             raise ToolMissing("no node", fix="")
         self.passed_over.append(sorted(without))
         self.tasks.append(NodeTask(object(), able))
+        self.begun.append(self.now)
         return self.tasks[-1]
 
     def wait(self, tasks: list[NodeTask], seconds: float) -> list[NodeTask]:
@@ -64,8 +67,9 @@ class FakeNodes:
     def is_lost(self, task: NodeTask) -> bool:
         return self.now >= self.lost_at
 
-    def whereabouts(self, order: StepOrder) -> tuple[str, float] | None:
-        return None if self.now <= self.queued_s else ("a", self.now - self.queued_s)
+    def whereabouts(self, order: StepOrder) -> dict[str, float]:
+        begun = [max(self.begun[0], self.queued_s), *self.begun[1:]]
+        return {node: self.now - at for node, at in zip("abc", begun, strict=False) if at < self.now}
 
     def cancel(self, task: NodeTask, order: StepOrder, winner: str | None) -> None:
         self.cancelled.append((self.tasks.index(task), winner))
@@ -74,8 +78,8 @@ class FakeNodes:
         return self.stopped
 
 
-def race_of(nodes: FakeNodes, cores: int = 4) -> StepRace:
-    return StepRace(nodes, StepQueue(cores, RULE), RULE, clock=lambda: nodes.now)
+def race_of(nodes: FakeNodes, cores: int = 4, rule: BackupRule = RULE) -> StepRace:
+    return StepRace(nodes, StepQueue(cores, rule), rule, clock=lambda: nodes.now)
 
 
 def free_cores(race: StepRace) -> int:
@@ -110,7 +114,7 @@ def test_the_first_one_may_still_win() -> None:
 def test_an_error_of_the_first_counts_and_that_of_a_copy_does_not() -> None:
     nodes = FakeNodes({40: (1, reply("b", error="died")), 50: (0, reply("a"))})
     assert race_of(nodes).run(ORDER, DEMAND, FORECAST, {}) == reply("a")
-    assert len(nodes.tasks) == 2  # there is no third copy
+    assert len(nodes.tasks) == 2  # the rule allows no third attempt
     nodes = FakeNodes({40: (0, reply("a", error="refused"))})
     answer = race_of(nodes).run(ORDER, DEMAND, FORECAST, {})
     assert answer is not None
@@ -122,6 +126,28 @@ def test_a_copy_goes_on_alone_where_the_node_of_the_first_dies() -> None:
     assert race_of(nodes).run(ORDER, DEMAND, FORECAST, {}) == reply("b")
     nodes = FakeNodes({10: (0, None)})
     assert race_of(nodes).run(ORDER, DEMAND, FORECAST, {}) is None
+
+
+def test_a_copy_that_is_late_has_a_copy_on_a_third_node() -> None:
+    nodes = FakeNodes({46: (2, reply("c"))}, nodes=("a", "b", "c"))
+    race = race_of(nodes, rule=replace(RULE, most_attempts=3))
+    assert race.run(ORDER, DEMAND, FORECAST, {}) == reply("c")
+    assert nodes.begun == [0.0, 22.0, 44.0]
+    assert nodes.passed_over == [[], ["a"], ["a", "b"]]
+    assert (nodes.cancelled, free_cores(race)) == ([(0, "c"), (1, "c")], 4)
+
+
+def test_a_long_step_that_is_late_has_all_its_copies_at_once() -> None:
+    nodes = FakeNodes({30: (2, reply("c"))}, nodes=("a", "b", "c"))
+    race_of(nodes, rule=replace(RULE, most_attempts=3, long_s=10.0)).run(ORDER, DEMAND, FORECAST, {})
+    assert nodes.begun == [0.0, 22.0, 24.0]  # once the first copy is seen to run somewhere
+
+
+def test_a_step_is_late_sooner_where_cores_are_idle() -> None:
+    for cores, begun in ((1, [0.0]), (2, [0.0, 14.0])):
+        nodes = FakeNodes({20: (0, reply("a"))})
+        race_of(nodes, cores, replace(RULE, margin_of_idle_s=2.0)).run(ORDER, DEMAND, FORECAST, {})
+        assert nodes.begun == begun
 
 
 def test_the_time_in_which_a_step_waits_for_a_node_does_not_count() -> None:
@@ -148,14 +174,14 @@ def test_a_copy_waits_for_a_core_and_for_a_second_node() -> None:
 
 
 def test_where_all_steps_are_slow_none_is_late() -> None:
-    nodes = FakeNodes({60: (0, reply("a"))})
+    nodes = FakeNodes({40: (0, reply("a"))})
     race = race_of(nodes)
     for _ in range(5):
-        nodes.now, nodes.tasks[:] = 0.0, []
+        nodes.now, nodes.tasks[:], nodes.begun[:] = 0.0, [], []
         race.run(ORDER, DEMAND, StepForecast(10.0, 50.0), {})
-    nodes.now, nodes.tasks[:] = 0.0, []
+    nodes.now, nodes.tasks[:], nodes.begun[:] = 0.0, [], []
     race.run(ORDER, DEMAND, FORECAST, {})
-    assert len(nodes.tasks) == 1  # 3 times as slow as in the former run: late after 60 s
+    assert len(nodes.tasks) == 1  # 3 times as slow as in the former run: late after 40 s
 
 
 def test_a_node_that_is_gone_and_a_run_that_is_stopped_end_the_wait() -> None:
