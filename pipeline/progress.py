@@ -42,6 +42,7 @@ class _Screen:
 
     stream: TextIO
     quiet: bool
+    reminds: bool = True
     clock: Callable[[], float] = time.monotonic
     lock: threading.RLock = field(default_factory=threading.RLock)
     noted: set[str] = field(default_factory=set)
@@ -112,7 +113,7 @@ class _Screen:
                     return
 
     def _remind(self) -> None:
-        if is_rewritable(self.stream) or self.clock() - self.reminded_s < _REMINDER_S:
+        if not self.reminds or is_rewritable(self.stream) or self.clock() - self.reminded_s < _REMINDER_S:
             return
         self.reminded_s = self.clock()
         for part, stage in self.moving:
@@ -126,13 +127,19 @@ class _Screen:
 class Progress:
     """Stages on a stream: a line that lives on a terminal, plain lines elsewhere, nothing if quiet."""
 
-    def __init__(self, stream: TextIO | None = None, *, quiet: bool = False) -> None:
-        self._screen = _Screen(stream or sys.stderr, quiet)
+    def __init__(self, stream: TextIO | None = None, *, quiet: bool = False, reminds: bool = True) -> None:
+        """`reminds`: a long stage says from time to time where it is, where there is no terminal."""
+        self._screen = _Screen(stream or sys.stderr, quiet, reminds)
         self._head = ""
         self._model = ""
         self._steps: Timeline | None = None
         self._open: Stage | None = None
         self.timeline = Timeline()
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing is shown."""
+        return self._screen.quiet
 
     def of(self, name: str, width: int = 0) -> Progress:
         """Return the progress of one of several models: each of its lines begins with the name."""
@@ -176,6 +183,10 @@ class Progress:
                 return
             self._screen.noted.add(once)
         self._screen.line(f"{self._head}note: {text}")
+
+    def line(self, text: str) -> None:
+        """Write a line that another process has made of its progress."""
+        self._screen.line(f"{self._head}{text}")
 
     def describe(self, stage: Stage, now_s: float, more_models: int = 0) -> MovingStage:
         """Return where a stage is, in words. `more_models`: how many other models are under way."""

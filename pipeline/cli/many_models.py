@@ -124,7 +124,8 @@ def _option(name: str) -> str:
 def _do_list(
     command: ListCommand, path: Path, overrides: Mapping[str, Any], params: Mapping[str, Any]
 ) -> tuple[FinishedList, Sequence[ListedModel]]:
-    from ..commands.many_models import ListOptions, do_list
+    from ..commands.many_models import do_list
+    from ..commands.model_work import ListOptions
     from ..context import LocalSettings
     from ..model_list.models_file import read_models_file
     from ..progress import Progress

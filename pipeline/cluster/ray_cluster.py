@@ -42,9 +42,12 @@ _ADDRESS_VARIABLE = "RAY_ADDRESS"
 class RayCluster:
     """A Ray cluster with our node workers. Thread-safe."""
 
-    def __init__(self, ray: Any) -> None:
+    def __init__(self, ray: Any, driver: str = "", parts: int = 1) -> None:
+        """`driver`: the name of a command's first process, whose node workers its other ones share, as they do the
+        cores; `parts`: how many these are."""
         self._ray = ray
-        self.driver = secrets.token_hex(6)
+        self.driver = driver or secrets.token_hex(6)
+        self._parts = parts
         self._actors: dict[str, Any] = {}
         self._broken: dict[str, str] = {}  # nodes on which no node worker could start, with the reason
         self._lock = threading.Lock()
@@ -73,6 +76,11 @@ class RayCluster:
         """The cores of all nodes that are alive."""
         return max(1, int(sum(facts.resources.get("CPU", 0) for facts in self.nodes())))
 
+    @property
+    def head(self) -> str:
+        """The address of the cluster's head, which another process of this machine connects to."""
+        return str(self._ray.get_runtime_context().gcs_address)
+
     def start_workers(self) -> None:
         """Start a node worker on every node that has none. Raises ToolMissing where not one of them starts."""
         nodes = self.nodes(now=True)
@@ -99,7 +107,7 @@ class RayCluster:
         unfit: dict[str, Unfit] = {}
         lost = 0
         while True:
-            self.race.queue.resize(self.cores)
+            self.race.queue.resize(max(1, self.cores // self._parts))
             reply = self.race.run(order, self._clamped(demand, self._able(demand, unfit, order)), forecast, unfit)
             if reply is None:
                 lost += 1
@@ -232,7 +240,8 @@ class RayCluster:
 
         place = NodeAffinitySchedulingStrategy(node, soft=False)
         name = f"{actor_name(self.driver, node)}"
-        return self._actor.options(name=name, namespace=NAMESPACE, scheduling_strategy=place).remote(node)
+        options = {"name": name, "namespace": NAMESPACE, "scheduling_strategy": place, "get_if_exists": True}
+        return self._actor.options(**options).remote(node)
 
 
 _clusters: dict[str | None, RayCluster] = {}
@@ -251,7 +260,14 @@ def connect(address: str | None) -> RayCluster:
         return _clusters[address]
 
 
-def _connected(address: str | None) -> RayCluster:
+def join(address: str | None, driver: str, parts: int) -> RayCluster:
+    """Connect as one of the processes of a command; see RayCluster. To be called before `connect`."""
+    with _connecting:
+        _clusters[address] = _connected(address, driver, parts)
+        return _clusters[address]
+
+
+def _connected(address: str | None, driver: str = "", parts: int = 1) -> RayCluster:
     try:
         import ray
     except ImportError as error:
@@ -263,7 +279,7 @@ def _connected(address: str | None) -> RayCluster:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     with _quick(where or "ray"):
         _init(ray, address)
-    cluster = RayCluster(ray)
+    cluster = RayCluster(ray, driver, parts)
     cluster.start_workers()
     return cluster
 

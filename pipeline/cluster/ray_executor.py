@@ -45,7 +45,7 @@ class RayExecutor(LocalExecutor):
         super().__init__(store, run_folder, slots)
         self._cluster = cluster
         self._gpu_kind = gpu_kind
-        number = f"{next(_numbers)}-{secrets.token_hex(3)}"
+        number = f"{next(_numbers)}-{secrets.token_hex(6)}"
         self._run = DriverRun(cluster.driver, number, store.place, store.identity, str(run_folder), model)
         self._ahead: dict[str, Limits] = {}
         self._durations = durations or StepDurations()

@@ -95,17 +95,22 @@ def models_at_once(requests: Iterable[RunRequest], local: LocalSettings, *, meas
     """Return how many models a command carries side by side: as many as their steps have room for, here or on the
     cluster. `measures`: the command measures latencies, which here nothing may run beside; on a cluster a measurement
     has a node of its own."""
-    choices = [
-        (parse_executor(local.executor or request.engine.executor), request.bench.enabled) for request in requests
-    ]
-    if measures and any(is_measured and not choice.is_ray for choice, is_measured in choices):
+    requests = list(requests)
+    on_ray = [parse_executor(local.executor or request.engine.executor).is_ray for request in requests]
+    if measures and any(request.bench.enabled and not ray for request, ray in zip(requests, on_ray, strict=True)):
         return 1
-    addresses = {choice.address for choice, _ in choices if choice.is_ray}
+    addresses = cluster_addresses(requests, local)
     if not addresses:
         return local.jobs
     from ..cluster.ray_cluster import connect
 
     return max(local.jobs, *(connect(address).cores for address in addresses))
+
+
+def cluster_addresses(requests: Iterable[RunRequest], local: LocalSettings) -> set[str | None]:
+    """Return the addresses of the clusters that requests go to; None is that of this machine or of RAY_ADDRESS."""
+    choices = [parse_executor(local.executor or request.engine.executor) for request in requests]
+    return {choice.address for choice in choices if choice.is_ray}
 
 
 def order_by_duration(

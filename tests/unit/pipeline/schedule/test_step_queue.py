@@ -31,14 +31,14 @@ def test_steps_run_side_by_side_within_the_cores() -> None:
 def test_cores_are_idle_while_no_step_waits_for_them() -> None:
     queue = StepQueue(2, RULE)
     first = queue.join(0.0)
-    assert queue.has_idle_cores
+    idle = [queue.has_idle_cores]
     wide = queue.join(0.0, 2)
-    assert not queue.has_idle_cores
+    idle.append(queue.has_idle_cores)
     wide.leave()
     queue.join(0.0, is_copy=True)
-    assert not queue.has_idle_cores
+    idle.append(queue.has_idle_cores)
     first.leave()
-    assert queue.has_idle_cores
+    assert [*idle, queue.has_idle_cores] == [True, False, False, True]
 
 
 def test_a_step_that_is_wider_than_the_cluster_runs_alone_and_is_not_overtaken() -> None:
