@@ -93,10 +93,17 @@ def entry_digest(entry: str) -> str:
     Raises BadRequest where there is no such module."""
     name = entry.partition(":")[0]
     parts = tuple(name.split("."))
+    interval = int(time.monotonic() // _LOOK_AGAIN_S)
     if parts[0] != _PACKAGE:
-        file = module_file(name)
-        return code_digest(file, file.parents[len(parts) - (file.name != "__init__.py")])
-    return _own_digest(parts, _state_of_ours(_OURS, int(time.monotonic() // _LOOK_AGAIN_S)))
+        return _foreign_digest(parts, tuple(sys.path), interval)
+    return _own_digest(parts, _state_of_ours(_OURS, interval))
+
+
+@lru_cache(maxsize=256)
+def _foreign_digest(parts: tuple[str, ...], _path: tuple[str, ...], _interval: int) -> str:
+    """Digest a module of a third party, as it was in an interval."""
+    file = module_file(".".join(parts))
+    return code_digest(file, file.parents[len(parts) - (file.name != "__init__.py")])
 
 
 @lru_cache(maxsize=256)

@@ -75,7 +75,7 @@ class StepRace:
         Raises StepFailed where the run is stopped meanwhile."""
         with ExitStack() as stack:
             ticket = self.queue.join(forecast.rest_s, demand.cores)
-            step = _Step(order, demand, forecast, unfit, [_Attempt(ticket)])
+            step = _RunningStep(order, demand, forecast, unfit, [_Attempt(ticket)])
             stack.callback(step.leave)
             while not ticket.wait(_LOOK_FOR_TURN_S):
                 self._check_goes_on(order)
@@ -86,7 +86,7 @@ class StepRace:
                 self._begin_copies(step)
             return is_over[0]
 
-    def _look(self, step: _Step) -> tuple[StepReply | None, ...]:
+    def _look(self, step: _RunningStep) -> tuple[StepReply | None, ...]:
         """Wait a while; return the reply that counts, in a tuple, or nothing yet."""
         for task in self._nodes.wait(step.tasks, _LOOK_FOR_LATE_S):
             attempt = next(attempt for attempt in step.attempts if attempt.task is task)
@@ -111,12 +111,12 @@ class StepRace:
             return (None,)
         return ()
 
-    def _end_others(self, step: _Step, winner: _Attempt, reply: StepReply | None) -> None:
+    def _end_others(self, step: _RunningStep, winner: _Attempt, reply: StepReply | None) -> None:
         for task in step.tasks:
             if task is not winner.task:
                 self._nodes.cancel(task, step.order, reply.node if reply else None)
 
-    def _begin_copies(self, step: _Step) -> None:
+    def _begin_copies(self, step: _RunningStep) -> None:
         """Queue a copy of a step that is late, and begin it once it has its cores."""
         waiting = [attempt for attempt in step.attempts if attempt.task is None]
         if not waiting and step.forecast.may_copy and step.begun < self.rule.most_attempts and self._is_late(step):
@@ -136,7 +136,7 @@ class StepRace:
                 except ToolMissing:  # there is no other node
                     step.end(attempt)
 
-    def _is_late(self, step: _Step) -> bool:
+    def _is_late(self, step: _RunningStep) -> bool:
         """Return whether the newest attempt is late; of a long step, one copy follows the other at once."""
         expected_s = step.forecast.expected_s
         after_s = self.rule.late_after_s(expected_s, self._pace.value, has_idle_cores=self.queue.has_idle_cores)
@@ -156,7 +156,7 @@ class _Attempt:
 
 
 @dataclass
-class _Step:
+class _RunningStep:
     """A step that is under way, with the attempts at it; the errors of the first one count."""
 
     order: StepOrder

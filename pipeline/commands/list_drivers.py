@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -99,7 +99,7 @@ class ListDrivers:
         """`count` processes with `at_once` models each, for a command that works in `folder`."""
         self._folder, self._local, self._address = folder, local, address
         self._count, self._at_once, self._quiet = count, at_once, quiet
-        self._drivers: list[_Driver] = []
+        self._drivers: list[ListDriverHandle] = []
         self._numbers = numbers(1)
         self._choosing = threading.Lock()
 
@@ -117,7 +117,7 @@ class ListDrivers:
             setup = DriverSetup(
                 self._local, self._address, cluster.driver, self._count, self._at_once, folder, self._quiet
             )
-            self._drivers.append(_Driver(setup, environment))
+            self._drivers.append(start_driver(setup, environment))
         return self
 
     def __exit__(
@@ -152,22 +152,29 @@ class ListDrivers:
         raise StepFailed(f"{_MOST_LOST} processes of transload died over the model", fix=fix)
 
 
-class _Driver:
+def start_driver(setup: DriverSetup, environment: Mapping[str, str]) -> ListDriverHandle:
+    """Start a process."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "transload.pipeline.commands.list_driver", str(theirs.fileno())],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment, pass_fds=[theirs.fileno()],
+            start_new_session=True,  # Ctrl-C reaches us alone
+        )  # fmt: skip
+    handle = ListDriverHandle(process, Connection(ours.detach()))
+    handle.send(setup)
+    return handle
+
+
+class ListDriverHandle:
     """A process, as the command sees it. Thread-safe."""
 
-    def __init__(self, setup: DriverSetup, environment: dict[str, str]) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "transload.pipeline.commands.list_driver", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment, pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C reaches us alone
-            )  # fmt: skip
-        self._connection = Connection(ours.detach())
+    def __init__(self, process: subprocess.Popen[bytes], connection: Connection) -> None:
+        self._process = process
+        self._connection = connection
         self._sending = threading.Lock()
         self._waiting: dict[int, tuple[Future[ModelReply | None], Progress]] = {}
         self.is_gone = False
-        self.send(setup)
         threading.Thread(target=self._receive, name="list-driver", daemon=True).start()
 
     @property

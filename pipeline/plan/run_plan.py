@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from ...converters import third_party
 from ...converters.steps import Step
+from ...models.environments import find_installed
 from ...models.errors import ToolMissing
 from ...models.formats import Format, Precision, Target
 from ...models.lent.conversation import TENSORFLOW
@@ -261,7 +263,8 @@ def _install(route: Route) -> str:
 
 def plan_routes(targets: Sequence[Target], start: Target | None, steps: tuple[Step, ...]) -> Plan:
     """Plan the routes by these steps to each target, and nothing of what a request says."""
-    missing = {step.name: reason for step in steps if (reason := lacking(step))}
+    find = cache(find_installed)  # steps share their modules
+    missing = {step.name: reason for step in steps if (reason := lacking(step, find))}
     planned = tuple(
         TargetPlan(
             target,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-CORES_OF_DRIVER = 128  # that one process can keep busy with the steps of a list (docs/scale.md)
+CORES_OF_DRIVER = 64  # that one process can keep busy with the steps of a list (docs/scale.md)
 
 
 def driver_count(cores: int) -> int:

@@ -18,13 +18,16 @@ _DISTRIBUTIONS = {
 }
 
 
+_version = cache(version)  # the metadata of a distribution is parsed anew each time
+
+
 @cache
 def version_of(module: str) -> str | None:
     """Return the installed version of the distribution that brings a module, or None."""
     for name in _DISTRIBUTIONS.get(module, (module,)):
         try:
             build = name.removeprefix("onnxruntime-") if name != module and module == "onnxruntime" else ""
-            return f"{version(name)}{f'+{build}' if build else ''}"
+            return f"{_version(name)}{f'+{build}' if build else ''}"
         except PackageNotFoundError:
             continue
     return None
@@ -35,7 +38,7 @@ def requirement_of(module: str, known: str | None = None) -> str | None:
     another interpreter. None where it is not installed."""
     for name in _DISTRIBUTIONS.get(module, (module,)):
         try:
-            release = (known or version(name)).partition("+")[0]  # a package index knows no local version
+            release = (known or _version(name)).partition("+")[0]  # a package index knows no local version
         except PackageNotFoundError:
             continue
         return f"{name.replace('_', '-')}=={release}"
