@@ -3,7 +3,8 @@
     python benchmarks/cluster/proof.py [--models zoo:60|nets:4] [--to onnx] [--cases local,ray-1,...]
         [--store folder|s3] [--home DIR] [--pairs 60] [--cores 1] [--out FILE.json]
 
-Each case begins with an empty store. Two cases are cut short: a node is killed in the middle, and the command itself.
+Each case begins with an empty store. Three cases are cut short: a node is killed in the middle, the command itself, and
+one of the processes that a list on a large cluster has (with `processes`, which is as many as there are cores).
 Compared are the results of all steps (key, digest, refusals), every file of the artifacts but their statements, which
 hold the time, and each convert.json but for its times. Seconds on one machine say nothing about several: the nodes
 share its cores. With --home, cases that are recorded there are not run again. The local executor's store is a folder.
@@ -27,6 +28,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 if __name__ == "__main__":
@@ -36,8 +39,10 @@ from proof_models import ChosenModels, choose_models  # noqa: E402
 from proof_stores import CaseStore, FolderStore, bucket_store  # noqa: E402
 
 TRANSLOAD = [sys.executable, "-P", "-m", "transload"]
-CASES = ("local", "ray-1", "ray-2", "ray-4", "node-killed", "driver-killed")
+SEVERAL = [sys.executable, "-P", str(HERE / "several_processes.py")]
+CASES = ("local", "ray-1", "ray-2", "ray-4", "node-killed", "driver-killed", "processes", "process-killed")
 _MARK = "TRANSLOAD_PROOF_HOME"  # in the environment of whatever a case starts
+_ONE_OF_SEVERAL = "transload.pipeline.commands.list_driver"
 _LIMIT_S = 3600
 _TIMES = ("seconds", "peak_rss_bytes")
 _WITH_TIME = ("provenance.json", "SHA256SUMS")  # the second names the digest of the first
@@ -146,6 +151,7 @@ class Proof:
         kind, _, count = name.partition("-")
         scenario: Callable[[str, CaseStore, Nodes], Case] = {
             "node-killed": self._node_killed, "driver-killed": self._driver_killed,
+            "process-killed": self._process_killed,
         }.get(name, self._undisturbed)  # fmt: skip
         nodes = int(count) if kind == "ray" else 2
         variables = {**store.variables, _MARK: str(self.home), "TRANSLOAD_STORE_CACHE": str(self._cache(name, "nodes"))}
@@ -182,6 +188,18 @@ class Proof:
         case.left_processes += left
         return case
 
+    def _process_killed(self, name: str, store: CaseStore, nodes: Nodes) -> Case:
+        """Two nodes and two processes, of which one is killed once a third of the steps are there."""
+        start = time.monotonic()
+        process = self._start(name, store, nodes.address)
+        before = self._wait_for_third(store, process)
+        several = [one for one in psutil.Process(process.pid).children() if _ONE_OF_SEVERAL in " ".join(one.cmdline())]
+        if len(several) < 2:
+            raise RuntimeError(f"the command has {len(several)} processes of its list, and not several")
+        several[0].kill()
+        code = process.wait(_LIMIT_S)
+        return self._case(name, store, code, time.monotonic() - start, before)
+
     def _start(self, name: str, store: CaseStore, address: str | None) -> subprocess.Popen[bytes]:
         """Start the command of a case. `address`: a cluster's; None: the local executor."""
         words = ["convert", str(self.models.file), "--quiet", "--out", str(self.home / name), "--store", store.place]
@@ -195,7 +213,8 @@ class Proof:
             variables["RAY_ADDRESS"] = address
         log = (self.home / f"{name}.log").open("ab")
         environment = {**os.environ, **variables}
-        return subprocess.Popen([*TRANSLOAD, *words], stdout=log, stderr=log, env=environment, cwd=self.home)
+        program = SEVERAL if name.startswith("process") else TRANSLOAD
+        return subprocess.Popen([*program, *words], stdout=log, stderr=log, env=environment, cwd=self.home)
 
     def _case(
         self, name: str, store: CaseStore, code: int, seconds: float, before: Mapping[str, Any] | None = None

@@ -49,7 +49,7 @@ class Setting:
     nodes: int = 1
     slots: int = 4  # steps at once on a node
     drivers: int = 0  # processes that the models are dealt to; 0: as many as the product begins
-    model_s: float = 0.05  # that a driver is busy with a model beside its conversions: 40 ms, and three steps (driver_cost.py)
+    model_s: float = 0.05  # that a driver is busy with a model: 40 ms, and three steps (driver_cost.py)
     driver_s: float = 0.006  # with a conversion and its check: 3 ms each
     warm_up_s: float = 6.5  # torch and TensorFlow, once on each node (docs/design/engine.md)
     step_bytes: float | None = None  # that a step reads and writes; None: twice the weights of its model

@@ -87,7 +87,7 @@ class ModelPool:
         return interrupt
 
     def _ends_all(self, row: ModelRow) -> bool:
-        return any(failure.kind is FailureKind.DISK for failure in row.failures) or (self._fail_fast and row.failed)
+        return _has_full_disk(row) or (self._fail_fast and row.failed)
 
     def _stop(self, pending: dict[Future[ModelRow], ModelJob]) -> None:
         self._stopping.set()
@@ -112,6 +112,9 @@ class ModelPool:
             if self._stopping.is_set():
                 return replace(job.row, state=RowState.STOPPED, seconds=_since(started))
             outcome = self._bug(job.row, error, progress)
+        if self._stopping.is_set() and outcome.verdict is not Verdict.PASS and not _has_full_disk(outcome):
+            # Its steps were ended, and that may be all that is wrong with it.
+            return replace(job.row, state=RowState.STOPPED, seconds=_since(started))
         row = replace(job.row, state=RowState.DONE, seconds=_since(started), **vars(outcome))
         if self._ends_all(row):
             self._stopping.set()  # here, as the next model starts in this thread
@@ -130,6 +133,10 @@ class ModelPool:
         progress.note(message)
         failure = RowFailure(FailureKind.BUG, "load the model", message, _REPORT_BUG, log=_BUG_LOG)
         return ModelOutcome(Verdict.FAIL, BUG_STATUS, row.name, None, (), (failure,))
+
+
+def _has_full_disk(result: ModelRow | ModelOutcome) -> bool:
+    return any(failure.kind is FailureKind.DISK for failure in result.failures)
 
 
 def _row_of(future: Future[ModelRow], job: ModelJob) -> ModelRow:

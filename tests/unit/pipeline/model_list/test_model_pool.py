@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from transload.models.errors import BadRequest, DiskFull, StepFailed
 from transload.pipeline.model_list.list_records import ModelRow, RowState
 from transload.pipeline.model_list.model_pool import ModelJob, ModelOutcome, ModelPool
@@ -64,13 +66,20 @@ def test_fail_fast_and_a_full_disk_leave_the_rest_not_started(tmp_path: Path) ->
         assert [rows[name].state for name in "abc"] == [RowState.DONE, RowState.DONE, RowState.NOT_STARTED]
 
 
-def test_a_model_that_is_under_way_when_another_fails_is_stopped(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("verdict", "state"), [(None, RowState.STOPPED), (Verdict.FAIL, RowState.STOPPED), (Verdict.PASS, RowState.DONE)]
+)
+def test_a_model_that_is_under_way_when_another_fails_is_stopped_unless_it_passes(
+    tmp_path: Path, verdict: Verdict | None, state: RowState
+) -> None:
     begun, stopped = threading.Event(), threading.Event()
 
     def slow(progress: Progress, workers: SharedWorkers) -> ModelOutcome:
         workers.slots.on_stop(stopped.set)
         begun.set()
         assert stopped.wait(20)
+        if verdict:  # the error is one of its targets'
+            return ModelOutcome(verdict, verdict is Verdict.FAIL, "folder", None, (), ())
         raise StepFailed("the run was stopped", fix="again")
 
     def failing(progress: Progress, workers: SharedWorkers) -> ModelOutcome:
@@ -78,6 +87,6 @@ def test_a_model_that_is_under_way_when_another_fails_is_stopped(tmp_path: Path)
         raise BadRequest("no", fix="look")
 
     rows = do(tmp_path, {"slow": slow, "bad": failing, "late": passing}, fail_fast=True, at_once=2)
-    assert (rows["slow"].state, rows["slow"].exit_code) == (RowState.STOPPED, None)
+    assert rows["slow"].state is state
     assert (rows["bad"].state, rows["bad"].exit_code) == (RowState.DONE, 2)
     assert rows["late"].state is RowState.NOT_STARTED
