@@ -16,8 +16,10 @@ import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,10 @@ from ..store_ledger import add_store_bytes, store_lock
 from ..whole_files import rename_synced, write_synced
 
 CACHE_VARIABLE = "TRANSLOAD_STORE_CACHE"
+_MARKER_S = 3600.0  # for which an upload counts as there without a look
+_LIBRARIES = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "az": "adlfs"}
+_OLDEST = "2025"  # of those that are released with fsspec, and by its date; pip may choose s3fs 0.4 of 2020
+_REQUIREMENTS = {"s3": "'s3fs>=2025.2'", "gs": "'gcsfs>=2025.2'"}
 _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]+):/{1,2}(?P<rest>.*)")
 
 
@@ -86,7 +92,7 @@ class RemoteStore(Store):
                 self.log(key).write_bytes(log)
         with disk_errors(self.root), store_lock(self.root):
             write_synced(self.root / "actions" / f"{key}.json", content.decode())
-            write_synced(self._uploaded(key), digest)
+            write_synced(self._marker(key), self._marked(digest))
         return super().find(key)
 
     def find_new(self, key: str) -> Stored | None:
@@ -130,14 +136,18 @@ class RemoteStore(Store):
         self._upload(stored)
         return stored
 
-    def _uploaded(self, key: str) -> Path:
+    def _marker(self, key: str) -> Path:
         """Return the file that says which object of the action is behind the URL, too: an upload may have failed."""
         return self.root / "uploaded" / key
 
+    def _marked(self, digest: str) -> str:
+        """Return what that file says; a store that was made anew at the same URL has another name."""
+        return f"{self._identity} {digest}"
+
     def _upload(self, stored: Stored) -> None:
         """Put a result of the cache behind the URL, where it is not there already."""
-        key, folder, marker = stored.key, stored.folder, self._uploaded(stored.key)
-        if marker.is_file() and marker.read_text() == stored.digest:
+        key, folder, marker = stored.key, stored.folder, self._marker(stored.key)
+        if _is_young(marker) and marker.read_text() == self._marked(stored.digest):
             return
         with self._errors():
             names = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()}
@@ -149,7 +159,7 @@ class RemoteStore(Store):
                 self._write(f"logs/{key}.log", self.log(key).read_bytes())
             self._write(f"actions/{key}.json", (self.root / "actions" / f"{key}.json").read_bytes())
         with disk_errors(self.root):
-            write_synced(marker, stored.digest)
+            write_synced(marker, self._marked(stored.digest))
 
     def _fetch(self, digest: str) -> bool:
         """Bring an object into the cache; return whether it is there, with the content of its name."""
@@ -240,6 +250,14 @@ class RemoteStore(Store):
             raise BadRequest(f"the store {self._url} refuses: {why}", fix=_fix_of(error)) from error
 
 
+def _is_young(marker: Path) -> bool:
+    """Return whether a marker is there that still counts: a rule of the service may remove what is old."""
+    try:
+        return time.time() - marker.stat().st_mtime < _MARKER_S
+    except FileNotFoundError:
+        return False
+
+
 def _fix_of(error: Exception) -> str:
     """Return what mends an error of a service, by its kind."""
     if isinstance(error, FileNotFoundError):  # an object that is not there is no error here
@@ -255,16 +273,20 @@ def _cache_of(url: str) -> Path:
 
 
 def _file_system(url: str) -> Any:
+    scheme = url.partition(":")[0]
+    library = _LIBRARIES.get(scheme, "its library")
     try:
         import fsspec
 
-        options = {"auto_mkdir": True} if url.startswith("file:") else {}
-        return fsspec.core.url_to_fs(url, **options)[0]
+        options = {"auto_mkdir": True} if scheme == "file" else {}
+        files = fsspec.core.url_to_fs(url, **options)[0]
     except ImportError as error:
-        scheme = url.partition(":")[0]
-        library = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "az": "adlfs"}.get(scheme, "its library")
-        fix = f"pip install 'transload[remote-store]' {library}"
+        fix = f"pip install 'transload[remote-store]' {_REQUIREMENTS.get(scheme, library)}"
         raise ToolMissing(f"a store at {scheme}:// needs fsspec and {library}", fix=fix) from error
     except ValueError as error:
         fix = "use a folder, or a URL such as s3://BUCKET/PATH"
         raise BadRequest(f"no store can be opened at {url}: {text_of(error)}", fix=fix) from error
+    if scheme in _REQUIREMENTS and (installed := version(library)) < _OLDEST:
+        fix = f"pip install -U {_REQUIREMENTS[scheme]}"
+        raise ToolMissing(f"{library} {installed} is too old for a store: it does not show new files", fix=fix)
+    return files

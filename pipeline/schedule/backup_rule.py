@@ -24,7 +24,7 @@ class BackupRule:
     factor: float = 1.25  # of the time that is expected
     margin_s: float = 5.0
     margin_of_idle_s: float = 1.0  # where cores are idle
-    most_share: float = 0.05  # of the cores; without other steps that wait, as many as there are
+    most_share: float = 0.1  # of the cores; without other steps that wait, as many as there are
     most_attempts: int = 3  # at one step, with the first one
     long_s: float = 100.0  # the time of a step that gets its copies at once: one after the other would take too long
 

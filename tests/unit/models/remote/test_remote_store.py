@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from transload.models.errors import BadRequest, DiskFull, ToolMissing
+from transload.models.remote import remote_store
 from transload.models.remote.remote_store import RemoteStore, open_store, store_url
 from transload.models.store import Store, Stored
 
@@ -64,6 +68,30 @@ def test_what_one_machine_keeps_another_finds(url: str, tmp_path: Path, monkeypa
     assert (found.folder / "deep" / "file").read_text() == "content"
     assert found.log.read_text() == "printed"
     assert one.identity == two.identity
+
+
+def test_what_is_in_the_cache_alone_is_put_into_a_store_that_was_made_anew(
+    url: str, far: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(opened(url, "one", tmp_path, monkeypatch))
+    shutil.rmtree(far)
+    two, one = (opened(url, name, tmp_path, monkeypatch) for name in ("two", "one"))
+    assert two.find(KEY) is None
+    assert one.find(KEY)
+    assert two.find(KEY)
+
+
+def test_what_the_service_has_removed_is_put_there_again_after_an_hour(
+    url: str, far: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = (opened(url, name, tmp_path, monkeypatch) for name in ("one", "two"))
+    kept = commit(one)
+    (far / "objects" / f"{kept.digest}.json").unlink()
+    assert one.find(KEY)
+    assert two.find(KEY) is None
+    os.utime(one._marker(KEY), (0, time.time() - 3601))
+    assert one.find(KEY)
+    assert two.find(KEY)
 
 
 def test_a_refusal_is_found_elsewhere(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,6 +180,17 @@ def test_a_url_of_nobody_and_one_without_its_library(tmp_path: Path, monkeypatch
     monkeypatch.setitem(__import__("sys").modules, "s3fs", None)
     with pytest.raises(ToolMissing, match="a store at s3:// needs fsspec and s3fs"):
         open_store(Path("s3://bucket/x"))
+
+
+def test_a_library_that_is_too_old_is_named_with_what_brings_a_newer_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRANSLOAD_STORE_CACHE", str(tmp_path))
+    monkeypatch.setattr("fsspec.core.url_to_fs", lambda *_arguments, **_options: (None, ""))
+    monkeypatch.setattr(remote_store, "version", lambda name: {"s3fs": "0.4.2"}[name])
+    with pytest.raises(ToolMissing, match=r"s3fs 0\.4\.2 is too old for a store") as caught:
+        open_store(Path("s3://bucket/x"))
+    assert caught.value.fix == "pip install -U 's3fs>=2025.2'"
 
 
 @pytest.mark.parametrize("scheme", ["file", "memory"])
