@@ -18,11 +18,12 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.pool import ExceptionWithTraceback  # type: ignore[attr-defined]  # not in the stubs
 
+from ...models.errors import TransloadError
 from ...models.foreign_errors import text_of
 from ..cluster.ray_cluster import join
 from ..progress import Progress
 from ..workers.shared_workers import SharedWorkers
-from .list_drivers import DriverSetup, EndOrder, ModelLine, ModelNote, ModelOrder, ModelReply
+from .list_drivers import DriverFailure, DriverSetup, EndOrder, ModelLine, ModelNote, ModelOrder, ModelReply
 from .workspace import shared_workers
 
 
@@ -109,7 +110,12 @@ def main() -> int:
     """Serve the command at the other end of the socket."""
     connection = Connection(int(sys.argv[1]))
     setup = connection.recv()
-    join(setup.address, setup.driver, setup.parts)
+    try:
+        join(setup.address, setup.driver, setup.parts)
+    except TransloadError as error:
+        with suppress(OSError):
+            connection.send(DriverFailure(error))
+        os._exit(1)  # a thread of Ray may still wait for the cluster
     if not ListDriver(connection, setup).serve():
         os._exit(1)  # Ray's own threads would wait for a cluster that may have gone, too
     return 0
