@@ -101,6 +101,19 @@ class RayCluster:
             fix = "install transload and its libraries on the nodes (docs/scale.md)"
             raise ToolMissing(f"no node of the cluster can run transload: {why}", fix=fix)
 
+    def _replace_workers(self) -> None:
+        """Start a node worker where there is none, or where it has died: for want of memory, or with the process of the
+        command that started it."""
+        with self._lock:
+            refs = {actor.node.remote(): node for node, actor in self._actors.items()}
+            done = self._ray.wait(list(refs), num_returns=len(refs), timeout=_ANSWER_S)[0] if refs else []
+            for ref in done:
+                try:
+                    self._ray.get(ref)
+                except self._ray.exceptions.RayActorError:
+                    del self._actors[refs[ref]]
+        self.start_workers()
+
     def perform(self, order: StepOrder, demand: StepDemand, forecast: StepForecast) -> StepReply:
         """Do a step on a node that can. Steps of a node that dies are done on another one.
         Raises ToolMissing where no node can do it, and StepFailed where one node after the other dies over it."""
@@ -114,9 +127,9 @@ class RayCluster:
                 if lost == _MOST_LOST:
                     fix = "look at the memory of the nodes, and at Ray's logs there; run again to go on from here"
                     raise StepFailed(f"{lost} nodes or their workers died over {order.action.name}", fix=fix)
-                self.start_workers()
+                self._replace_workers()
             elif reply.is_new:
-                self.start_workers()
+                self._replace_workers()
             elif reply.unfit:
                 unfit[reply.node] = reply.unfit
             else:
@@ -133,7 +146,7 @@ class RayCluster:
                 raise result
             if result is not None:
                 return result
-            self.start_workers()
+            self._replace_workers()
         raise StepFailed(f"{_MOST_LOST} nodes died while they measured", fix="look at Ray's logs on the nodes")
 
     def stop(self, number: str) -> None:

@@ -106,3 +106,24 @@ def test_a_straggler_is_done_again_on_another_node_and_ended(
     assert (record["model"], record["step"]) == ("net", "step.straggle")
     executor.close()
     store.close()
+
+
+@pytest.mark.slow
+def test_node_workers_that_have_died_are_replaced(
+    cluster_address: str, make_action: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    from transload.pipeline.cluster.ray_cluster import connect
+    from transload.pipeline.cluster.ray_executor import RayExecutor
+
+    monkeypatch.setenv("RAY_ADDRESS", cluster_address)
+    cluster, store = connect(None), Store(tmp_path / "store", tmp_path / "run")
+    executor = RayExecutor(store, tmp_path / "run", WorkerSlots(4), cluster)
+    executor.perform(make_action("write"))  # a process of Ray knows the worker of its node now
+    for text in ("second", "third"):
+        for actor in cluster._actors.values():
+            ray.kill(actor)
+        assert executor.perform(make_action("write", text=text)).facts["n"] == len(text)
+    executor.close()
+    store.close()
