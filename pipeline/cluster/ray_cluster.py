@@ -43,8 +43,8 @@ class RayCluster:
     """A Ray cluster with our node workers. Thread-safe."""
 
     def __init__(self, ray: Any, driver: str = "", parts: int = 1) -> None:
-        """`driver`: the name of a command's first process, whose node workers its other ones share, as they do the
-        cores; `parts`: how many these are."""
+        """`driver`: the name of a command's first process, whose node workers the other ones use; `parts`: how many
+        processes of the command share the cores."""
         self._ray = ray
         self.driver = driver or secrets.token_hex(6)
         self._parts = parts

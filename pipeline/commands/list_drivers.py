@@ -34,12 +34,12 @@ _MOST_LOST = 2  # processes that may die over one model
 _FIX = "look at the memory of this machine; the same command with --resume goes on"
 _ADDRESS_VARIABLE = "RAY_ADDRESS"
 _CLIENT = "ray://"  # an address of Ray's client server, behind which the cluster's own addresses may not be reached
-Work: TypeAlias = Callable[[Progress, SharedWorkers], ModelOutcome]  # it is pickled
+Work: TypeAlias = Callable[[Progress, SharedWorkers], ModelOutcome]  # of a model; it can be pickled
 
 
 @dataclass(frozen=True)
 class DriverSetup:
-    """What a process is told first."""
+    """The settings of a process, which are sent to it first."""
 
     local: LocalSettings  # with its share of the workers on this machine
     address: str | None  # of the cluster, as --executor names it
@@ -52,7 +52,7 @@ class DriverSetup:
 
 @dataclass(frozen=True)
 class ModelOrder:
-    """A model that a process is to do."""
+    """An order to do a model. The number is in all that is sent about it."""
 
     number: int
     work: Work
@@ -60,12 +60,12 @@ class ModelOrder:
 
 @dataclass(frozen=True)
 class StopOrder:
-    """The process is to end all its steps, now."""
+    """An order to end all steps, now."""
 
 
 @dataclass(frozen=True)
 class EndOrder:
-    """There is no further model."""
+    """An order to end, once the models that are under way are done."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class ModelNote:
 
 @dataclass(frozen=True)
 class ModelReply:
-    """What became of a model, or what was raised over it."""
+    """The outcome of a model, or the error that was raised over it."""
 
     number: int
     result: ModelOutcome | BaseException
@@ -154,7 +154,7 @@ class ListDrivers:
             driver.kill()
 
     def work(self, work: Work) -> Work:
-        """Return what has a model done by one of the processes."""
+        """Return the work of having a model done by one of the processes."""
         return partial(self._do, work)
 
     def stop(self) -> None:
@@ -218,7 +218,7 @@ class ListDriverHandle:
         return len(self._waiting)
 
     def do(self, order: ModelOrder, progress: Progress) -> Future[ModelReply | None]:
-        """Have a model done; None is the reply of a process that died."""
+        """Send a model; the reply is None where the process dies first."""
         future: Future[ModelReply | None] = Future()
         self._waiting[order.number] = future, progress
         self.send(order)
