@@ -110,7 +110,7 @@ class RayCluster:
             for ref in done:
                 try:
                     self._ray.get(ref)
-                except self._ray.exceptions.RayActorError:
+                except self._ray.exceptions.RayError:  # where it lives after all, the same one is taken again
                     del self._actors[refs[ref]]
         self.start_workers()
 

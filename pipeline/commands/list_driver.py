@@ -109,7 +109,10 @@ def _sendable(error: BaseException) -> BaseException:
 def main() -> int:
     """Connect to the cluster, and serve the command at the other end of the socket."""
     connection = Connection(int(sys.argv[1]))
-    setup = connection.recv()
+    try:
+        setup = connection.recv()
+    except (EOFError, OSError):  # the command has gone
+        return 1
     try:
         join(setup.address, setup.driver, setup.parts)
     except TransloadError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import socket
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from transload.models.errors import BadRequest, StepFailed
-from transload.pipeline.commands import list_drivers
+from transload.pipeline.commands import list_driver, list_drivers
 from transload.pipeline.commands.list_driver import ListDriver
 from transload.pipeline.commands.list_drivers import (
     DriverFailure,
@@ -151,6 +152,15 @@ def test_a_process_ends_with_its_command(pair: Pair) -> None:
         ours.shutdown(socket.SHUT_RDWR)
     pair.thread.join(20)
     assert pair.ended == [False]
+
+
+def test_a_process_ends_without_a_traceback_where_its_command_has_gone_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours, theirs = socket.socketpair()
+    ours.close()
+    monkeypatch.setattr(sys, "argv", ["list_driver", str(theirs.detach())])
+    assert list_driver.main() == 1
 
 
 def test_a_model_whose_process_dies_is_done_by_another_one(pair: Pair, tmp_path: Path) -> None:
