@@ -29,7 +29,7 @@ from .step_race import NodeTask, StepRace
 
 _PROBE_S = 5.0  # for a connection to the port
 _CONNECT_S = 15.0  # for Ray's own greeting behind it
-_START_S = 90.0  # for a node worker: a cold disk reads libraries slowly
+_START_S = 90.0  # for a node worker, or a cluster: a cold disk reads libraries slowly
 _NODES_S = 1.0  # that the list of nodes is good for
 _LOOK_AGAIN_S = 5.0  # whether a node that can do the step is still alive
 _MOST_SHOWN = 3  # nodes in the sentence that none of them can do a step
@@ -290,8 +290,9 @@ def _connected(address: str | None, driver: str = "", parts: int = 1) -> RayClus
     if where and ":" in where:
         _check_answers(where)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    is_quick = bool(where) and not driver  # else a cluster is started, or all processes of a list connect at once
     with _quick(where or "ray"):
-        _init(ray, address)
+        _init(ray, address, _CONNECT_S if is_quick else _START_S)
     cluster = RayCluster(ray, driver, parts)
     cluster.start_workers()
     return cluster
@@ -318,12 +319,12 @@ def _quick(address: str) -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:
-        raise _no_answer(address, f"no greeting in {_CONNECT_S:g} s; is it a Ray cluster of this version?") from error
+        raise _no_answer(address, f"{text_of(error)}; is it a Ray cluster of this version?") from error
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         raise _no_answer(address, text_of(error).splitlines()[0][:200]) from error
 
 
-def _init(ray: Any, address: str | None) -> None:
+def _init(ray: Any, address: str | None, seconds: float) -> None:
     """Call ray.init in a thread, as it may wait for ever. Raises TimeoutError, or what it raises."""
     errors: list[BaseException] = []
     is_over = threading.Event()
@@ -342,9 +343,8 @@ def _init(ray: Any, address: str | None) -> None:
         threading.Event().wait()
 
     threading.Thread(target=init, name="ray-init", daemon=True).start()
-    known = address or os.environ.get(_ADDRESS_VARIABLE)
-    if not is_over.wait(_CONNECT_S if known else _START_S):
-        raise TimeoutError
+    if not is_over.wait(seconds):
+        raise TimeoutError(f"no greeting in {seconds:g} s")
     if errors:
         raise errors[0]
 

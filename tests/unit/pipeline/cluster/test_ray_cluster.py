@@ -1,16 +1,18 @@
-"""Node workers that die while their nodes live on; Ray is a stand-in here."""
+"""Connecting to a cluster, and node workers that die while their nodes live on; Ray is a stand-in here."""
 
 from __future__ import annotations
 
 import sys
+import threading
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from transload.pipeline.cluster import node_tasks
+from transload.models.errors import BadRequest
+from transload.pipeline.cluster import node_tasks, ray_cluster
 from transload.pipeline.cluster.node_tasks import perform_on_this_node
-from transload.pipeline.cluster.ray_cluster import RayCluster
+from transload.pipeline.cluster.ray_cluster import RayCluster, connect, join
 from transload.pipeline.cluster.step_order import StepReply
 
 
@@ -45,6 +47,19 @@ def fake_ray(**names: Any) -> Any:
         get_runtime_context=lambda: SimpleNamespace(get_node_id=lambda: "a"),
         exceptions=SimpleNamespace(RayError=RayError, RayActorError=RayActorError), **names,
     )  # fmt: skip
+
+
+def test_a_process_of_a_list_waits_longer_for_a_cluster_that_many_connect_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    greeted = threading.Event()
+    monkeypatch.setitem(sys.modules, "ray", fake_ray(init=lambda **_options: greeted.wait(20)))
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    monkeypatch.setattr(ray_cluster, "_clusters", {})
+    monkeypatch.setattr(ray_cluster, "_CONNECT_S", 0.01)
+    monkeypatch.setattr(RayCluster, "_new_actor", lambda _cluster, node: FakeActor(node))
+    with pytest.raises(BadRequest, match=r"the Ray cluster at auto does not answer: no greeting in 0\.01 s"):
+        connect(None)
+    threading.Timer(0.3, greeted.set).start()
+    assert join(None, "driver", 2).driver == "driver"
 
 
 @pytest.mark.parametrize("reply", [None, StepReply("a", is_new=True)])
