@@ -73,8 +73,9 @@ def new_executor(
     cluster = connect(choice.address)
     durations = known_durations(store.root)
     return RayExecutor(
-        store, folder, workers.slots, cluster, model=model, gpu_kind=request.engine.gpu_kind, durations=durations
-    )
+        store, folder, workers.slots, cluster, model=model, gpu_kind=request.engine.gpu_kind, durations=durations,
+        threads=local.jobs,
+    )  # fmt: skip
 
 
 def new_slots(local: LocalSettings, progress: Progress) -> WorkerSlots:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from transload.models.errors import BadRequest
+from transload.models.store import Store
 from transload.pipeline.cluster import node_tasks, ray_cluster
 from transload.pipeline.cluster.node_tasks import perform_on_this_node
 from transload.pipeline.cluster.ray_cluster import RayCluster, connect, join
+from transload.pipeline.cluster.ray_executor import RayExecutor
 from transload.pipeline.cluster.step_order import StepReply
+from transload.pipeline.workers.worker_slots import WorkerSlots
 
 
 class RayError(Exception):
@@ -97,3 +101,11 @@ def test_a_task_asks_for_the_node_worker_anew_once_it_has_died(monkeypatch: pyte
     with pytest.raises(RayActorError):  # the driver is told, and has it replaced
         perform_on_this_node(order)
     assert perform_on_this_node(order) == replies[1]
+
+
+def test_steps_go_to_the_cluster_side_by_side_where_few_slots_are_here(tmp_path: Path) -> None:
+    cluster: Any = SimpleNamespace(driver="driver")
+    executor = RayExecutor(Store(tmp_path / "store"), tmp_path / "run", WorkerSlots(1), cluster, threads=3)
+    for _ in range(2):
+        assert executor._threads._max_workers == 3
+        executor.close()
