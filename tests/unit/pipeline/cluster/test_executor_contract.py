@@ -15,6 +15,7 @@ from transload.models.store import Store
 from transload.pipeline.schedule.backup_rule import BackupRule
 from transload.pipeline.schedule.step_durations import StepDurations, StepRecord
 from transload.pipeline.workers.engine import Action, LocalExecutor
+from transload.pipeline.workers.isolation import Limits
 from transload.pipeline.workers.worker_slots import WorkerSlots
 
 Make = Callable[..., Action]
@@ -79,6 +80,16 @@ def test_stop_ends_what_is_under_way_and_takes_no_more(executor: LocalExecutor, 
         time.sleep(0.05)
     with pytest.raises(StepFailed, match="the run was stopped"):
         executor.submit(make_action("write")).result(timeout=30)
+
+
+def test_a_worker_that_is_opened_after_a_stop_is_ended(tmp_path: Path) -> None:
+    executor = LocalExecutor(Store(tmp_path / "store"), tmp_path / "run")
+    executor.stop()
+    worker = executor.open_worker("session", Limits(walled=False), tmp_path / "cwd")
+    with pytest.raises(StepFailed, match="was stopped"):
+        worker.open("cluster_jobs:write", {})
+    worker.close()
+    executor.close()
 
 
 @pytest.mark.slow
