@@ -128,7 +128,7 @@ class Progress:
     """Stages on a stream: a line that lives on a terminal, plain lines elsewhere, nothing if quiet."""
 
     def __init__(self, stream: TextIO | None = None, *, quiet: bool = False, reminds: bool = True) -> None:
-        """`reminds`: a long stage says from time to time where it is, where there is no terminal."""
+        """`reminds`: without a terminal, a long stage says from time to time where it is."""
         self._screen = _Screen(stream or sys.stderr, quiet, reminds)
         self._head = ""
         self._model = ""
@@ -185,7 +185,7 @@ class Progress:
         self._screen.line(f"{self._head}note: {text}")
 
     def line(self, text: str) -> None:
-        """Write a line that another process has made of its progress."""
+        """Write a line of the progress of another process."""
         self._screen.line(f"{self._head}{text}")
 
     def describe(self, stage: Stage, now_s: float, more_models: int = 0) -> MovingStage:

@@ -3,8 +3,8 @@
     python benchmarks/cluster/driver_cost.py [--steps 100] [--models 120] [--out benchmarks/results/driver_cost.json]
 
 Steps: many side by side on Ray's own test cluster of one node, which is begun here; they do nothing but leave a file of
-the size. Models: `convert` of a list to ONNX, all of whose steps are in the store; what more models cost more is what
-one costs beside its steps. The models are those of nets.py, each several times.
+the size. Models: `convert` of two lists to ONNX, a short and a long one, with all steps in the store; the difference is
+the cost of the models themselves, without their steps. The models are those of nets.py, each several times.
 """
 
 from __future__ import annotations

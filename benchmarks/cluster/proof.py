@@ -3,8 +3,9 @@
     python benchmarks/cluster/proof.py [--models zoo:60|nets:4] [--to onnx] [--cases local,ray-1,...]
         [--store folder|s3] [--home DIR] [--pairs 60] [--cores 1] [--out FILE.json]
 
-Each case begins with an empty store. Three cases are cut short: a node is killed in the middle, the command itself, and
-one of the processes that a list on a large cluster has (with `processes`, which is as many as there are cores).
+Each case begins with an empty store. In three cases something is killed in the middle: a node, the command itself, or
+one of the processes that carry a list over a large cluster. Those cases (`processes`, `process-killed`) have one such
+process for each core.
 Compared are the results of all steps (key, digest, refusals), every file of the artifacts but their statements, which
 hold the time, and each convert.json but for its times. Seconds on one machine say nothing about several: the nodes
 share its cores. With --home, cases that are recorded there are not run again. The local executor's store is a folder.
@@ -193,7 +194,8 @@ class Proof:
         start = time.monotonic()
         process = self._start(name, store, nodes.address)
         before = self._wait_for_third(store, process)
-        several = [one for one in psutil.Process(process.pid).children() if _ONE_OF_SEVERAL in " ".join(one.cmdline())]
+        children = psutil.Process(process.pid).children()
+        several = [child for child in children if _ONE_OF_SEVERAL in " ".join(child.cmdline())]
         if len(several) < 2:
             raise RuntimeError(f"the command has {len(several)} processes of its list, and not several")
         several[0].kill()

@@ -11,7 +11,7 @@ import re
 import stat
 import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,7 +25,7 @@ _MOST_TEXT_BYTES = 64 << 20  # of HEAD, a ref or packed-refs
 _MOST_INDEX_BYTES = 256 << 20
 _MOST_HASHED_BYTES = 64 << 20  # of one file whose size or time differs
 _MOST_NAMED = 5
-_LOOK_AGAIN_S = 1.0  # whether a file has changed
+_LOOK_AGAIN_S = 1.0  # the interval in which files are looked at once: whether they have changed
 _FIXED_BYTES = 62  # of an entry in the index, before its name
 _EXTENDED, _NAME_LENGTH = 0x4000, 0xFFF
 _BROKEN = (OSError, ValueError, struct.error, IndexError)
@@ -135,9 +135,13 @@ def _read_offset(data: bytes, at: int) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=4)
-def _tracked_files(git: Path, _interval: int) -> Mapping[str, _IndexEntry]:
-    """Return the files that a repository tracked in an interval of time: many models of it are asked for at once."""
-    return {entry.name: entry for entry in _read_index(git / "index")}
+def _tracked_files(git: Path, _interval: int) -> Mapping[str, Sequence[_IndexEntry]]:
+    """Return the files that a repository tracked in an interval of time: many models of it are asked for at once.
+    A file that is in conflict has several entries."""
+    files: dict[str, list[_IndexEntry]] = {}
+    for entry in _read_index(git / "index"):
+        files.setdefault(entry.name, []).append(entry)
+    return files
 
 
 @lru_cache(maxsize=4)
@@ -147,9 +151,9 @@ def _changed(tree: Path, git: Path, interval: int) -> tuple[str, ...] | None:
     if (tree / ".gitattributes").exists():
         return None
     changed = []
-    for entry in _tracked_files(git, interval).values():
-        if stat.S_ISREG(entry.mode) and _is_changed(tree / entry.name, entry):
-            changed.append(entry.name)
+    for name, entries in _tracked_files(git, interval).items():
+        if any(stat.S_ISREG(entry.mode) and _is_changed(tree / name, entry) for entry in entries):
+            changed.append(name)
             if len(changed) == _MOST_NAMED:
                 break
     return tuple(changed)

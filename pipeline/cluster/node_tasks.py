@@ -21,7 +21,12 @@ def perform_on_this_node(order: StepOrder) -> StepReply:
     worker = _worker(order.run.driver, node)
     if worker is None:
         return StepReply(node, is_new=True)
-    reply: StepReply = ray.get(worker.perform.remote(order, [str(gpu) for gpu in ray.get_gpu_ids()]))
+    gpus = [str(gpu) for gpu in ray.get_gpu_ids()]
+    try:
+        reply: StepReply = ray.get(worker.perform.remote(order, gpus))
+    except ray.exceptions.RayActorError:
+        _workers.clear()  # it has died: the next step asks for the one that was started in its place
+        raise
     return reply
 
 

@@ -19,7 +19,7 @@ from ...models.errors import TransloadError
 from ...models.remote.remote_store import open_store, store_url
 from ...models.scratch_folders import remove_abandoned, scratch_folder
 from ...models.store import IDENTITY
-from ..workers.engine import Action, LocalExecutor
+from ..workers.engine import Action, LocalExecutor, run_stopped
 from ..workers.loaded_frameworks import LoadedFrameworks
 from ..workers.toolchain import ABSENT
 from ..workers.worker_slots import WorkerSlots
@@ -48,6 +48,7 @@ class NodeWorker:
         self._frameworks = LoadedFrameworks(self._folder)
         self._slots = WorkerSlots(_MANY)
         self._executors: dict[str, LocalExecutor] = {}
+        self._stopped: set[str] = set()  # numbers of runs, whose orders may still come
         self._begun: dict[tuple[str, str], float] = {}  # steps that are done now: run and key, with the time
         self._lock = threading.Lock()
 
@@ -63,6 +64,8 @@ class NodeWorker:
         if gpus:
             action = replace(action, limits=replace(action.limits, visible_gpus=",".join(map(str, gpus))))
         executor, doing = self._executor(order), (order.run.number, order.key)
+        if executor is None:
+            return StepReply(self._node, error=run_stopped())
         log = executor.log(action.name)
         self._begun[doing] = time.monotonic()
         try:
@@ -90,6 +93,7 @@ class NodeWorker:
     def stop(self, number: str) -> None:
         """End the steps of one run, now."""
         with self._lock:
+            self._stopped.add(number)
             executor = self._executors.pop(number, None)
         if executor is not None:
             executor.stop()
@@ -105,9 +109,12 @@ class NodeWorker:
         self.release()
         self._kept.__exit__(None, None, None)
 
-    def _executor(self, order: StepOrder) -> LocalExecutor:
+    def _executor(self, order: StepOrder) -> LocalExecutor | None:
+        """Return the executor of a run; None where the run was stopped."""
         run = order.run
         with self._lock:
+            if run.number in self._stopped:
+                return None
             for name, limits in order.expected.items():
                 self._frameworks.expect([name], limits)
             if run.number not in self._executors:

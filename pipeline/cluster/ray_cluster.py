@@ -29,7 +29,7 @@ from .step_race import NodeTask, StepRace
 
 _PROBE_S = 5.0  # for a connection to the port
 _CONNECT_S = 15.0  # for Ray's own greeting behind it
-_START_S = 90.0  # for a node worker: a cold disk reads libraries slowly
+_START_S = 90.0  # for a node worker, or a cluster: a cold disk reads libraries slowly
 _NODES_S = 1.0  # that the list of nodes is good for
 _LOOK_AGAIN_S = 5.0  # whether a node that can do the step is still alive
 _MOST_SHOWN = 3  # nodes in the sentence that none of them can do a step
@@ -43,8 +43,8 @@ class RayCluster:
     """A Ray cluster with our node workers. Thread-safe."""
 
     def __init__(self, ray: Any, driver: str = "", parts: int = 1) -> None:
-        """`driver`: the name of a command's first process, whose node workers its other ones share, as they do the
-        cores; `parts`: how many these are."""
+        """`driver`: the name of a command's first process, whose node workers the other ones use; `parts`: how many
+        processes of the command share the cores."""
         self._ray = ray
         self.driver = driver or secrets.token_hex(6)
         self._parts = parts
@@ -101,6 +101,19 @@ class RayCluster:
             fix = "install transload and its libraries on the nodes (docs/scale.md)"
             raise ToolMissing(f"no node of the cluster can run transload: {why}", fix=fix)
 
+    def _replace_workers(self) -> None:
+        """Start a node worker where there is none, or where it has died: for want of memory, or with the process of the
+        command that started it."""
+        with self._lock:
+            refs = {actor.node.remote(): node for node, actor in self._actors.items()}
+            done = self._ray.wait(list(refs), num_returns=len(refs), timeout=_ANSWER_S)[0] if refs else []
+            for ref in done:
+                try:
+                    self._ray.get(ref)
+                except self._ray.exceptions.RayError:  # where it lives after all, the same one is taken again
+                    del self._actors[refs[ref]]
+        self.start_workers()
+
     def perform(self, order: StepOrder, demand: StepDemand, forecast: StepForecast) -> StepReply:
         """Do a step on a node that can. Steps of a node that dies are done on another one.
         Raises ToolMissing where no node can do it, and StepFailed where one node after the other dies over it."""
@@ -114,9 +127,9 @@ class RayCluster:
                 if lost == _MOST_LOST:
                     fix = "look at the memory of the nodes, and at Ray's logs there; run again to go on from here"
                     raise StepFailed(f"{lost} nodes or their workers died over {order.action.name}", fix=fix)
-                self.start_workers()
+                self._replace_workers()
             elif reply.is_new:
-                self.start_workers()
+                self._replace_workers()
             elif reply.unfit:
                 unfit[reply.node] = reply.unfit
             else:
@@ -133,7 +146,7 @@ class RayCluster:
                 raise result
             if result is not None:
                 return result
-            self.start_workers()
+            self._replace_workers()
         raise StepFailed(f"{_MOST_LOST} nodes died while they measured", fix="look at Ray's logs on the nodes")
 
     def stop(self, number: str) -> None:
@@ -277,8 +290,9 @@ def _connected(address: str | None, driver: str = "", parts: int = 1) -> RayClus
     if where and ":" in where:
         _check_answers(where)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    is_quick = bool(where) and not driver  # else a cluster is started, or all processes of a list connect at once
     with _quick(where or "ray"):
-        _init(ray, address)
+        _init(ray, address, _CONNECT_S if is_quick else _START_S)
     cluster = RayCluster(ray, driver, parts)
     cluster.start_workers()
     return cluster
@@ -305,12 +319,12 @@ def _quick(address: str) -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:
-        raise _no_answer(address, f"no greeting in {_CONNECT_S:g} s; is it a Ray cluster of this version?") from error
+        raise _no_answer(address, f"{text_of(error)}; is it a Ray cluster of this version?") from error
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         raise _no_answer(address, text_of(error).splitlines()[0][:200]) from error
 
 
-def _init(ray: Any, address: str | None) -> None:
+def _init(ray: Any, address: str | None, seconds: float) -> None:
     """Call ray.init in a thread, as it may wait for ever. Raises TimeoutError, or what it raises."""
     errors: list[BaseException] = []
     is_over = threading.Event()
@@ -329,9 +343,8 @@ def _init(ray: Any, address: str | None) -> None:
         threading.Event().wait()
 
     threading.Thread(target=init, name="ray-init", daemon=True).start()
-    known = address or os.environ.get(_ADDRESS_VARIABLE)
-    if not is_over.wait(_CONNECT_S if known else _START_S):
-        raise TimeoutError
+    if not is_over.wait(seconds):
+        raise TimeoutError(f"no greeting in {seconds:g} s")
     if errors:
         raise errors[0]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import count
@@ -40,8 +41,11 @@ class RayExecutor(LocalExecutor):
 
     def __init__(
         self, store: Store, run_folder: Path, slots: WorkerSlots, cluster: RayCluster, *, model: str = "",
-        gpu_kind: str | None = None, durations: StepDurations | None = None,
+        gpu_kind: str | None = None, durations: StepDurations | None = None, threads: int | None = None,
     ) -> None:  # fmt: skip
+        """`slots`: for the steps that are done here; `threads`: steps that are handed to the cluster at once (None: as
+        many)."""
+        self._most_threads = threads or slots.count
         super().__init__(store, run_folder, slots)
         self._cluster = cluster
         self._gpu_kind = gpu_kind
@@ -68,6 +72,9 @@ class RayExecutor(LocalExecutor):
         """End every worker here and on the nodes, now."""
         super().stop()
         self._cluster.stop(self._run.number)
+
+    def _new_threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self._most_threads)
 
     def _room_for(self, action: Action) -> AbstractContextManager[None]:
         """Wait for room here; on the nodes Ray finds it."""

@@ -98,6 +98,8 @@ class StepRace:
                     self._end_others(step, attempt, reply)
                     return (reply,)
                 step.end(attempt)  # its errors do not count: the first one is under way
+                if reply and reply.unfit:
+                    step.unfit = {**step.unfit, reply.node: reply.unfit}
             elif reply is None and len(step.tasks) > 1:
                 step.end(attempt)  # its node died; a copy counts as the first one now
                 step.attempts.sort(key=lambda other: other.task is None)

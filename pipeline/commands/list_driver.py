@@ -1,8 +1,8 @@
-"""A process that carries models of a list over a cluster, as list_drivers.py tells it over a socket.
+"""A process that carries models of a list over a cluster. list_drivers.py starts it, and sends the models to a socket.
 
     python -m transload.pipeline.commands.list_driver FILE_DESCRIPTOR
 
-It ends with its command: without it nobody wants what it does.
+It ends where its command has gone: nobody waits for the models any more.
 """
 
 from __future__ import annotations
@@ -18,31 +18,32 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.pool import ExceptionWithTraceback  # type: ignore[attr-defined]  # not in the stubs
 
+from ...models.errors import TransloadError
 from ...models.foreign_errors import text_of
 from ..cluster.ray_cluster import join
 from ..progress import Progress
 from ..workers.shared_workers import SharedWorkers
-from .list_drivers import DriverSetup, EndOrder, ModelLine, ModelNote, ModelOrder, ModelReply
+from .list_drivers import DriverFailure, DriverSetup, EndOrder, ModelLine, ModelNote, ModelOrder, ModelReply
 from .workspace import shared_workers
 
 
 class _LineStream(io.TextIOBase):
-    """A stream of text that hands each line on."""
+    """A text stream that calls a function with each line that is complete."""
 
-    def __init__(self, hand_on: Callable[[str], None]) -> None:
-        self._hand_on = hand_on
+    def __init__(self, take_line: Callable[[str], None]) -> None:
+        self._take_line = take_line
         self._rest = ""
 
     def write(self, text: str) -> int:
-        """Take text, and hand on the lines that it completes."""
+        """Write text; the lines that it completes are taken."""
         *lines, self._rest = (self._rest + text).split("\n")
         for line in lines:
-            self._hand_on(line)
+            self._take_line(line)
         return len(text)
 
 
 class _ModelProgress(Progress):
-    """The progress of a model, handed on to the command: that shows it beside those of the other processes."""
+    """The progress of a model as messages to the command, which shows it beside those of the other processes."""
 
     def __init__(self, number: int, send: Callable[[ModelLine | ModelNote], None], *, quiet: bool) -> None:
         stream = _LineStream(lambda text: send(ModelLine(number, text)))
@@ -50,12 +51,12 @@ class _ModelProgress(Progress):
         self._number, self._send = number, send
 
     def note(self, text: str, *, once: str = "") -> None:
-        """See Progress."""
+        """Send a sentence; the command knows which ones it has shown once (Progress.note)."""
         self._send(ModelNote(self._number, text, once))
 
 
 class ListDriver:
-    """Does models, and says over the socket what became of them."""
+    """The models of a process: it does those that are sent to it, and sends their outcomes back."""
 
     def __init__(self, connection: Connection, setup: DriverSetup) -> None:
         self._connection = connection
@@ -63,7 +64,7 @@ class ListDriver:
         self._sending = threading.Lock()
 
     def serve(self) -> bool:
-        """Do what comes; return whether the command has said that this is all, and is not just gone."""
+        """Do the models that are sent. Return True once the command ends them, and False where it has gone."""
         setup = self._setup
         with (
             shared_workers(setup.folder, setup.local, Progress(quiet=True)) as workers,
@@ -91,7 +92,7 @@ class ListDriver:
             self._send(ModelReply(order.number, _sendable(error)))
 
     def _send(self, message: ModelLine | ModelNote | ModelReply) -> None:
-        with self._sending, suppress(OSError):  # the command is gone: the main thread meets that, too
+        with self._sending, suppress(OSError):  # the command has gone, which the main thread sees as well
             self._connection.send(message)
 
 
@@ -106,10 +107,18 @@ def _sendable(error: BaseException) -> BaseException:
 
 
 def main() -> int:
-    """Serve the command at the other end of the socket."""
+    """Connect to the cluster, and serve the command at the other end of the socket."""
     connection = Connection(int(sys.argv[1]))
-    setup = connection.recv()
-    join(setup.address, setup.driver, setup.parts)
+    try:
+        setup = connection.recv()
+    except (EOFError, OSError):  # the command has gone
+        return 1
+    try:
+        join(setup.address, setup.driver, setup.parts)
+    except TransloadError as error:
+        with suppress(OSError):
+            connection.send(DriverFailure(error))
+        os._exit(1)  # a thread of Ray may still wait for the cluster
     if not ListDriver(connection, setup).serve():
         os._exit(1)  # Ray's own threads would wait for a cluster that may have gone, too
     return 0

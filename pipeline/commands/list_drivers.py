@@ -10,10 +10,11 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count as numbers
 from multiprocessing.connection import Connection
@@ -21,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias
 
-from ...models.errors import StepFailed
+from ...models.errors import StepFailed, TransloadError
 from ..context import LocalSettings
 from ..model_list.model_pool import ModelOutcome
 from ..progress import Progress
@@ -30,15 +31,17 @@ from ..workers.shared_workers import SharedWorkers
 
 _END_S = 60.0  # that a process has to end what it holds
 _MOST_LOST = 2  # processes that may die over one model
+_FIX = "look at the memory of this machine; the same command with --resume goes on"
 _ADDRESS_VARIABLE = "RAY_ADDRESS"
-Work: TypeAlias = Callable[[Progress, SharedWorkers], ModelOutcome]  # it is pickled
+_CLIENT = "ray://"  # an address of Ray's client server, behind which the cluster's own addresses may not be reached
+Work: TypeAlias = Callable[[Progress, SharedWorkers], ModelOutcome]  # of a model; it can be pickled
 
 
 @dataclass(frozen=True)
 class DriverSetup:
-    """What a process is told first."""
+    """The settings of a process, which are sent to it first."""
 
-    local: LocalSettings
+    local: LocalSettings  # with its share of the workers on this machine
     address: str | None  # of the cluster, as --executor names it
     driver: str  # whose node workers it shares
     parts: int  # processes that share the cores
@@ -49,7 +52,7 @@ class DriverSetup:
 
 @dataclass(frozen=True)
 class ModelOrder:
-    """A model that a process is to do."""
+    """An order to do a model. The number is in all that is sent about it."""
 
     number: int
     work: Work
@@ -57,12 +60,19 @@ class ModelOrder:
 
 @dataclass(frozen=True)
 class StopOrder:
-    """The process is to end all its steps, now."""
+    """An order to end all steps, now."""
 
 
 @dataclass(frozen=True)
 class EndOrder:
-    """There is no further model."""
+    """An order to end, once the models that are under way are done."""
+
+
+@dataclass(frozen=True)
+class DriverFailure:
+    """The reason why a process does no model: it cannot connect to the cluster."""
+
+    error: TransloadError
 
 
 @dataclass(frozen=True)
@@ -84,7 +94,7 @@ class ModelNote:
 
 @dataclass(frozen=True)
 class ModelReply:
-    """What became of a model, or what was raised over it."""
+    """The outcome of a model, or the error that was raised over it."""
 
     number: int
     result: ModelOutcome | BaseException
@@ -104,33 +114,47 @@ class ListDrivers:
         self._choosing = threading.Lock()
 
     def __enter__(self) -> Self:
-        """Start the processes."""
+        """Start the processes: all of them, or none."""
         from ..cluster.ray_cluster import connect
 
         cluster = connect(self._address)
         environment = {**os.environ}
-        if self._address is None:  # this machine's cluster may be one that this process has started
-            environment[_ADDRESS_VARIABLE] = cluster.head
-        for number in range(self._count):
-            folder = self._folder / SCRATCH / f"driver-{number}"
-            folder.mkdir(parents=True, exist_ok=True)
-            setup = DriverSetup(
-                self._local, self._address, cluster.driver, self._count, self._at_once, folder, self._quiet
-            )
-            self._drivers.append(start_driver(setup, environment))
+        if self._address is None and not environment.get(_ADDRESS_VARIABLE, "").startswith(_CLIENT):
+            environment[_ADDRESS_VARIABLE] = cluster.head  # it may be one that this process has started
+        local = replace(self._local, jobs=max(1, self._local.jobs // self._count))
+        try:
+            for number in range(self._count):
+                folder = self._folder / SCRATCH / f"driver-{number}"
+                folder.mkdir(parents=True, exist_ok=True)
+                driver = start_driver(environment)
+                self._drivers.append(driver)
+                driver.send(
+                    DriverSetup(local, self._address, cluster.driver, self._count, self._at_once, folder, self._quiet)
+                )
+        except BaseException:
+            self._kill()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End the processes; at once, where the block has raised."""
+        if kind is not None:
+            self._kill()
+            return
         for driver in self._drivers:
-            driver.end(None if kind is None else 0.0)
+            driver.send(EndOrder())
+        end_s = time.monotonic() + _END_S
         for driver in self._drivers:
-            driver.end(_END_S)
+            driver.wait(end_s - time.monotonic())
+
+    def _kill(self) -> None:
+        for driver in self._drivers:
+            driver.kill()
 
     def work(self, work: Work) -> Work:
-        """Return what has a model done by one of the processes."""
+        """Return the work of having a model done by one of the processes."""
         return partial(self._do, work)
 
     def stop(self) -> None:
@@ -139,31 +163,41 @@ class ListDrivers:
             driver.send(StopOrder())
 
     def _do(self, work: Work, progress: Progress, _workers: SharedWorkers) -> ModelOutcome:
-        for _ in range(_MOST_LOST):
-            with self._choosing:
-                driver = min(self._drivers, key=lambda driver: (driver.is_gone, driver.models))
-                reply = driver.do(ModelOrder(next(self._numbers), work), progress)
+        lost = 0
+        while lost < _MOST_LOST:
+            driver, reply = self._hand_out(work, progress)
             answer = reply.result()
-            if answer is not None:
-                if isinstance(answer.result, BaseException):
-                    raise answer.result
+            if answer is None:
+                lost += driver.failure is None  # that one has not begun it
+            elif isinstance(answer.result, BaseException):
+                raise answer.result
+            else:
                 return answer.result
-        fix = "look at the memory of this machine; the same command with --resume goes on"
-        raise StepFailed(f"{_MOST_LOST} processes of transload died over the model", fix=fix)
+        raise StepFailed(f"{lost} processes of transload died over the model", fix=_FIX)
+
+    def _hand_out(self, work: Work, progress: Progress) -> tuple[ListDriverHandle, Future[ModelReply | None]]:
+        """Give a model to the process that has the fewest. Raises TransloadError where all processes are gone."""
+        with self._choosing:
+            drivers = [driver for driver in self._drivers if not driver.is_gone]
+            if drivers:
+                driver = min(drivers, key=lambda driver: driver.models)
+                return driver, driver.do(ModelOrder(next(self._numbers), work), progress)
+        for driver in self._drivers:
+            if driver.failure:
+                raise driver.failure
+        raise StepFailed(f"all {len(self._drivers)} processes of the list have died", fix=_FIX)
 
 
-def start_driver(setup: DriverSetup, environment: Mapping[str, str]) -> ListDriverHandle:
-    """Start a process."""
+def start_driver(environment: Mapping[str, str]) -> ListDriverHandle:
+    """Start a process, which waits for its DriverSetup."""
     ours, theirs = socket.socketpair()
-    with theirs:
+    with ours, theirs:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "transload.pipeline.commands.list_driver", str(theirs.fileno())],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment, pass_fds=[theirs.fileno()],
             start_new_session=True,  # Ctrl-C reaches us alone
         )  # fmt: skip
-    handle = ListDriverHandle(process, Connection(ours.detach()))
-    handle.send(setup)
-    return handle
+        return ListDriverHandle(process, Connection(ours.detach()))
 
 
 class ListDriverHandle:
@@ -175,6 +209,7 @@ class ListDriverHandle:
         self._sending = threading.Lock()
         self._waiting: dict[int, tuple[Future[ModelReply | None], Progress]] = {}
         self.is_gone = False
+        self.failure: TransloadError | None = None  # the reason why it ended before its first model
         threading.Thread(target=self._receive, name="list-driver", daemon=True).start()
 
     @property
@@ -183,7 +218,7 @@ class ListDriverHandle:
         return len(self._waiting)
 
     def do(self, order: ModelOrder, progress: Progress) -> Future[ModelReply | None]:
-        """Have a model done; None is the reply of a process that died."""
+        """Send a model; the reply is None where the process dies first."""
         future: Future[ModelReply | None] = Future()
         self._waiting[order.number] = future, progress
         self.send(order)
@@ -196,29 +231,41 @@ class ListDriverHandle:
         with self._sending, suppress(OSError):
             self._connection.send(message)
 
-    def end(self, seconds: float | None) -> None:
-        """Let the process end, and wait for it for so long; None: not at all. Kill it after that."""
-        self.send(EndOrder())
-        if seconds is None:
-            return
+    def wait(self, seconds: float) -> None:
+        """Wait for so long until the process has ended; kill it after that."""
         try:
-            self._process.wait(seconds)
+            self._process.wait(max(0.0, seconds))
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self.kill()
+
+    def kill(self) -> None:
+        """End the process, whatever it does."""
+        self._process.kill()
+        self._process.wait()
 
     def _receive(self) -> None:
-        with suppress(EOFError, OSError):
-            while True:
-                message = self._connection.recv()
+        try:
+            with suppress(EOFError, OSError):
+                while True:
+                    self._take(self._connection.recv())
+        finally:  # whatever was raised: those that wait must not wait for ever
+            self.is_gone = True
+            self._lose_all()
+            with self._sending:
+                self._connection.close()  # a process that still runs ends by that
+
+    def _take(self, message: DriverFailure | ModelLine | ModelNote | ModelReply) -> None:
+        if isinstance(message, DriverFailure):
+            self.failure = message.error
+        elif isinstance(message, ModelReply):
+            self._waiting.pop(message.number)[0].set_result(message)
+        else:
+            progress = self._waiting[message.number][1]
+            with suppress(OSError, ValueError):  # the terminal is gone; what the command says next meets that, too
                 if isinstance(message, ModelLine):
-                    self._waiting[message.number][1].line(message.text)
-                elif isinstance(message, ModelNote):
-                    self._waiting[message.number][1].note(message.text, once=message.once)
+                    progress.line(message.text)
                 else:
-                    self._waiting.pop(message.number)[0].set_result(message)
-        self.is_gone = True
-        self._lose_all()
+                    progress.note(message.text, once=message.once)
 
     def _lose_all(self) -> None:
         while self._waiting:

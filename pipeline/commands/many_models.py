@@ -16,9 +16,16 @@ from ..model_list.model_pool import ModelJob, ModelPool
 from ..model_list.models_file import ListedModel
 from ..progress import Progress
 from ..schedule.driver_count import driver_count
-from .list_drivers import ListDrivers
+from .list_drivers import ListDrivers, Work
 from .model_work import ListOptions, ModelWork, work_of
-from .workspace import check_writable, cluster_addresses, models_at_once, order_by_duration, shared_workers
+from .workspace import (
+    check_writable,
+    cluster_addresses,
+    executor_choice,
+    models_at_once,
+    order_by_duration,
+    shared_workers,
+)
 
 
 @dataclass(frozen=True)
@@ -58,13 +65,16 @@ def _do_models(
 ) -> KeyboardInterrupt | None:  # fmt: skip
     """Do the models, `at_once` at a time. Return the interrupt that stopped them, if one did."""
     rows = {row.name: row for row in folder.rows}
+    on_cluster = [work for work in works if executor_choice(work.request, local).is_ray]
     with (
         shared_workers(options.out, local, progress) as workers,
-        _drivers(works, options.out, local, progress, at_once) as drivers,
+        _drivers(on_cluster, options.out, local, progress, at_once) as drivers,
     ):
-        if drivers:
+        calls: dict[str, Work] = {work.model.name: work for work in works}
+        if drivers:  # models whose steps are done here stay here, within --jobs
             workers.slots.on_stop(drivers.stop)
-        jobs = [ModelJob(rows[work.model.name], drivers.work(work) if drivers else work) for work in works]
+            calls |= {work.model.name: drivers.work(work) for work in on_cluster}
+        jobs = [ModelJob(rows[name], call) for name, call in calls.items()]
         pool = ModelPool(options.out, workers, progress, folder.record, fail_fast=options.fail_fast)
         return pool.do_all(jobs, at_once)
 
@@ -72,12 +82,11 @@ def _do_models(
 def _drivers(
     works: Sequence[ModelWork], folder: Path, local: LocalSettings, progress: Progress, at_once: int
 ) -> AbstractContextManager[ListDrivers | None]:
-    """Begin the processes that a list on a large cluster needs; none where this process can order all steps."""
+    """Return the processes that models on a large cluster need; none where this process can order all steps."""
     count = driver_count(min(at_once, len(works)))
-    addresses = cluster_addresses((work.request for work in works), local)
-    if count == 1 or not addresses:
+    if count == 1:
         return nullcontext()
-    address = next(iter(addresses))
+    (address,) = cluster_addresses((work.request for work in works), local)  # a process connects to one
     return ListDrivers(folder, local, address, count, ceil(at_once / count), quiet=progress.quiet)
 
 

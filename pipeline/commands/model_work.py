@@ -1,4 +1,4 @@
-"""A command for one model of a list, and what it contributes to the list."""
+"""A command for one model of a list, and the part of the list's result that comes of it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ListOptions:
 
 
 def work_of(command: ListCommand, model: ListedModel, options: ListOptions, local: LocalSettings) -> ModelWork:
-    """Return what does the command for a model. Raises BadRequest where its options do not fit the command."""
+    """Return the work of a command for a model. Raises BadRequest where the model's options do not fit the command."""
     if model.is_pipeline and command is not ListCommand.RUN:
         fix = "give it a source in place of its pipeline, or use transload run"
         raise BadRequest(f"the model {model.name} is a pipeline file, which {command} does not take", fix=fix)
@@ -63,7 +63,7 @@ class ModelWork:
     local: LocalSettings
 
     def __call__(self, progress: Progress, workers: SharedWorkers) -> ModelOutcome:
-        """Do it, and return what it contributes to the list."""
+        """Do the command for the model; return its part of the list's result."""
         works = {
             ListCommand.CONVERT: self._convert, ListCommand.VALIDATE: self._validate, ListCommand.RUN: self._run,
         }  # fmt: skip

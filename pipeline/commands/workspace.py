@@ -21,7 +21,7 @@ from ...models.remote.remote_store import open_store
 from ...models.scratch_folders import locked_scratch, remove_abandoned
 from ...models.store import Store, is_disk_full, size_of
 from ...models.whole_files import write_whole
-from ..cluster.executor_choice import parse_executor
+from ..cluster.executor_choice import ExecutorChoice, parse_executor
 from ..context import Context, LocalSettings
 from ..progress import Progress
 from ..request import RunRequest
@@ -64,7 +64,7 @@ def new_executor(
     request: RunRequest, local: LocalSettings, store: Store, folder: Path, workers: SharedWorkers, *, model: str = ""
 ) -> LocalExecutor:
     """Return the executor that the command line or the request names. `model`: its name in the records of steps."""
-    choice = parse_executor(local.executor or request.engine.executor)
+    choice = executor_choice(request, local)
     if not choice.is_ray:
         return LocalExecutor(store, folder, workers.slots, workers.frameworks)
     from ..cluster.ray_cluster import connect
@@ -73,8 +73,9 @@ def new_executor(
     cluster = connect(choice.address)
     durations = known_durations(store.root)
     return RayExecutor(
-        store, folder, workers.slots, cluster, model=model, gpu_kind=request.engine.gpu_kind, durations=durations
-    )
+        store, folder, workers.slots, cluster, model=model, gpu_kind=request.engine.gpu_kind, durations=durations,
+        threads=local.jobs,
+    )  # fmt: skip
 
 
 def new_slots(local: LocalSettings, progress: Progress) -> WorkerSlots:
@@ -96,8 +97,7 @@ def models_at_once(requests: Iterable[RunRequest], local: LocalSettings, *, meas
     cluster. `measures`: the command measures latencies, which here nothing may run beside; on a cluster a measurement
     has a node of its own."""
     requests = list(requests)
-    on_ray = [parse_executor(local.executor or request.engine.executor).is_ray for request in requests]
-    if measures and any(request.bench.enabled and not ray for request, ray in zip(requests, on_ray, strict=True)):
+    if measures and any(request.bench.enabled and not executor_choice(request, local).is_ray for request in requests):
         return 1
     addresses = cluster_addresses(requests, local)
     if not addresses:
@@ -107,9 +107,14 @@ def models_at_once(requests: Iterable[RunRequest], local: LocalSettings, *, meas
     return max(local.jobs, *(connect(address).cores for address in addresses))
 
 
+def executor_choice(request: RunRequest, local: LocalSettings) -> ExecutorChoice:
+    """Return where the steps of a request are done: the command line has precedence over the request."""
+    return parse_executor(local.executor or request.engine.executor)
+
+
 def cluster_addresses(requests: Iterable[RunRequest], local: LocalSettings) -> set[str | None]:
     """Return the addresses of the clusters that requests go to; None is that of this machine or of RAY_ADDRESS."""
-    choices = [parse_executor(local.executor or request.engine.executor) for request in requests]
+    choices = [executor_choice(request, local) for request in requests]
     return {choice.address for choice in choices if choice.is_ray}
 
 

@@ -59,6 +59,7 @@ class ModelPool:
         self._record = record
         self._fail_fast = fail_fast
         self._stopping = threading.Event()
+        self._has_stopped = False
 
     def do_all(self, jobs: Sequence[ModelJob], at_once: int) -> KeyboardInterrupt | None:
         """Do the jobs, `at_once` at a time. Return the interrupt that stopped them, if one did."""
@@ -93,7 +94,9 @@ class ModelPool:
         self._stopping.set()
         for future in pending:
             future.cancel()
-        self._workers.stop()
+        if not self._has_stopped:  # once: models that begin later are stopped as well, and a stop asks every node
+            self._has_stopped = True
+            self._workers.stop()
 
     def _do(self, job: ModelJob, progress: Progress) -> ModelRow:
         """Do one model, whatever happens to it."""

@@ -30,7 +30,8 @@ class Signer:
     key_id: str  # sha256 of the public key in DER: 64 hex characters
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the key as PEM: the processes of a list are handed it, over a socket that no other one has."""
+        """Pickle the key as PEM, unencrypted. It may go to the processes of a list (list_drivers.py), over a socket of
+        their own, and nowhere else: to no file, and to no node of a cluster."""
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
         pem = self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -229,6 +229,9 @@ class LocalExecutor:
         worker = Worker(Spawn(self.log(name), cwd, limits, (root,) if root else (), reads, python=python))
         with self._lock:
             self._workers[worker] = ""
+            is_late = self._stopped
+        if is_late:
+            worker.kill("was stopped")
         return worker
 
     def expect(self, frameworks: Iterable[str], limits: Limits) -> None:

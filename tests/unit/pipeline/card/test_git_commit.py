@@ -67,6 +67,20 @@ def test_another_time_alone_is_no_change_and_other_content_is_one(project: Path)
     assert known.changed == ("models/a-long-name-in-a-folder.py", "net.py")
 
 
+def test_a_file_in_conflict_is_changed_whichever_side_it_has(project: Path) -> None:
+    for branch, text in (("other", "a = 2\n"), ("main", "a = 3\n")):
+        git(project, "checkout", "-q", "-B", branch, *(["HEAD~1"] if branch == "main" else []))
+        (project / "net.py").write_text(text)
+        git(project, "commit", "-q", "-a", "-m", branch)
+    with pytest.raises(subprocess.CalledProcessError):
+        git(project, "merge", "other")
+    for side in ("ours", "theirs"):
+        git(project, "checkout", "-q", f"--{side}", "net.py")
+        known = commit_of(project / "net.py")
+        assert known is not None
+        assert known.changed == ("net.py",)
+
+
 @pytest.mark.parametrize("version", ["2", "4"])
 def test_every_version_of_the_index_is_read(version: str, project: Path) -> None:
     for at in range(30):

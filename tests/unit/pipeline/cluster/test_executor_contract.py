@@ -15,6 +15,7 @@ from transload.models.store import Store
 from transload.pipeline.schedule.backup_rule import BackupRule
 from transload.pipeline.schedule.step_durations import StepDurations, StepRecord
 from transload.pipeline.workers.engine import Action, LocalExecutor
+from transload.pipeline.workers.isolation import Limits
 from transload.pipeline.workers.worker_slots import WorkerSlots
 
 Make = Callable[..., Action]
@@ -81,6 +82,16 @@ def test_stop_ends_what_is_under_way_and_takes_no_more(executor: LocalExecutor, 
         executor.submit(make_action("write")).result(timeout=30)
 
 
+def test_a_worker_that_is_opened_after_a_stop_is_ended(tmp_path: Path) -> None:
+    executor = LocalExecutor(Store(tmp_path / "store"), tmp_path / "run")
+    executor.stop()
+    worker = executor.open_worker("session", Limits(walled=False), tmp_path / "cwd")
+    with pytest.raises(StepFailed, match="was stopped"):
+        worker.open("cluster_jobs:write", {})
+    worker.close()
+    executor.close()
+
+
 @pytest.mark.slow
 def test_a_straggler_is_done_again_on_another_node_and_ended(
     cluster_address: str, make_action: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -104,5 +115,26 @@ def test_a_straggler_is_done_again_on_another_node_and_ended(
         time.sleep(0.05)
     record = json.loads((tmp_path / "store" / "actions" / f"{action.key}.json").read_text())
     assert (record["model"], record["step"]) == ("net", "step.straggle")
+    executor.close()
+    store.close()
+
+
+@pytest.mark.slow
+def test_node_workers_that_have_died_are_replaced(
+    cluster_address: str, make_action: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    from transload.pipeline.cluster.ray_cluster import connect
+    from transload.pipeline.cluster.ray_executor import RayExecutor
+
+    monkeypatch.setenv("RAY_ADDRESS", cluster_address)
+    cluster, store = connect(None), Store(tmp_path / "store", tmp_path / "run")
+    executor = RayExecutor(store, tmp_path / "run", WorkerSlots(4), cluster)
+    executor.perform(make_action("write"))  # a process of Ray knows the worker of its node now
+    for text in ("second", "third"):
+        for actor in cluster._actors.values():
+            ray.kill(actor)
+        assert executor.perform(make_action("write", text=text)).facts["n"] == len(text)
     executor.close()
     store.close()

@@ -49,6 +49,16 @@ def test_a_step_is_kept_in_the_store_and_its_log_sent_back(node: NodeWorker, run
     assert Store(Path(run.store)).find(make_action("write").key)
 
 
+def test_a_step_that_comes_after_its_run_was_stopped_is_not_done(
+    node: NodeWorker, run: DriverRun, make_action: Make
+) -> None:
+    node.stop(run.number)
+    error = node.perform(order(run, make_action("write"))).error
+    assert isinstance(error, StepFailed)
+    assert error.what == "the run was stopped"
+    assert node.perform(order(replace(run, number="2"), make_action("write"))).stored
+
+
 def test_an_error_names_the_folders_of_the_driver(node: NodeWorker, run: DriverRun, make_action: Make) -> None:
     error = pickle.loads(pickle.dumps(node.perform(order(run, make_action("die"))))).error  # noqa: S301
     assert isinstance(error, StepFailed)

@@ -137,6 +137,14 @@ def test_a_copy_that_is_late_has_a_copy_on_a_third_node() -> None:
     assert (nodes.cancelled, free_cores(race)) == ([(0, "c"), (1, "c")], 4)
 
 
+def test_a_node_that_cannot_do_a_copy_is_not_asked_for_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    unfit = StepReply("b", unfit=Unfit(Lack.LIBRARY, "it has no torch"))
+    nodes = FakeNodes({24: (1, unfit), 60: (2, reply("c"))}, nodes=("a", "b", "c"))
+    monkeypatch.setattr(nodes, "whereabouts", lambda _order: {"a": nodes.now})
+    race_of(nodes, rule=replace(RULE, most_attempts=3)).run(ORDER, DEMAND, FORECAST, {})
+    assert nodes.passed_over == [[], ["a"], ["a", "b"]]
+
+
 def test_a_long_step_that_is_late_has_all_its_copies_at_once() -> None:
     nodes = FakeNodes({30: (2, reply("c"))}, nodes=("a", "b", "c"))
     race_of(nodes, rule=replace(RULE, most_attempts=3, long_s=10.0)).run(ORDER, DEMAND, FORECAST, {})

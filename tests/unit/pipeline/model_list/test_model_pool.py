@@ -34,9 +34,11 @@ def raising(error: Exception):
     return work
 
 
-def do(folder: Path, works: dict[str, Work], *, fail_fast: bool = False, at_once: int = 1) -> dict[str, ModelRow]:
+def do(
+    folder: Path, works: dict[str, Work], *, fail_fast: bool = False, at_once: int = 1, slots: WorkerSlots | None = None
+) -> dict[str, ModelRow]:
     rows: dict[str, ModelRow] = {}
-    workers, progress = SharedWorkers(WorkerSlots(1)), Progress(io.StringIO(), quiet=True)
+    workers, progress = SharedWorkers(slots or WorkerSlots(1)), Progress(io.StringIO(), quiet=True)
     pool = ModelPool(folder, workers, progress, lambda row: rows.__setitem__(row.name, row), fail_fast=fail_fast)
     jobs = [ModelJob(row(name, state=RowState.NOT_STARTED), work) for name, work in works.items()]
     assert pool.do_all(jobs, at_once) is None
@@ -90,3 +92,26 @@ def test_a_model_that_is_under_way_when_another_fails_is_stopped_unless_it_passe
     assert rows["slow"].state is state
     assert (rows["bad"].state, rows["bad"].exit_code) == (RowState.DONE, 2)
     assert rows["late"].state is RowState.NOT_STARTED
+
+
+def test_the_steps_of_all_models_are_stopped_once_however_many_end_after_that(tmp_path: Path) -> None:
+    slots, begun, stopped, stops = WorkerSlots(1), threading.Barrier(4), threading.Event(), []
+
+    def count() -> None:
+        stops.append(1)
+        stopped.set()
+
+    def slow(progress: Progress, workers: SharedWorkers) -> ModelOutcome:
+        begun.wait(20)
+        assert stopped.wait(20)
+        raise StepFailed("the run was stopped", fix="again")
+
+    def failing(progress: Progress, workers: SharedWorkers) -> ModelOutcome:
+        begun.wait(20)
+        raise BadRequest("no", fix="look")
+
+    slots.on_stop(count)
+    works: dict[str, Work] = {"bad": failing, "a": slow, "b": slow, "c": slow}
+    rows = do(tmp_path, works, fail_fast=True, at_once=4, slots=slots)
+    assert [rows[name].state for name in "abc"] == [RowState.STOPPED] * 3
+    assert len(stops) == 1

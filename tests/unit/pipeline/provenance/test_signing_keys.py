@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,13 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Path]:
     return write_pair(
         tmp_path, ec.generate_private_key(ec.SECP256R1()) if p256 else ed25519.Ed25519PrivateKey.generate()
     )
+
+
+def test_a_signer_that_another_process_is_handed_signs_as_before(pair: tuple[Path, Path]) -> None:
+    signer, public = read_signer(pair[0]), read_public_key(pair[1])
+    copy = pickle.loads(pickle.dumps(signer))  # noqa: S301  (its own)
+    assert copy.key_id == signer.key_id == public.key_id
+    assert public.is_signed(b"message", copy.sign(b"message"))
 
 
 def test_a_signed_statement_passes_with_its_key_alone(pair: tuple[Path, Path], tmp_path: Path) -> None:
