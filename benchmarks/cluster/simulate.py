@@ -216,6 +216,8 @@ class Simulation:
     def _look(self, attempt: Attempt) -> None:
         """Queue a copy of a step that is late; all that it may have, where it is long."""
         race, rule = attempt.race, self._setting.rule
+        if len(race.attempts) >= rule.most_attempts:
+            return
         late_s = attempt.begun_s + self._late_after_s(race)
         if self.now < late_s:
             self._look_later(attempt, late_s)

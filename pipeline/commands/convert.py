@@ -44,13 +44,12 @@ from ..result.run_folder import artifact_row
 from ..result.schema import ArtifactRow, RouteStatus, Status, Verdict
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
 from ..workers.shared_workers import SharedWorkers
+from .models_in_flight import models_at_once, order_by_duration
 from .workspace import (
     check_writable,
     close_workers,
     document_of,
-    models_at_once,
     new_context,
-    order_by_duration,
     remove_if_unused,
     report_disk_full,
     shared_workers,

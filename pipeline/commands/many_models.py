@@ -18,14 +18,8 @@ from ..progress import Progress
 from ..schedule.driver_count import driver_count
 from .list_drivers import ListDrivers, Work
 from .model_work import ListOptions, ModelWork, work_of
-from .workspace import (
-    check_writable,
-    cluster_addresses,
-    executor_choice,
-    models_at_once,
-    order_by_duration,
-    shared_workers,
-)
+from .models_in_flight import cluster_addresses, models_at_once, order_by_duration
+from .workspace import check_writable, executor_choice, shared_workers
 
 
 @dataclass(frozen=True)
