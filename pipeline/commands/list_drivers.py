@@ -168,7 +168,9 @@ class ListDrivers:
             driver, reply = self._hand_out(work, progress)
             answer = reply.result()
             if answer is None:
-                lost += driver.failure is None  # that one has not begun it
+                if driver.failure is None:  # else it has not begun the model
+                    lost += 1
+                    progress.note("the process that did it has died")
             elif isinstance(answer.result, BaseException):
                 raise answer.result
             else:

@@ -167,7 +167,9 @@ def test_a_model_whose_process_dies_is_done_by_another_one(pair: Pair, tmp_path:
     dead, theirs, _ = new_handle()
     drivers = drivers_of(tmp_path, dead, pair.handle)
     threading.Timer(0.3, theirs.close).start()  # with the model under way
-    assert (carry(drivers).folder, dead.is_gone) == ("good", True)
+    stream = io.StringIO()
+    assert (carry(drivers, stream=stream).folder, dead.is_gone) == ("good", True)
+    assert stream.getvalue().startswith("net  note: the process that did it has died\n")
     assert carry(drivers).folder == "good"
 
 
@@ -184,8 +186,9 @@ def drivers_of(folder: Path, *handles: ListDriverHandle) -> ListDrivers:
     return drivers
 
 
-def carry(drivers: ListDrivers, name: str = "good") -> ModelOutcome:
-    return drivers.work(Work(name))(Progress(io.StringIO()), SharedWorkers(WorkerSlots(1)))
+def carry(drivers: ListDrivers, name: str = "good", stream: io.StringIO | None = None) -> ModelOutcome:
+    progress = Progress(stream or io.StringIO()).of("net")
+    return drivers.work(Work(name))(progress, SharedWorkers(WorkerSlots(1)))
 
 
 def test_without_a_process_a_model_fails_with_one_sentence(tmp_path: Path) -> None:
