@@ -28,7 +28,7 @@ _State: TypeAlias = frozenset[tuple[str, int, int, int]]
 _OURS = Path(__file__).absolute().parents[1]
 _PACKAGE = "transload"
 _INSTALLED = {"site-packages", "dist-packages"}  # never a root: all of torch would be read
-_LOOK_AGAIN_S = 1.0  # the interval in which files are looked at once: whether they have changed
+_LOOK_AGAIN_S = 1.0  # files are checked for changes at most once in this interval
 _parsing = threading.Lock()  # CPython 3.11 raises SystemError where threads parse at once: they share its depth count
 
 

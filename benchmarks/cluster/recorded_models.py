@@ -19,13 +19,13 @@ Zoo = Mapping[str, Mapping[str, float]]  # seconds by model and step
 
 @dataclass(frozen=True)
 class SimulatedStep:
-    """A step of a model that was drawn."""
+    """A conversion of a model."""
 
     needs: int | None  # the number of the step that it is made from, in its model
-    seconds: float  # that it takes where no place is slow
+    seconds: float  # that it takes on a node that is not slow
     expected_s: float | None  # as the product forecasts it
-    rest_s: float  # likewise, with what follows it
-    bytes: float
+    rest_s: float  # of the longest chain from its begin to the end of its model, by the same forecast
+    bytes: float  # that it reads and writes
 
 
 def recorded_steps(path: Path) -> dict[str, dict[str, float]]:
@@ -93,7 +93,7 @@ class ModelDraw:
 
 
 def chain_s(steps: Sequence[SimulatedStep]) -> float:
-    """Return the longest chain of a model where no place is slow."""
+    """Return the seconds of the longest chain of steps of a model, on nodes that are not slow."""
     ends: list[float] = []
     for step in steps:
         ends.append(step.seconds + (0.0 if step.needs is None else ends[step.needs]))

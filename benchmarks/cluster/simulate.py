@@ -44,7 +44,7 @@ _END, _LOOK = "end", "look"
 
 @dataclass(frozen=True)
 class Setting:
-    """What the cluster is like. Seconds and bytes."""
+    """The properties of the cluster and of the steps, and the rules in use. Times in seconds, sizes in bytes."""
 
     nodes: int = 1
     slots: int = 4  # steps at once on a node
@@ -57,8 +57,8 @@ class Setting:
     node_bytes_s: float = 1e9  # of a node's own network
     straggler_share: float = 0.01  # of the steps
     straggler_factor: float = 5.0
-    by_nature: float = 0.0  # of the stragglers: those that are as slow everywhere
-    slow_nodes: int = 0  # that do every step straggler_factor times as slowly
+    by_nature: float = 0.0  # share of the stragglers that are as slow on every node
+    slow_nodes: int = 0  # number of nodes that take straggler_factor times as long for every step
     noise: float = 0.0  # standard deviation of the logarithm of a step's time, each time that it is done
     longest_first: bool = True
     chains_first: bool = True
@@ -68,7 +68,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a simulation gives."""
+    """The result of a simulation."""
 
     nodes: int
     drivers: int
@@ -85,7 +85,7 @@ class Outcome:
 
 @dataclass(eq=False)
 class Attempt:
-    """A step in the queue or on a node: the first time, or once more."""
+    """One attempt at a step, which waits in the queue or runs on a node."""
 
     race: Race
     ticket: StepTicket

@@ -36,10 +36,10 @@ def _plain_members(part: Mapping[str, Any]) -> Any:
     if CLASS in part and not members:  # an enum or a path: its annotation there takes the value
         arguments = part.get(ARGS, ())
         return arguments[0] if len(arguments) == 1 and isinstance(arguments[0], str | int | float) else _NOTHING
+    if "_parameters" in members:  # of torch's own modules
+        return _NOTHING
     values = {name: _plain(value) for name, value in members.items()}
-    if "_parameters" in members or any(
-        value is _NOTHING for value in values.values()
-    ):  # the first: torch's own modules
+    if any(value is _NOTHING for value in values.values()):
         return _NOTHING
     return {CLASS: part[CLASS], FIELDS: values} if CLASS in part else values
 

@@ -259,7 +259,7 @@ def _is_young(marker: Path) -> bool:
 
 
 def _fix_of(error: Exception) -> str:
-    """Return what mends an error of a service, by its kind."""
+    """Return the fix to show for an error of the storage service or of its library, by the kind of the error."""
     if isinstance(error, FileNotFoundError):  # an object that is not there is no error here
         return "make the bucket or container, or name another store with --store"
     if isinstance(error, ConnectionError | TimeoutError) or "connect" in type(error).__name__.lower():

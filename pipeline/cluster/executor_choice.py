@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from ...models.errors import BadRequest
 
 LOCAL, RAY = "local", "ray"
+ADDRESS_VARIABLE = "RAY_ADDRESS"  # Ray's own, of the cluster that is meant where none is named
+CLIENT_SCHEME = "ray://"  # of an address of Ray's client server
 _FIX = "use local, ray (the cluster of RAY_ADDRESS or of this machine) or ray://HOST:PORT"
 _ADDRESS = re.compile(r"ray://(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>\d{1,5})")
 

@@ -22,6 +22,7 @@ from ..schedule.backup_rule import BackupRule
 from ..schedule.step_queue import StepQueue
 from ..workers.engine import run_stopped
 from .cluster_records import NodeFacts
+from .executor_choice import ADDRESS_VARIABLE, CLIENT_SCHEME
 from .node_tasks import measure_on_this_node, perform_on_this_node
 from .node_worker import NAMESPACE, NodeWorker, actor_name
 from .step_order import StepDemand, StepForecast, StepOrder, StepReply, Unfit
@@ -36,7 +37,6 @@ _MOST_SHOWN = 3  # nodes in the sentence that none of them can do a step
 _ANSWER_S = 5.0  # of node workers that are asked whether they do a step
 _MOST_LOST = 3  # nodes that may die over one step, before the step counts as what kills them
 _THREADS = 256  # of a node worker: Ray's cores decide how many steps it has
-_ADDRESS_VARIABLE = "RAY_ADDRESS"
 
 
 class RayCluster:
@@ -286,7 +286,7 @@ def _connected(address: str | None, driver: str = "", parts: int = 1) -> RayClus
     except ImportError as error:
         fix = "install it with pip install 'transload[ray]', or use --executor local"
         raise ToolMissing("the executor ray needs ray, which is not installed", fix=fix) from error
-    where = address or os.environ.get(_ADDRESS_VARIABLE)
+    where = address or os.environ.get(ADDRESS_VARIABLE)
     if where and ":" in where:
         _check_answers(where)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -300,7 +300,7 @@ def _connected(address: str | None, driver: str = "", parts: int = 1) -> RayClus
 
 def _check_answers(address: str) -> None:
     """Raise BadRequest where nothing listens at an address, HOST:PORT with or without ray://."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
+    host, _, port = address.removeprefix(CLIENT_SCHEME).rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=_PROBE_S):
             return
@@ -334,7 +334,7 @@ def _init(ray: Any, address: str | None, seconds: float) -> None:
         try:
             ray.init(
                 address=address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR,
-                include_dashboard=None if address or os.environ.get(_ADDRESS_VARIABLE) else False,
+                include_dashboard=None if address or os.environ.get(ADDRESS_VARIABLE) else False,
             )  # fmt: skip
         except Exception as error:  # noqa: BLE001  (handed to the caller's thread)
             errors.append(error)

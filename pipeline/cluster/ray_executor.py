@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import count
@@ -43,10 +42,8 @@ class RayExecutor(LocalExecutor):
         self, store: Store, run_folder: Path, slots: WorkerSlots, cluster: RayCluster, *, model: str = "",
         gpu_kind: str | None = None, durations: StepDurations | None = None, threads: int | None = None,
     ) -> None:  # fmt: skip
-        """`slots`: for the steps that are done here; `threads`: steps that are handed to the cluster at once (None: as
-        many)."""
-        self._most_threads = threads or slots.count
-        super().__init__(store, run_folder, slots)
+        """`slots`: for the steps that are done here; `threads`: see LocalExecutor, for all steps."""
+        super().__init__(store, run_folder, slots, threads=threads)
         self._cluster = cluster
         self._gpu_kind = gpu_kind
         number = f"{next(_numbers)}-{secrets.token_hex(6)}"
@@ -72,9 +69,6 @@ class RayExecutor(LocalExecutor):
         """End every worker here and on the nodes, now."""
         super().stop()
         self._cluster.stop(self._run.number)
-
-    def _new_threads(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self._most_threads)
 
     def _room_for(self, action: Action) -> AbstractContextManager[None]:
         """Wait for room here; on the nodes Ray finds it."""

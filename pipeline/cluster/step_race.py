@@ -17,8 +17,8 @@ from ..schedule.step_queue import StepQueue, StepTicket
 from ..workers.engine import run_stopped
 from .step_order import Lack, StepDemand, StepForecast, StepOrder, StepReply, Unfit
 
-_LOOK_FOR_TURN_S = 0.5  # whether the run was stopped, while a step waits for its turn
-_LOOK_FOR_LATE_S = 2.0  # whether a step is late
+_LOOK_FOR_TURN_S = 0.5  # between two checks whether the run was stopped, while a step waits for its turn
+_LOOK_FOR_LATE_S = 2.0  # between two checks whether a step is late
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,23 +120,29 @@ class StepRace:
 
     def _begin_copies(self, step: _RunningStep) -> None:
         """Queue a copy of a step that is late, and begin it once it has its cores."""
-        waiting = [attempt for attempt in step.attempts if attempt.task is None]
-        if not waiting and step.forecast.may_copy and step.begun < self.rule.most_attempts and self._is_late(step):
-            running = self._nodes.whereabouts(step.order)
-            everyone_runs = len(running) >= len(step.tasks)  # else an attempt still waits for a node
-            step.begun_s = self._clock() - (min(running.values()) if everyone_runs else 0.0)
-            if everyone_runs and self._is_late(step):
-                step.without = {node: Unfit(Lack.OTHER_NODE, "it does the step already") for node in running}
-                ticket = self.queue.join(step.forecast.rest_s, step.demand.cores, is_copy=True)
-                waiting.append(_Attempt(ticket))
-                step.attempts += waiting
-                step.begun += 1
-        for attempt in waiting:
+        if all(attempt.task for attempt in step.attempts):
+            self._queue_copy(step)
+        for attempt in [attempt for attempt in step.attempts if attempt.task is None]:
             if attempt.ticket.wait(0):
                 try:
                     attempt.task = self._nodes.submit(step.order, step.demand, {**step.unfit, **step.without})
                 except ToolMissing:  # there is no other node
                     step.end(attempt)
+
+    def _queue_copy(self, step: _RunningStep) -> None:
+        """Queue a copy of a step, if it may have one more and is late."""
+        if not step.forecast.may_copy or step.begun >= self.rule.most_attempts or not self._is_late(step):
+            return
+        running = self._nodes.whereabouts(step.order)
+        if len(running) < len(step.tasks):  # an attempt still waits for a node
+            step.begun_s = self._clock()
+            return
+        step.begun_s = self._clock() - min(running.values())
+        if self._is_late(step):
+            step.without = {node: Unfit(Lack.OTHER_NODE, "it does the step already") for node in running}
+            ticket = self.queue.join(step.forecast.rest_s, step.demand.cores, is_copy=True)
+            step.attempts.append(_Attempt(ticket))
+            step.begun += 1
 
     def _is_late(self, step: _RunningStep) -> bool:
         """Return whether the newest attempt is late; of a long step, one copy follows the other at once."""

@@ -28,14 +28,14 @@ from .workspace import shared_workers
 
 
 class _LineStream(io.TextIOBase):
-    """A text stream that calls a function with each line that is complete."""
+    """A text stream that hands each line, once it is complete, to a function."""
 
     def __init__(self, take_line: Callable[[str], None]) -> None:
         self._take_line = take_line
         self._rest = ""
 
     def write(self, text: str) -> int:
-        """Write text; the lines that it completes are taken."""
+        """Write text, and hand on the lines that are complete now."""
         *lines, self._rest = (self._rest + text).split("\n")
         for line in lines:
             self._take_line(line)
@@ -118,9 +118,9 @@ def main() -> int:
     except TransloadError as error:
         with suppress(OSError):
             connection.send(DriverFailure(error))
-        os._exit(1)  # a thread of Ray may still wait for the cluster
+        os._exit(1)  # not sys.exit: a thread of Ray that waits for the cluster would keep the process
     if not ListDriver(connection, setup).serve():
-        os._exit(1)  # Ray's own threads would wait for a cluster that may have gone, too
+        os._exit(1)  # likewise: the cluster may have gone with the command
     return 0
 
 

@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 from ...models.errors import StepFailed, TransloadError
+from ..cluster.executor_choice import ADDRESS_VARIABLE, CLIENT_SCHEME
 from ..context import LocalSettings
 from ..model_list.model_pool import ModelOutcome
 from ..progress import Progress
@@ -32,8 +33,6 @@ from ..workers.shared_workers import SharedWorkers
 _END_S = 60.0  # that a process has to end what it holds
 _MOST_LOST = 2  # processes that may die over one model
 _FIX = "look at the memory of this machine; the same command with --resume goes on"
-_ADDRESS_VARIABLE = "RAY_ADDRESS"
-_CLIENT = "ray://"  # an address of Ray's client server, behind which the cluster's own addresses may not be reached
 Work: TypeAlias = Callable[[Progress, SharedWorkers], ModelOutcome]  # of a model; it can be pickled
 
 
@@ -41,11 +40,11 @@ Work: TypeAlias = Callable[[Progress, SharedWorkers], ModelOutcome]  # of a mode
 class DriverSetup:
     """The settings of a process, which are sent to it first."""
 
-    local: LocalSettings  # with its share of the workers on this machine
+    local: LocalSettings  # its `jobs` are the workers on this machine that this process may start
     address: str | None  # of the cluster, as --executor names it
-    driver: str  # whose node workers it shares
-    parts: int  # processes that share the cores
-    at_once: int  # models
+    driver: str  # the name of the command's first process, whose node workers the others use
+    parts: int  # the number of processes that share the cores of the cluster
+    at_once: int  # the number of models that it carries side by side
     folder: Path  # for its scratch files
     quiet: bool
 
@@ -119,8 +118,10 @@ class ListDrivers:
 
         cluster = connect(self._address)
         environment = {**os.environ}
-        if self._address is None and not environment.get(_ADDRESS_VARIABLE, "").startswith(_CLIENT):
-            environment[_ADDRESS_VARIABLE] = cluster.head  # it may be one that this process has started
+        # Without an address the cluster may be one that this process has started: its processes have to be told which.
+        # Behind a client server the cluster's own addresses may not be reached.
+        if self._address is None and not environment.get(ADDRESS_VARIABLE, "").startswith(CLIENT_SCHEME):
+            environment[ADDRESS_VARIABLE] = cluster.head
         local = replace(self._local, jobs=max(1, self._local.jobs // self._count))
         try:
             for number in range(self._count):
@@ -254,7 +255,7 @@ class ListDriverHandle:
             self.is_gone = True
             self._lose_all()
             with self._sending:
-                self._connection.close()  # a process that still runs ends by that
+                self._connection.close()  # the process reads the end of the socket, and ends if it still runs
 
     def _take(self, message: DriverFailure | ModelLine | ModelNote | ModelReply) -> None:
         if isinstance(message, DriverFailure):

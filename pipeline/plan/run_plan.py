@@ -263,7 +263,7 @@ def _install(route: Route) -> str:
 
 def plan_routes(targets: Sequence[Target], start: Target | None, steps: tuple[Step, ...]) -> Plan:
     """Plan the routes by these steps to each target, and nothing of what a request says."""
-    find = cache(find_installed)  # steps share their modules
+    find = cache(find_installed)  # many steps need the same modules: each is looked up once
     missing = {step.name: reason for step in steps if (reason := lacking(step, find))}
     planned = tuple(
         TargetPlan(

@@ -16,17 +16,18 @@ from statistics import median
 class BackupRule:
     """How late a step has to be, and how much of the cluster the copies may take while other steps wait.
 
-    A part in proportion, as times differ from run to run, and a fixed one: a copy costs the start of a process and the
-    way of its files, and a short step that is late holds up nobody. Cores that have nothing to do cost nothing: there a
-    step is late as soon as its time is over. The figures are those of the best runs in benchmarks/cluster/simulate.py.
+    A step is late after `factor` times its expected time, as times differ from run to run, plus `margin_s`: a copy
+    costs the start of a process and the transfer of its files, and a short step that is late holds up nobody. Idle
+    cores cost nothing: while there are some, a step is late as soon as its expected time is over. The figures are those
+    of the best runs of benchmarks/cluster/simulate.py.
     """
 
-    factor: float = 1.25  # of the time that is expected
+    factor: float = 1.25  # times the expected time
     margin_s: float = 5.0
-    margin_of_idle_s: float = 1.0  # where cores are idle
+    margin_of_idle_s: float = 1.0  # in place of both, while cores are idle
     most_share: float = 0.1  # of the cores; without other steps that wait, as many as there are
-    most_attempts: int = 3  # at one step, with the first one
-    long_s: float = 100.0  # the time of a step that gets its copies at once: one after the other would take too long
+    most_attempts: int = 3  # at one step, the first one included
+    long_s: float = 100.0  # expected time from which on a late step gets all its copies at once
 
     def late_after_s(self, expected_s: float | None, pace: float = 1.0, *, has_idle_cores: bool = False) -> float:
         """Return after which time a step is late. `expected_s`: None where nobody knows, and then it never is;
@@ -37,7 +38,8 @@ class BackupRule:
         return expected_s + self.margin_of_idle_s if has_idle_cores else self.factor * expected_s + self.margin_s
 
     def is_long(self, expected_s: float | None) -> bool:
-        """Return whether a step that is late gets all its copies at once: any of them may be late, too."""
+        """Return whether a late step gets all its copies at once: a copy may be late as well, and a third attempt after
+        that would end too late."""
         return expected_s is not None and expected_s >= self.long_s
 
     def most_copies(self, slots: int) -> int:

@@ -123,7 +123,7 @@ def _create_registered(client: MlflowClient, name: str, undo: list[Callable[[], 
     except Exception as error:
         if not is_there_already(error):
             raise
-        undo.pop()  # another run has just made it
+        undo.pop()  # another run has made it meanwhile: it is not removed with what was made here
 
 
 def is_there_already(error: Exception) -> bool:

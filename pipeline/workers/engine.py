@@ -130,13 +130,16 @@ class LocalExecutor:
         run_folder: Path,
         slots: WorkerSlots | None = None,
         frameworks: LoadedFrameworks | None = None,
+        threads: int | None = None,
     ) -> None:
-        """`frameworks` are shared by several executors, which then leave them open; without, it has its own."""
+        """`frameworks` are shared by several executors, which then leave them open; without, it has its own.
+        `threads`: actions that `submit` has under way at once; None: as many as there are slots."""
         self.store = store
         self.timeline = Timeline()  # of the actions that were really done
         self._slots = slots or WorkerSlots(sys.maxsize)  # without slots nothing limits the workers
         self._logs = run_folder / LOGS
         self._repeat = run_folder / "repeat"
+        self._most_threads = threads or min(self._slots.count, _MOST_THREADS)
         self._threads = self._new_threads()
         self._submitted: dict[tuple[str, str], Future[Stored]] = {}
         self._running: dict[str, threading.Lock] = {}
@@ -180,7 +183,7 @@ class LocalExecutor:
         return self._perform(action, action.key)
 
     def _new_threads(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(min(self._slots.count, _MOST_THREADS))
+        return ThreadPoolExecutor(self._most_threads)
 
     def _perform(self, action: Action, key: str) -> Stored:
         with self._lock:

@@ -131,7 +131,7 @@ def test_node_workers_that_have_died_are_replaced(
     monkeypatch.setenv("RAY_ADDRESS", cluster_address)
     cluster, store = connect(None), Store(tmp_path / "store", tmp_path / "run")
     executor = RayExecutor(store, tmp_path / "run", WorkerSlots(4), cluster)
-    executor.perform(make_action("write"))  # a process of Ray knows the worker of its node now
+    executor.perform(make_action("write"))  # now Ray's process for tasks has a handle of the node worker that is killed
     for text in ("second", "third"):
         for actor in cluster._actors.values():
             ray.kill(actor)
