@@ -384,12 +384,14 @@ def compare(
     store: _Path | None = None,
     jobs: int | None = None,
     quiet: bool = True,
-    **limits: float,
+    allow_missing: bool = False,
+    **limits: float | None,
 ) -> CompareResult:
     """Compare the run in the folder `after` with the earlier one in `before`.
 
     `limits`: `drift_db`, `metric_loss`, `latency`, `size` and `memory`, as the options of `transload compare`. `out`: a
-    folder for compare.json, compare.md and compare.html.
+    folder for compare.json, compare.md and compare.html. `allow_missing`: artifacts, runtimes and test samples that the
+    earlier run had may be missing.
 
     `remeasure`: the artifacts of both are measured now, each against its former one in the same rounds, in sets of new
     processes, at least `processes` of them, until each is settled; `budget_s` ends it in any case. Runtimes, batch
@@ -404,15 +406,18 @@ def compare(
     bench = {
         "runtimes": runtimes, "batches": batches, "threads": threads, "processes": processes, "budget_s": budget_s,
     }  # fmt: skip
+    own = CompareLimits(**{name: limit for name, limit in limits.items() if limit is not None})
     if not remeasure:
         measuring = {**bench, "device": device, "data": data}
         if named := [name for name, value in measuring.items() if value is not None]:
             raise BadRequest(f"{named[0]} says how to measure, and nothing is measured", fix="add remeasure=True")
-        return compare_command.compare(Path(before), Path(after), limits=CompareLimits(**limits), out=_path(out))
+        return compare_command.compare(
+            Path(before), Path(after), limits=own, allow_missing=allow_missing, out=_path(out)
+        )
     request = read_request(None, {"bench": bench, "device": device})
     return compare_command.compare_measured(
         Path(before), Path(after), request, _local(store, jobs, runs), Progress(quiet=quiet),
-        limits=CompareLimits(**limits), out=_path(out), data=_text(data),
+        limits=own, allow_missing=allow_missing, out=_path(out), data=_text(data),
     )  # fmt: skip
 
 

@@ -237,6 +237,10 @@ ModelName = Annotated[
     str | None,
     typer.Option("--name", metavar="NAME", help="Registered models are called NAME-TARGET; without it by the model."),
 ]
+AllowMissing = Annotated[
+    bool,
+    typer.Option("--allow-missing", help="Targets, runtimes and test samples of the earlier run may be missing."),
+]
 Promote = Annotated[
     str | None,
     typer.Option(

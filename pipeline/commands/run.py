@@ -24,8 +24,11 @@ from ..card.card_facts import card_of
 from ..card.card_folder import write_card
 from ..card.model_facts import facts_of_model, model_name
 from ..compare.compare_limits import CompareLimits
+from ..compare.release_metric import Release
+from ..compare.run_outcomes import collect_outcomes, describe_source
 from ..compare.side_by_side import SideBySide
 from ..context import Context, LocalSettings
+from ..drift.metrics.outcomes import OUTCOMES
 from ..intake.code_model import weights_file
 from ..intake.run_inputs import RunInputs, resolve_inputs
 from ..intake.source_python import OURS
@@ -178,7 +181,10 @@ def _run(
     loads.write(context.folder)
     timeline = _timeline_rows(context, started)
     result = replace(result, smallest=smallest, located=located, left_out=left_out, timeline=timeline, load=loads.rows)
-    result = judge_baseline(result, baseline, beside[0])
+    outcomes = collect_outcomes(inputs.reference, validated.outcomes)
+    outcomes.write(context.folder / OUTCOMES)
+    result = replace(result, source=describe_source(inputs.source, outcomes))
+    result = judge_baseline(Release(result, outcomes), baseline, beside[0])
     constraint = ReleaseConstraint(**context.request.release.model_dump())
     result = replace(result, recommendation=recommend(result, constraint))
     with context.progress.stage("report"):

@@ -246,7 +246,8 @@ class Check:
         usual, steadiness = self._usual if calls.probe.fills else (), self.record.steadiness_of(calls.probe)
         truth = self.record.noise_of(calls.probe).get(Cause.FLOAT64, {})
         drift = combine(drifts_to_judge(calls.probe, tally.drifts, usual, steadiness, truth))
-        metric, complaint = tally.metric.row(self._allowed_loss)
+        task, complaint = tally.metric.result(self._allowed_loss)
+        metric = task.row if task else None
         judgement = judge(drift, self._rule(calls), metric)
         if calls.probe.is_blank and not drift.non_finite and not self.record.has_truth(calls.probe):
             judgement = replace(judgement, verdict=PASS, reason=None)
@@ -259,7 +260,7 @@ class Check:
             judgement = replace(judgement, verdict=INCONCLUSIVE, reason=complaint)
         if tally.ties and judgement.verdict == PASS and not (calls.probe.reach or calls.probe.is_stress):
             judgement = replace(judgement, reason=f"{tally.ties} integers differ where rounding decides them")
-        return self._result(calls, drift, judgement, metric)
+        return replace(self._result(calls, drift, judgement, metric), task=task)
 
     @cached_property
     def _usual(self) -> Series:

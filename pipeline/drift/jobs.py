@@ -1,6 +1,6 @@
 """Compare an artifact with the recorded answers of the reference (reference.py), in a worker of its own.
 
-validate  inputs {artifact, data, reference}   -> {rows, device, reason, note, evidence}
+validate  inputs {artifact, data, reference}   -> outcomes.npz; {rows, device, reason, note, evidence}
 verify    inputs {artifact, data, reference}   -> {status, reason, sqnr_db, batches, sizes, evidence}
 
 An inconclusive or failed comparison gives one sentence, which names the batch, or the axis and its size.
@@ -28,6 +28,7 @@ from .column_ranges import describe_uneven_columns
 from .drift_records import CheckEvidence, ValidateFacts, VerifyFacts
 from .error_profile import ErrorProfile
 from .exercised import ObservedSession, describe_exercise
+from .metrics.outcomes import COPY, OUTCOMES, SOURCE, Outcomes
 from .probe_result import CheckResult, ProbeCalls
 from .probe_rows import probe_rows
 from .rules import FAIL, INCONCLUSIVE, PASS
@@ -52,6 +53,8 @@ def validate(job: Job) -> Mapping[str, Any]:
     errors = ErrorProfile(batched=check.record.signature.batch is not None)
     probes = [replace(check.whole_set(), errors=errors), *check.probes()]
     results, observed = _run(job, check, probes)
+    if task := results[0].task:
+        Outcomes({SOURCE: task.reference, COPY: task.candidate}).write(job.out / OUTCOMES)
     results += _run_reopened(job, check, probes[0]) if results[0].verdict != FAIL else []
     note = _first_reason(results, INCONCLUSIVE) or check.agreement.doubt_single_size(results)
     return ValidateFacts(

@@ -4,7 +4,7 @@ It is asked the test set, at several batches, with each other dynamic axis at se
 that random samples do not hold (models/probes/probe_set.py). A model need not take every size and every integer: the
 probes are found by trying, and what the model refuses itself no copy is asked.
 
-answer    inputs {model, data}   -> answers/, probes.npz, record.json; {device, samples, refused}
+answer    inputs {model, data}   -> answers/, samples.npz, probes.npz, record.json; {device, samples, refused}
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from ...models.array_file import write_arrays
 from ...models.dataset import Dataset
 from ...models.errors import BadRequest, TransloadError
 from ...models.job import Job
@@ -43,6 +45,7 @@ from .answer_shards import write_series
 from .call_time_limit import CallTimeLimit, limit_calls
 from .drift_records import AnswerFacts, AnswerOptions
 from .float64_reference import Float64Reference
+from .metrics.sample_digests import SAMPLES, digest_samples
 from .noise_floor import Cause, OutputNoise, measure_batch_split, measure_noise, measure_steadiness
 from .numeric import combine, compare
 from .recorded_answers import ANSWERS, PROBES, ReferenceRecord, split_by_sample, write_calls, write_record
@@ -75,8 +78,7 @@ def answer(job: Job) -> Mapping[str, Any]:
         probing.measure_last_bits()
         chunk = None
         if not options.probes_only:
-            chunk, calls = probing.ask_whole_set(options.chunk)
-            write_series(job.out / ANSWERS, calls)
+            chunk = probing.record_whole_set(options.chunk, job.out)
         if options.random:
             probing.ask_fills()
         if options.stress:
@@ -162,11 +164,14 @@ class _ReferenceProbing:
             fix = suggest_sizes(signature.inputs, own, partial(trial.accepts_sizes, probe.batch))
         return BadRequest(f"the model itself does not answer{where}: {error.what}", fix=fix)
 
-    def ask_whole_set(self, chunk: int) -> tuple[int, Iterator[Answers]]:
-        """Ask the whole test set, `chunk` samples at a time, or as many as the model takes, as answers are wanted."""
+    def record_whole_set(self, chunk: int, out: Path) -> int:
+        """Ask the whole test set, `chunk` samples at a time, or as many as the model takes; return how many that are.
+        The answers and the digests of the samples go to `out`."""
         signature = self.session.signature
         chunk = bounds_within(signature.inputs, signature.batch).nearest(samples_per_call(self.data, chunk))
-        return chunk, self._answers(Probe(chunk), self.rows_of_set(chunk), self.data)
+        write_series(out / ANSWERS, self._answers(Probe(chunk), self.rows_of_set(chunk), self.data))
+        write_arrays(out / SAMPLES, digest_samples(self.data))
+        return chunk
 
     def rows_of_set(self, chunk: int) -> Sequence[Array]:
         """Return the rows of each call of the whole test set."""

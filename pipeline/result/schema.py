@@ -162,6 +162,7 @@ class MetricRow:
     higher_is_better: bool = True
     p_value: NotNegative | None = None  # of McNemar's exact test, where every score is 0 or 1
     samples_needed: Count | None = None  # that would decide, where the interval spans what may be lost
+    detectable_loss: NotNegative | None = None  # the smallest that these samples show to be more than may be lost
 
 
 @dataclass(frozen=True)
@@ -433,6 +434,8 @@ class GateRow:
     runtime: str | None
     unit: str | None = None  # of limit and got, where they are a metric's
     samples_needed: Count | None = None  # that would decide a metric's loss
+    before: FiniteFloat | str | None = None  # of `no_worse metric`: the metric of the baseline's model, and of this one
+    after: FiniteFloat | str | None = None
 
 
 @dataclass(frozen=True)
@@ -501,6 +504,23 @@ class Environment:
 
 
 @dataclass(frozen=True)
+class SampleSetRow:
+    """The test set that a run was asked. Digests do not depend on the order of the samples."""
+
+    samples: Count
+    inputs_sha256: Sha256
+    labels_sha256: Sha256 | None  # of the labels in the order of the inputs; null: there are none
+
+
+@dataclass(frozen=True)
+class SourceRow:
+    """What a run's copies were made from, and what it and they were asked (outcomes.npz has the scores by sample)."""
+
+    sha256: Sha256  # of the weights and of what makes the model
+    test_set: SampleSetRow
+
+
+@dataclass(frozen=True)
 class RunResult:
     """All that a run found out. What `--json` prints, and what every report is made from."""
 
@@ -533,6 +553,7 @@ class RunResult:
     timeline: tuple[TimelineRow, ...] = ()  # by start
     recommendation: Recommendation | None = None
     baseline: RunComparison | None = None  # how it compares with the run that --baseline names
+    source: SourceRow | None = None  # null: of a file from before this field
 
     def _repr_html_(self) -> str:
         from ..report.notebook_html import render_run
