@@ -59,6 +59,8 @@ def run(
     device: str | None = None,
     bench: bool = True,
     baseline: _Path | None = None,
+    release_loss: float | None = None,
+    allow_missing: bool = False,
     mlflow: str | None = None,
     experiment: str | None = None,
     promote: str | None = None,
@@ -73,7 +75,9 @@ def run(
 
     `pipeline` is a pipeline file; the keywords have precedence over it. Without either the digits recipe is run.
     `baseline`: the folder of an earlier run; its artifacts are measured beside the new ones, and the gate refuses what
-    is worse. `sign_key`: a private key in PEM that signs the statements beside the artifacts (docs/verify.md).
+    is worse: more than `release_loss` of the metric, in its own unit (without it 0.01 of a score, 2 % of an error), or
+    targets, runtimes and test samples missing, unless `allow_missing`.
+    `sign_key`: a private key in PEM that signs the statements beside the artifacts (docs/verify.md).
     `mlflow`: the address of a tracking server, or "env", that the finished run is sent to (docs/mlflow.md);
     where that fails, the error is raised although runs/<id>/ is whole.
     """
@@ -84,7 +88,8 @@ def run(
         "convert": {"targets": to},
         "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss},
         "bench": {"runtimes": runtimes, "enabled": None if bench else False},
-        "baseline": {"run": _absolute(baseline)},
+        "gate": {"no_worse": None if release_loss is None else {"metric_loss": release_loss}},
+        "baseline": {"run": _absolute(baseline), "allow_missing": allow_missing or None},
         "mlflow": {"uri": mlflow, "experiment": experiment, "promote": promote},
         "device": device,
     }

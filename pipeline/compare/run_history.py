@@ -8,14 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...models.errors import BadRequest
+from ..drift.metrics.outcomes import SOURCE
 from ..result.gate import answered
 from ..result.schema import ArtifactRow, DriftRow, Environment, LatencyRow, RunResult
 from .history_records import HistoryPoint, HistoryRun, RunHistory
 from .machines import library_differences, machine_differences
+from .release_metric import scores_of
 from .run_comparison import least_agreement, shown_agreement
 from .run_files import read_run
 
 _RUN_FILE = "run.json"
+_NOT_OF_A_SOURCE = (  # that is compared with nothing; its latencies stand beside those of its copies
+    "drift", "metric_ci95", "metric_change", "p50_s", "ratio", "ratio_ci95", "size_bytes", "peak_rss_bytes",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,7 @@ def read_history(
     points: list[HistoryPoint] = []
     former: dict[tuple[str, str | None], _DatedRun] = {}
     for run in dated:
+        points += _source_points(run, batch)
         for artifact in run.result.artifacts:
             for runtime in _runtimes(run.result, artifact.name):
                 key = artifact.name, runtime
@@ -129,6 +135,20 @@ def _point(
         conditions=f"{timed.device}, {timed.threads} threads, {timed.server or 'in process'}" if timed else "",
         changed=_changed(former, run, runtime),
     )
+
+
+def _source_points(run: _DatedRun, batch: int) -> list[HistoryPoint]:
+    """Return the point of the source that the copies were made from: its own score."""
+    score = scores_of(run.result).get(SOURCE)
+    if score is None:
+        return []
+    status, nothing = "source", dict.fromkeys(_NOT_OF_A_SOURCE)
+    return [
+        HistoryPoint(
+            *SOURCE, batch, run.result.id, status, metric_name=score.metric.name, metric=score.value,
+            metric_unit=score.metric.unit, conditions="", changed=(), **nothing,
+        )
+    ]  # fmt: skip
 
 
 def _is_timed(row: LatencyRow, artifact: str, runtime: str | None, batch: int) -> bool:

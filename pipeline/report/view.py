@@ -327,6 +327,20 @@ def lost(result: RunResult) -> str:
     return units.plain(" ".join(losses))
 
 
+def detectable(result: RunResult) -> str:
+    """What the losses behind MDE are, as a sentence; empty where none stands in the table."""
+    rows = [row for row in result.drift if row.metric is not None and row.metric.detectable_loss is not None]
+    if not rows:
+        return ""
+    samples = f"{rows[0].samples:,} test samples"
+    return f"MDE: the smallest loss that these {samples} show to be more than may be lost, with 80 % power."
+
+
+def remarks(result: RunResult) -> tuple[str, ...]:
+    """Return the sentences on the table of artifacts; some are empty."""
+    return flex(result), lost(result), left_out(result), detectable(result)
+
+
 def headline(result: RunResult) -> str:
     """Return the verdict's reason in one line, without the verdict's word."""
     good = sum(row.status in (Status.VERIFIED, Status.DEGRADED) for row in result.artifacts)
