@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ...models.data_checks.data_findings import DataUse
 from ...models.errors import Exit
 from ...models.signature import Signature
 from ...models.store import Stored
@@ -147,7 +148,7 @@ def _measure(
     if not pairs:
         return SideBySide(left_out=left_out), Measurements()
     first = models[pairs[0].name]
-    samples = resolve_data(context, first, argument)
+    samples = resolve_data(context, first, argument, DataUse.TIMES)
     with Servers(context) as servers, context.progress.stage("bench") as stage:
         bench = Bench(context, samples, servers, first.model)
         budget_s = context.request.bench.budget_s

@@ -135,7 +135,8 @@ def convert(
                 card = card_of(result, row, name=name, model=known, evidence=result.evidence)
                 _put(result.stored, card, folder, build, context.signer)
             evidence = join_check_rows(result.evidence for result in results)
-            converted = ConvertResult(rows, out, find_pieces(context, inputs, results), evidence, context.doubts)
+            doubts = (*context.doubts, *inputs.doubts)
+            converted = ConvertResult(rows, out, find_pieces(context, inputs, results), evidence, doubts)
             write_document(out / "convert.json", converted.document)
     return converted
 

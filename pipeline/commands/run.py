@@ -178,6 +178,7 @@ def _run(
     loads.write(context.folder)
     timeline = _timeline_rows(context, started)
     result = replace(result, smallest=smallest, located=located, left_out=left_out, timeline=timeline, load=loads.rows)
+    result = replace(result, doubts=(*result.doubts, *inputs.doubts))
     result = judge_baseline(result, baseline, beside[0])
     constraint = ReleaseConstraint(**context.request.release.model_dump())
     result = replace(result, recommendation=recommend(result, constraint))
