@@ -49,7 +49,7 @@ def new_context(
     model = model_label(request, name or folder.name)
     executor = new_executor(request, local, open_store(local.store, folder, model), folder, workers, model=model)
     workers.slots.on_stop(executor.stop)
-    progress.follow(executor.timeline, model)
+    progress.follow(executor.timeline, model, executor.log)
     return Context(request, executor, folder, progress, device, local.jobs, limit_bytes, local.runs, local.signer)
 
 
