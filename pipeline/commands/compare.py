@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,11 +31,13 @@ from ..stages.bench import Bench, Measurements
 from ..stages.servers import Servers
 from .remeasure import open_artifacts, pair_up, remeasure
 from .workspace import (
+    REFUSED,
     check_writable,
     close_workers,
     document_of,
     new_context,
     new_run_context,
+    remove_if_unused,
     report_disk_full,
     write_document,
 )
@@ -99,17 +102,18 @@ def compare_measured(
     old, new = read_run(before), read_run(after)
     limits = limits or CompareLimits()
     request = request.model_copy(update={"bench": _as_in(new, request.bench)})
-    if out:
-        check_writable(out)
-        context = new_context(request, out, local, progress)
-    else:
-        context = new_run_context(request, "compare", local, progress)
-    with report_disk_full(context.folder), close_workers(context):
-        measured, samples = _measure(context, (before, old), (after, new), limits, data)
-        comparison = compare_runs(old, new, limits, measured)
-        _write(context.folder, comparison)
-        if samples.series:
-            write_samples(context.folder / "latency.npz", samples.series)
+    with remove_if_unused(out, kept_logs=local.store / REFUSED) if out else nullcontext():
+        if out:
+            check_writable(out)
+            context = new_context(request, out, local, progress)
+        else:
+            context = new_run_context(request, "compare", local, progress)
+        with report_disk_full(context.folder), close_workers(context):
+            measured, samples = _measure(context, (before, old), (after, new), limits, data)
+            comparison = compare_runs(old, new, limits, measured)
+            _write(context.folder, comparison)
+            if samples.series:
+                write_samples(context.folder / "latency.npz", samples.series)
     return CompareResult(comparison, context.folder)
 
 

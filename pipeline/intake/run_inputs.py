@@ -237,7 +237,7 @@ def _file_named(context: Context, loaded: LoadedModel, request: ModelRequest | N
         opened = str(loaded.stored.folder / PAYLOAD[loaded.start.format])
         message, fix = error.what.replace(opened, request.text), error.fix
         if isinstance(error, OpenFailed):
-            log = context.folder / "logs" / "reference.log"
+            log = (context.refused_logs or context.folder / "logs") / "reference.log"
             fix = f"copy {request.text} again, or make it of operators that {loaded.runtime} has; it says more in {log}"
         raise type(error)(message, fix=fix) from error
 
