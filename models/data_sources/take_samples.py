@@ -109,7 +109,7 @@ def _find_faults(options: SourceSamplesOptions, samples: Dataset) -> list[DataFi
     findings = check_dataset(samples, DataPlace(path.name, "row", columns, label or ""))
     named = {name.lower() for names in columns.values() for name in names}
     if label is None and (suspects := sorted(named & _LABEL_NAMES)):
-        text = f"{path.name}: the column {suspects[0]} is taken as a feature, and no column as the label"
+        text = f"{path.name}: the column {suspects[0]} is taken as a feature, and none as the label"
         findings.append(DataFinding(fault=DataFault.LABEL_AS_FEATURE, text=text))
     return findings
 
