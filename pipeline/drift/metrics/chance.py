@@ -6,9 +6,10 @@ The task's metric compares both on the same samples, as it compares a copy with 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,10 +26,15 @@ from .chosen_metric import metric_of
 from .class_answers import ClassForm, find_form
 from .metric_kinds import SHARE
 from .metric_text import format_value
+from .task_metric import TaskMetric
+
+_Calls: TypeAlias = Callable[[], Iterator[tuple[Array, Answers]]]
 
 _MEDIAN_OF = 65_536  # samples, spread over all
 _BEST = {"f1": 1.0, "auroc": 1.0, "r2": 1.0, "cosine": 1.0, "perplexity": 1.0}  # of a metric that is neither a share
 _ENOUGH = 0.5  # of the way from chance to the best value: a reference that may have come as far is not doubted
+_MEANS = ("f1", "map", "miou")  # over classes: a guess of all of them is better than one of them
+_MOST_BYTES = 64 << 20  # of answers that are put in another order
 _LEAST = 8  # samples: of fewer nothing is said
 
 
@@ -50,50 +56,69 @@ def compare_with_chance(job: Job) -> Mapping[str, Any]:
     def calls() -> Iterator[tuple[Array, Answers]]:
         return scored_answers(job.inputs["reference"], record, len(labels))
 
-    samples = sum(len(rows) for rows, _ in calls())
-    names = [options.metric.output] if options.metric and options.metric.output else [*next(calls())[1]]
-    for name in names if samples >= _LEAST else ():
-        doubts = []
-        for constant in _constants(labels, [answers[name] for _, answers in calls()]):
-            try:
-                pairs = metric.open(labels, [answers for _, answers in calls()])
-                for rows, answers in calls():
-                    fixed = np.broadcast_to(constant.answer, answers[name].shape).astype(answers[name].dtype)
-                    pairs.add(answers, {**answers, name: fixed}, labels[rows])
-                doubts.append(_doubt(pairs.row(None), constant, samples))
-            except BadRequest:  # the metric has no value for an answer that never changes
-                continue
-        if doubts:
-            return ChanceFacts(doubt=next(filter(None, doubts), None)).to_json()
+    (_, first), samples = next(calls()), sum(len(rows) for rows, _ in calls())
+    for name in [options.metric.output] if options.metric and options.metric.output else first:
+        constants = _constants(labels, lambda: (answers[name] for _, answers in calls()))  # noqa: B023
+        if not constants or samples < _LEAST:
+            continue
+        is_mean = options.metric is not None and options.metric.name in _MEANS
+        if is_mean and first[name].nbytes / len(first[name]) * samples < _MOST_BYTES:
+            constants.append(_shuffled([answers[name] for _, answers in calls()]))
+        doubts = (_doubt(row, constant, samples) for row, constant in _compared(metric, labels, calls, name, constants))
+        return ChanceFacts(doubt=next(filter(None, doubts), None)).to_json()
     return ChanceFacts().to_json()
+
+
+def _compared(
+    metric: TaskMetric, labels: Array, calls: _Calls, name: str, constants: Sequence[_Constant]
+) -> Iterator[tuple[Mapping[str, Any], _Constant]]:
+    """Yield the metric of the reference beside that of each other answer; none where the metric has no value for it."""
+    for constant in constants:
+        start = 0
+        with suppress(BadRequest):
+            pairs = metric.open(labels, (answers for _, answers in calls()))
+            for rows, answers in calls():
+                fixed = np.broadcast_to(constant.answer(start, len(rows)), answers[name].shape)
+                pairs.add(answers, {**answers, name: fixed.astype(answers[name].dtype)}, labels[rows])
+                start += len(rows)
+            yield pairs.row(None), constant
 
 
 @dataclass(frozen=True)
 class _Constant:
-    """One answer to everything."""
+    """Answers that know nothing of a sample."""
 
-    answer: Array  # of a sample
-    name: str  # "the commonest class"
+    answer: Callable[[int, int], Array]  # to so many samples from the first one on
+    name: str  # "always answering the mean gives"
     classes: int = 0
 
 
-def _constants(labels: Array, calls: Sequence[Array]) -> list[_Constant]:
+def _fixed(answer: Array, name: str, classes: int = 0) -> _Constant:
+    return _Constant(lambda *_: answer, f"always answering {name} gives", classes)
+
+
+def _shuffled(calls: Sequence[Array]) -> _Constant:
+    """Return the reference's own answers, each to another sample."""
+    answers = np.concatenate(calls)
+    answers = answers[np.random.default_rng(0).permutation(len(answers))]
+    return _Constant(lambda start, count: answers[start : start + count], "its answers to other samples give")
+
+
+def _constants(labels: Array, calls: Callable[[], Iterator[Array]]) -> list[_Constant]:
     """Return what may be answered to everything, in the form of an output; none where labels do not belong to it."""
-    form = None
-    try:
+    form, first = None, next(calls())
+    with suppress(BadRequest):
         classes = LabelRange.of(labels)
-        form = None if classes is None else find_form(classes, calls)
-    except BadRequest:
-        pass
+        form = None if classes is None else find_form(classes, calls())
+    shape = first.shape[1:]
     if form is not None:
-        return _constant_classes(form, labels, calls[0].shape[1:])
-    shape = calls[0].shape[1:]
-    if calls[0].dtype.kind != "f" or math.prod(shape) != math.prod(labels.shape[1:]) or labels.dtype.kind not in "iuf":
+        return _constant_classes(form, labels, shape)
+    if first.dtype.kind != "f" or math.prod(shape) != math.prod(labels.shape[1:]) or labels.dtype.kind not in "iuf":
         return []
     mean = sum(np.asarray(piece, np.float64).sum(axis=0) for piece in pieces(labels)) / len(labels)
     median = np.median(labels[:: -(-len(labels) // _MEDIAN_OF)], axis=0)
-    pairs = (mean, "the mean"), (median, "the median")
-    return [_Constant(np.asarray(value).reshape(shape), name) for value, name in pairs]
+    both = (mean, "the mean"), (median, "the median")
+    return [_fixed(np.asarray(value).reshape(shape), name) for value, name in both]
 
 
 def _constant_classes(form: ClassForm, labels: Array, shape: tuple[int, ...]) -> list[_Constant]:
@@ -107,8 +132,8 @@ def _constant_classes(form: ClassForm, labels: Array, shape: tuple[int, ...]) ->
             counts = counts + np.bincount(own[own >= 0], minlength=form.classes)
     shares = (counts + 0.5) / (counts + 0.5).sum(axis=-1, keepdims=True)
     orders = (shares, shares[..., ::-1]) if form.classes == 2 else (shares,)
-    return [_Constant(_as_answer(form, own, shape), "the commonest class" if own is shares else "the other class",
-                      form.classes) for own in orders]  # fmt: skip
+    names = "the commonest class", "the other class"
+    return [_fixed(_as_answer(form, own, shape), name, form.classes) for own, name in zip(orders, names, strict=False)]
 
 
 def _as_answer(form: ClassForm, shares: Array, shape: tuple[int, ...]) -> Array:
@@ -132,7 +157,7 @@ def _doubt(row: Mapping[str, Any], constant: _Constant, samples: int) -> str | N
         return None
     own, fixed = (format_value(row[side], row["unit"]) for side in ("reference", "candidate"))
     classes = f" of {constant.classes} classes" if constant.classes else ""
-    text = f"{row['name']} {own}{classes}, always answering {constant.name} gives {fixed}"
+    text = f"{row['name']} {own}{classes}, {constant.name} {fixed}"
     if sign * (row["reference"] - row["candidate"]) <= 0:
         return f"the reference is no better than chance: {text}"
     return f"nothing shows that the reference is better than chance: {text}, and {samples:,} samples tell no difference"

@@ -113,7 +113,8 @@ def test_a_class_that_is_not_learnt_is_a_fault_however_few_samples_there_are() -
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), row=st.integers(0, COUNT - 1), column=st.integers(0, 4),
-       kind=st.sampled_from(["nan", "label", "feature", "constant", "good"]), piece=st.integers(20, 20_000))  # fmt: skip
+       kind=st.sampled_from(["nan", "label", "feature", "constant", "good"]),
+       piece=st.integers(20, 20_000))  # fmt: skip
 def test_pieces_of_any_size_give_one_answer(seed: int, row: int, column: int, kind: str, piece: int) -> None:
     x, labels = good(seed)
     if kind == "nan":
@@ -130,6 +131,5 @@ def test_pieces_of_any_size_give_one_answer(seed: int, row: int, column: int, ki
         assert faults(x, labels) == by_default
     assert len(by_default) == (kind != "good")
     text = by_default[0][1] if by_default else ""
-    assert {"nan": f"row {row + 1}", "label": f"row {row + 1}", "good": ""}.get(
-        kind, f"column {'abcde'[column]}"
-    ) in text
+    places = {"nan": f"row {row + 1}", "label": f"row {row + 1}", "good": ""}
+    assert places.get(kind, f"column {'abcde'[column]}") in text

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow
+import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
@@ -118,11 +118,11 @@ def test_faults_are_facts_of_the_data(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
 def test_a_fault_of_a_table_names_column_and_row(suffix: str, tmp_path: Path) -> None:
-    columns = {name: np.random.default_rng(at).normal(size=300) for at, name in enumerate("ab")}
+    columns: dict[str, Any] = {name: np.random.default_rng(at).normal(size=300) for at, name in enumerate("ab")}
     columns |= {"c": np.full(300, 4.0), "kind": np.arange(300) % 3}
     columns["b"][16] = np.nan
     path = tmp_path / f"d.{suffix}"
-    table = pyarrow.table({name: pyarrow.array(values, from_pandas=False) for name, values in columns.items()})
+    table = pa.table({name: pa.array(values, from_pandas=False) for name, values in columns.items()})
     if suffix == "parquet":
         parquet.write_table(table, path)
     else:

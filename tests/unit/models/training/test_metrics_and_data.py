@@ -153,19 +153,19 @@ SPLIT_FAULTS: dict[str, tuple[tuple[tuple[str, str], ...], list[tuple[str, bool,
         ("sample-not-finite", True, "the train split: features[:, 2] holds NaN in 1 of 80 samples, "
          "first in sample 4 (index 3)")]),
     "a label outside": (((CAST, f"{CAST}    labels[test[5]] = 3\n"),), [
-        ("label-outside", False, "the test split: the labels hold 3, which is none of 3 classes that count from 0, in 1 "
-         "of 70 samples, first in sample 6 (index 5)")]),
+        ("label-outside", False, "the test split: the labels hold 3, which is none of 3 classes that count from 0, in "
+         "1 of 70 samples, first in sample 6 (index 5)")]),
     "a label that the loss leaves out": (
         ((CAST, f"{CAST}    labels[train[5]] = 3\n"), (LOSS, LOSS.replace("labels)", "labels, ignore_index=3)")),
          ("labels, ignore_index=3)", "labels.clamp(max=2) * (labels < 3))")),
-        [("label-outside", True, "the train split: the labels hold 3, which is none of 3 classes that count from 0, in 1 "
-          "of 80 samples, first in sample 6 (index 5)")]),
+        [("label-outside", True, "the train split: the labels hold 3, which is none of 3 classes that count from 0, in "
+          "1 of 80 samples, first in sample 6 (index 5)")]),
     "copies": (((CAST, f"{CAST}    train = np.concatenate([train, test[:7]])\n"),), [
         ("in-train-and-test", False, "the test split: 7 of 70 samples stand in the train split, too (10.0%), first "
          "sample 1 (index 0)")]),
     "the label among the features": (((CAST, f"{CAST}    features[:, 4] = labels\n"),), [
-        ("label-as-feature", False, "the train split: the label of every sample can be read off features[:, 4]: is that "
-         "the label itself?")]),
+        ("label-as-feature", False, "the train split: the label of every sample can be read off features[:, 4]: is "
+         "that the label itself?")]),
 }  # fmt: skip
 
 
