@@ -243,8 +243,8 @@ def check_labels(labels: Array, outputs: Sequence[TensorSpec], place: DataPlace)
             strangers.update(np.unique(classes[outside])[: len(counts) + 1].tolist())
         counts += np.bincount(classes[~outside & (classes >= 0)], minlength=len(counts))
         start += len(piece)
-    if len(strangers) > len(counts):  # they are numbers that are measured
-        return []
+    if len(strangers) > len(counts) or np.count_nonzero(counts) + len(strangers) == start:
+        return []  # numbers that are measured, or one for each sample
     if strangers:
         first = int(labels[bad.first[0]].max())
         text = f"{place.name}: {place.labels_text} {first}, which is none of {len(counts)} classes"

@@ -189,8 +189,9 @@ class _ReferenceProbing:
     def takes(self, rows: Sequence[int]) -> bool:
         """Return whether these samples get answers, all of finite numbers."""
         with suppress(TransloadError):
-            calls = list(self._answers(self.usual, [np.resize(rows, self._largest)], self.data)) if rows else []
-            return all(np.isfinite(array).all() for call in calls for array in call.values() if array.dtype.kind == "f")
+            calls = list(self._answers(self.usual, [np.resize(rows, self._largest)] if rows else [], self.data))
+            floats = [array for call in calls for array in call.values() if array.dtype.kind == "f"]
+            return bool(rows) and all(np.isfinite(array).all() for array in floats)
         return False
 
     def rows_of_set(self, chunk: int) -> Sequence[Array]:

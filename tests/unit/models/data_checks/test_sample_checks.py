@@ -95,6 +95,7 @@ RIGHT: dict[str, Callable[[], tuple[Array, Array | None, Any]]] = {
     "two values for one class": lambda: (changed(X, (slice(None), 1), Y // 2), Y, LOGITS),
     "few rows say little": lambda: (np.ones((8, 5), np.float32), np.arange(8) % 2, LOGITS),
     "a rare class by chance": lambda: (X[:30], Y[:30] % 9, LOGITS),
+    "a number for each sample": lambda: (X[:15], np.arange(15), LOGITS),
     "no labels": lambda: (X, None, LOGITS),
     "token ids": lambda: (np.zeros((COUNT, 6), np.int64), Y, LOGITS),
     "names as labels": lambda: (X, np.array(["a", "b"] * (COUNT // 2)), LOGITS),
