@@ -141,7 +141,8 @@ def remove_if_unused(folder: Path, *, is_new: bool = False, kept_logs: Path | No
         if begun <= _BEGINNINGS and (is_idle or (is_refused and kept_logs)):
             if kept_logs and LOGS in begun:
                 shutil.rmtree(kept_logs, ignore_errors=True)
-                shutil.copytree(folder / LOGS, kept_logs)
+                with suppress(OSError):  # of another command that is refused, or a store that cannot be written to
+                    shutil.copytree(folder / LOGS, kept_logs, dirs_exist_ok=True)
             for name in begun:
                 path = folder / name
                 shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)

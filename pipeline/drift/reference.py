@@ -78,12 +78,7 @@ def answer(job: Job) -> Mapping[str, Any]:
         probing.ask_batches(batches_within(session.signature.inputs, batches_of(options)))
         probing.check_repeats()
         probing.measure_last_bits()
-        chunk = None
-        if not options.probes_only:
-            chunk, calls = probing.ask_whole_set(options.chunk)
-            write_series(job.out / ANSWERS, calls)
-        elif options.scores:
-            write_series(job.out / ANSWERS, probing.ask_drawn(job.out / DRAWN, options.chunk))
+        chunk = probing.record_set(job.out, options)
         if options.random:
             probing.ask_fills()
         if options.stress:
@@ -169,6 +164,17 @@ class _ReferenceProbing:
         else:
             fix = suggest_sizes(signature.inputs, own, partial(trial.accepts_sizes, probe.batch))
         return BadRequest(f"the model itself does not answer{where}: {error.what}", fix=fix)
+
+    def record_set(self, out: Path, options: AnswerOptions) -> int | None:
+        """Write the answers to the whole test set, or to drawn samples, as the options say. Return the samples of a
+        call; None where the whole set was not asked."""
+        if not options.probes_only:
+            chunk, calls = self.ask_whole_set(options.chunk)
+            write_series(out / ANSWERS, calls)
+            return chunk
+        if options.scores:
+            write_series(out / ANSWERS, self.ask_drawn(out / DRAWN, options.chunk))
+        return None
 
     def ask_whole_set(self, chunk: int) -> tuple[int, Iterator[Answers]]:
         """Ask the whole test set, `chunk` samples at a time, or as many as the model takes, as answers are wanted."""

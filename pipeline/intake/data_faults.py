@@ -31,9 +31,9 @@ def check_training_data(context: Context, recipe: ModelDescription) -> None:
 
 
 def find_data_faults(
-    context: Context, loaded: LoadedModel, data: Stored, argument: DataArgument | None
+    context: Context, loaded: LoadedModel, data: Stored, argument: DataArgument | None, *, learnt: bool = False
 ) -> list[DataFinding]:
-    """Return the faults of the data of a model, and of the data that it was trained on by this command."""
+    """Return the faults of the data of a model; with `learnt` also of the data that this command trained it on."""
     findings, model = [*DataFacts.from_json(data.facts).findings], loaded.model
     if argument is None or any(fault.fault == DataFault.LABEL_NOT_FINITE for fault in findings):
         return findings
@@ -43,7 +43,7 @@ def find_data_faults(
     samples, metric = read_dataset(data.folder / TEST, model.signature.inputs), context.request.validate_.metric
     if samples.labels is not None and (metric is None or not (is_function(metric) or metric in OF_VALUES)):
         findings += check_labels(samples.labels, model.signature.outputs, place)
-    if model.metric and context.request.model.weights is None:
+    if learnt and model.metric and context.request.model.weights is None:
         own = recipe_data(context, model)
         findings += [*DataFacts.from_json(own.facts).findings, *find_overlap(own.folder, samples, place)]
     return findings

@@ -89,7 +89,8 @@ def resolve_inputs(
         stage.note = f"{samples} answered by {loaded.answers_by if request else 'PyTorch'}"
         metric = check_answers(context, metric, loaded.model, inputs.data, reference)
         stage.note = "; ".join([stage.note, *filter(None, (*loaded.accepted, metric.note))])
-        doubts = doubts_of_answers(find_data_faults(context, loaded, inputs.data, argument), reference)
+        findings = find_data_faults(context, loaded, inputs.data, argument, learnt=True)
+        doubts = doubts_of_answers(findings, reference)
         if not samples_only:
             scored = metric if judged else choose_metric(context, loaded.model, inputs.data)
             doubts += doubt_of_chance(context, loaded.model, inputs.data, reference, scored)
