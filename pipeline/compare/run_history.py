@@ -18,9 +18,6 @@ from .run_comparison import least_agreement, shown_agreement
 from .run_files import read_run
 
 _RUN_FILE = "run.json"
-_NOT_OF_A_SOURCE = (  # that is compared with nothing; its latencies stand beside those of its copies
-    "drift", "metric_ci95", "metric_change", "p50_s", "ratio", "ratio_ci95", "size_bytes", "peak_rss_bytes",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -142,11 +139,11 @@ def _source_points(run: _DatedRun, batch: int) -> list[HistoryPoint]:
     score = scores_of(run.result).get(SOURCE)
     if score is None:
         return []
-    status, nothing = "source", dict.fromkeys(_NOT_OF_A_SOURCE)
+    metric = score.metric
     return [
         HistoryPoint(
-            *SOURCE, batch, run.result.id, status, metric_name=score.metric.name, metric=score.value,
-            metric_unit=score.metric.unit, conditions="", changed=(), **nothing,
+            *SOURCE, batch, run.result.id, "source", metric_name=metric.name, metric=score.value,
+            metric_unit=metric.unit,
         )
     ]  # fmt: skip
 
