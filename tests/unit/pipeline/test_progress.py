@@ -193,6 +193,9 @@ def test_an_epoch_is_in_the_live_line_of_a_terminal_and_none_of_a_training_of_be
         assert "epoch" not in progress._screen.shown
     with progress.stage("train"), steps.span("train"):
         wait_for(lambda: EPOCH.format(4) in progress._screen.shown)
+    with progress.stage("reference"):
+        wait_for(lambda: " reference " in progress._screen.shown)
+        assert "epoch" not in progress._screen.shown
     assert left(screen.written()).count("epoch") == 0
 
 

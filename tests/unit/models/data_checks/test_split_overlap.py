@@ -56,6 +56,7 @@ def test_other_samples_are_no_copies_and_every_input_counts(tmp_path: Path) -> N
     assert overlap(tmp_path, rows(400), rows(100, 1)) == []
     same = np.repeat(rows(1), 500, axis=0)
     assert overlap(tmp_path, same[:400], same[400:], y=np.arange(500)) == []
+    assert overlap(tmp_path, rows(400), rows(400), y=np.arange(800)) == []
     assert overlap(tmp_path, rows(400), rows(400), y=np.arange(800) % 400) != []
 
 
