@@ -175,6 +175,7 @@ class ValidateSection(_Section):
     # The task's metric; None: the recipe's, else the plain one for the labels' shape.
     metric: MetricText | None = None
     allowed_loss: FiniteLoss | None = None  # of the metric, in its own unit; None: as the recipe has it
+    non_finite: NonFinite = "note"  # what it means that a copy does not pass NaN or infinities on
     untuned: bool = False  # leave tuning.json beside an artifact alone
 
 
