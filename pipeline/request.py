@@ -98,6 +98,7 @@ def _alias(text: str) -> str:
 
 
 FiniteLoss = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+NonFinite = Literal["note", "require"]
 TargetText = Annotated[str, AfterValidator(_target)]
 RuntimeText = Annotated[str, AfterValidator(_runtime)]
 DeviceText = Annotated[str, AfterValidator(_device)]
