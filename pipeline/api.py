@@ -166,7 +166,14 @@ def convert(
         text, inputs = name_model(model, _specs(inputs), Path(out), progress, has_data=data is not None)
         section = _model_section(text, weights, weights_key, settings, model_seconds, trust=trust, python=python)
         requests = _convert_requests(
-            section, to, inputs, data, flex=flex, keep_float=keep_float, search=search_seconds, device=device,
+            section,
+            to,
+            inputs,
+            data,
+            flex=flex,
+            keep_float=keep_float,
+            search=search_seconds,
+            device=device,
             non_finite=non_finite,
         )
         local = _local(store, jobs, sign_key=sign_key, executor=executor)
@@ -203,7 +210,14 @@ def convert_all(
     sections = [_model_section(model, None, None, None, model_seconds, trust=trust, python=python) for model in models]
     requests = [
         _convert_requests(
-            section, to, inputs, data, flex=flex, keep_float=keep_float, search=search_seconds, device=device,
+            section,
+            to,
+            inputs,
+            data,
+            flex=flex,
+            keep_float=keep_float,
+            search=search_seconds,
+            device=device,
             non_finite=non_finite,
         )
         for section in sections

@@ -144,7 +144,8 @@ def impute(x: Array, means: Array = MEANS) -> Array:
 
 def mean_of_known(x: Array) -> Array:
     known = ~np.isnan(x)
-    return np.asarray(np.where(known, x, 0).sum(-1, keepdims=True) / np.maximum(known.sum(-1, keepdims=True), 1))
+    total = np.where(known, x, 0).sum(-1, keepdims=True)
+    return np.asarray(total / np.maximum(known.sum(-1, keepdims=True), 1).astype(np.float32))
 
 
 OWED: list[tuple[str, Model, Model]] = [
@@ -188,7 +189,9 @@ def test_integers_beside_nan_may_differ(verdict: Callable[..., Mapping[str, Any]
     assert found["status"] == "verified"
     assert "integers beside NaN or infinities differ" in found["reason"]
     clean = lambda x: np.nan_to_num(x, nan=90, posinf=3, neginf=-3)  # noqa: E731
-    found = verdict(lambda x: both(clean(x), clean(x).argmax(-1)), lambda x: both(clean(x), np.fmin(clean(x), 4).argmin(-1)))
+    found = verdict(
+        lambda x: both(clean(x), clean(x).argmax(-1)), lambda x: both(clean(x), np.fmin(clean(x), 4).argmin(-1))
+    )
     assert found["status"] == "wrong"
 
 
