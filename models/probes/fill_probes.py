@@ -53,10 +53,11 @@ def find_stress(
     """Ask with all inputs of floats at once, one call for each kind of stress, and return as find_mask_fills does.
     NaN and infinities are asked in each input alone, too: a model may guard one of them, and hand on those of another.
     """
-    alone = [[spec] for spec in floats if len(floats) > 1]
-    chosen = [(fill, specs) for fill in STRESS for specs in ([floats], *([alone] if fill.is_undefined else []))]
-    probes = [Probe(batch_of(fill), fills={spec.name: fill for spec in group})
-              for fill, groups in chosen for group in groups if group]  # fmt: skip
+    probes: list[Probe] = []
+    for fill in STRESS if floats else ():
+        alone = [[spec] for spec in floats] if fill.is_undefined and len(floats) > 1 else []
+        groups = [[*floats], *alone]
+        probes += (Probe(batch_of(fill), fills={spec.name: fill for spec in group}) for group in groups)
     answered = ((probe, _telling_answers(probe, floats, usual, ask)) for probe in probes)
     return [(probe, answers) for probe, answers in answered if answers is not None]
 
