@@ -63,6 +63,7 @@ class CheckOptions(SessionOptions):
     precision: str | None = None  # None: the artifact's own
     tolerance_sqnr_db: float | None = None
     allowed_loss: float | None = None
+    require_non_finite: bool = False  # NaN and infinities that are not passed on are a failure, and no note
     metric: MetricChoice | None = None  # before the recipe's own
     ref: str | None = None
     root: str | None = None
@@ -95,7 +96,7 @@ class ValidateFacts(Facts):
 class VerifyFacts(Facts):
     """The quick check of a conversion."""
 
-    status: str  # "verified", "degraded" (it loses NaN or infinities), "unverified" or "wrong"
+    status: str  # "verified", "unverified" or "wrong"
     reason: str
     sqnr_db: float | None  # None where there is no noise, or no answer
     batches: tuple[int, ...]  # at which nothing failed

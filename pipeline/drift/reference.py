@@ -342,8 +342,6 @@ class _ReferenceProbing:
         floats, usual = stress_inputs(self.session.signature.inputs), self.series[Probe(self._few).key]
         for probe, answers in find_stress(floats, self._stress_batch, usual, self._with_stress):
             self.series[probe.key] = answers
-            if probe.is_undefined:  # no number judges it
-                continue
             with suppress(TransloadError):
                 nudged = [*self._with_stress(probe, nudge=True)]
                 self.steadiness[probe.key] = measure_steadiness(nudged, answers)

@@ -107,7 +107,7 @@ def sqnr(row: DriftRow | None) -> str:
         return "no answer"
     if row.mismatch is not None:
         return "other form"
-    if row.non_finite:
+    if row.non_finite and row.lost is None:
         return "NaN or inf"
     return "identical" if row.sqnr_db is None and row.max_abs == 0 else decibel(row.sqnr_db)
 

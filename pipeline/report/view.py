@@ -322,7 +322,7 @@ def left_out(result: RunResult) -> str:
 
 
 def lost(result: RunResult) -> str:
-    """Which artifacts lose NaN or infinities, as sentences; empty where none does."""
+    """The notes on what artifacts answer where the model answers NaN or infinity; empty where there is none."""
     losses = dict.fromkeys(f"{row.artifact} in {row.runtime}: {row.lost}." for row in result.drift if row.lost)
     return units.plain(" ".join(losses))
 
