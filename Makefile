@@ -31,7 +31,7 @@ RUN := $(VENV)/bin/python
 .PHONY: release calibration cluster audit lock sbom help setup demo quick test slow canaries lint gpu-check docs-check conformance environments libraries zoo routes mutations soak hostile fuzz
 
 help:
-	@sed -n '1,21s/^# \{0,1\}//p' Makefile
+	@sed -n '1,22s/^# \{0,1\}//p' Makefile
 
 setup: # .ci/setup keeps a stamp: a second call is instant, a changed list of libraries installs anew
 	@.ci/setup "$(PYTHON)" "$(EXTRAS)"
