@@ -46,6 +46,8 @@ class RecipeFacts(Facts):
     requires: tuple[str, ...]
     labels: tuple[str, ...] = ()
     preprocessing: str = ""
+    metric_unit: str = ""  # empty: none, or the scores tell
+    higher_is_better: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

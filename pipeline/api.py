@@ -109,16 +109,17 @@ def record(
     experiment: str | None = None,
     name: str | None = None,
     promote: str | None = None,
+    force: bool = False,
 ) -> RecordResult:
     """Send the finished run in a folder to MLflow, unless it is there. `mlflow`: the server's address, or "env".
 
     A run that passed gets a version of the registered model `name`-TARGET for each verified artifact; `promote` is the
-    alias that then moves to them.
+    alias that then moves to them; with `force` also where the run did not pass, which tags then say.
 
     The result has the run's page and the models with their addresses.
     """
     section = {"uri": mlflow, "experiment": experiment, "model": name, "promote": promote}
-    return record_command.record(Path(run), read_request(None, {"mlflow": section}).mlflow)
+    return record_command.record(Path(run), read_request(None, {"mlflow": section}).mlflow, force=force)
 
 
 def convert(

@@ -27,7 +27,7 @@ from ..compare.release_metric import Release
 from ..compare.run_outcomes import collect_outcomes, describe_source
 from ..compare.side_by_side import SideBySide
 from ..context import Context, LocalSettings
-from ..drift.metrics.outcomes import OUTCOMES
+from ..drift.metrics.outcomes import OUTCOMES, Outcomes, value_interval
 from ..intake.code_model import weights_file
 from ..intake.run_inputs import RunInputs, resolve_inputs
 from ..intake.source_python import OURS
@@ -171,15 +171,14 @@ def _run(
             counts = f"{sum(row.samples for row in figures.measured.rows)} samples in {len(figures.measured.rows)} rows"
             stage.note = f"{counts}; {figures.measured.note}" if figures.measured.note else counts
     measured, loads, beside = figures.measured, figures.loads, figures.beside
-    result = _result(context, targets, validated, figures, started_at=started_at, started=started)
+    outcomes = collect_outcomes(inputs.reference, validated.outcomes)
+    outcomes.write(context.folder / OUTCOMES)
+    result = _result(context, targets, validated, figures, outcomes, started_at=started_at, started=started)
     smallest = tuple(piece.row for piece in pieces)
     loads.write(context.folder)
     timeline = _timeline_rows(context, started)
     result = replace(result, smallest=smallest, located=located, left_out=left_out, timeline=timeline, load=loads.rows)
-    outcomes = collect_outcomes(inputs.reference, validated.outcomes)
-    outcomes.write(context.folder / OUTCOMES)
-    source = describe_source(inputs.source, outcomes)
-    result = replace(result, source=source, doubts=(*result.doubts, *inputs.doubts))
+    result = replace(result, source=describe_source(inputs.source, outcomes), doubts=(*result.doubts, *inputs.doubts))
     result = judge_baseline(Release(result, outcomes), baseline, beside[0])
     constraint = ReleaseConstraint(**context.request.release.model_dump())
     result = replace(result, recommendation=recommend(result, constraint))
@@ -264,6 +263,7 @@ def _result(
     targets: list[TargetResult],
     validated: ValidationRows,
     figures: RunMeasurements,
+    outcomes: Outcomes,
     *,
     started_at: datetime,
     started: float,
@@ -273,7 +273,10 @@ def _result(
     rules = GateRules(
         **request.gate.model_dump(exclude={"no_worse"}), device=context.device, runtimes=_wanted_runtimes(request)
     )
-    rows = gate(rules, artifacts, validated.rows, measured.rows, failures=validated.failures, reasons=validated.reasons)
+    rows = gate(
+        rules, artifacts, validated.rows, measured.rows, failures=validated.failures, reasons=validated.reasons,
+        intervals={pair: value_interval(outcome) for pair, outcome in outcomes.outcomes.items()},
+    )  # fmt: skip
     verdict, status = verdict_of(rows, artifacts)
     evidence = join_check_rows([validated.evidence, *(target.evidence for target in targets if target.stored is None)])
     return RunResult(

@@ -22,7 +22,9 @@ from ...models.signature import bounds_of
 from ...models.sources import LIBRARIES, CodeRef, code_ref
 from ...models.store import Stored, size_of
 from ..context import Context
+from ..drift.metrics.metric_kinds import recipe_kind
 from ..request import RunRequest
+from ..result.release_limits import check_metric_limits
 from ..workers.engine import Action
 from ..workers.isolation import Limits
 from .data_faults import check_training_data
@@ -156,6 +158,9 @@ def _describe(context: Context, ref: CodeRef, code: str, facts: RecipeFacts) -> 
     if need := missing(facts.requires):
         raise ToolMissing(f"the recipe {ref.text} {need}", fix="install it (transload doctor shows what is there)")
     allowed_loss = context.request.validate_.allowed_loss
+    if context.request.validate_.metric is None:
+        kind = recipe_kind(facts.metric, facts.metric_unit, higher_is_better=facts.higher_is_better)
+        check_metric_limits(context.request.gate.limits, kind)
     return ModelDescription(
         name=facts.name,
         signature=facts.signature,

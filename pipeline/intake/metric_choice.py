@@ -23,6 +23,7 @@ from ..drift.metrics.function_metric import FunctionFacts
 from ..drift.metrics.metric_kinds import SHARE, MetricChoice, is_function, kind_of_metric
 from ..drift.metrics.named_metric import named_metric
 from ..drift.recorded_answers import ANSWERS, split_by_sample
+from ..result.release_limits import METRIC_RULES, check_metric_limits
 from ..workers.engine import Action
 from .loaded_model import ModelDescription
 
@@ -46,9 +47,15 @@ def choose_metric(context: Context, model: ModelDescription, data: Stored) -> Ta
     """Choose the metric of a model by the request, and hold it against the labels in `data` and the model's outputs.
     Raises BadRequest where the metric that was asked for needs labels that are not there, or that do not fit."""
     name, allowed_loss = context.request.validate_.metric, context.request.validate_.allowed_loss
+    labels = read_dataset(data.folder / TEST, model.signature.inputs).labels
+    limits = context.request.gate.limits
+    if labels is None and (rules := [rule for rule in METRIC_RULES if limits[rule] is not None]):
+        raise BadRequest(
+            f"gate.{rules[0]} judges a metric, and the data has no labels",
+            fix=f"give --data FILE.npz with an array `labels` beside the inputs, or take {rules[0]} out of [gate]",
+        )
     if name is None and model.metric:
         return TaskChoice(allowed_loss=model.allowed_loss)
-    labels = read_dataset(data.folder / TEST, model.signature.inputs).labels
     if name is None:
         return _plain_choice(model.signature.outputs, labels, allowed_loss)
     if labels is None:
@@ -58,7 +65,7 @@ def choose_metric(context: Context, model: ModelDescription, data: Stored) -> Ta
         )
     _check_numbers(labels)
     if is_function(name):
-        return _function_choice(context, name, allowed_loss)
+        return choose_function(context, name, allowed_loss)
     kind = kind_of_metric(name)
     output = _fitting_output(name, model.signature.outputs, labels)
     choice = MetricChoice(
@@ -94,8 +101,9 @@ def check_answers(
     return choice
 
 
-def _function_choice(context: Context, text: str, allowed_loss: float | None) -> TaskChoice:
-    """Let a worker load the user's function, which says its unit and direction."""
+def choose_function(context: Context, text: str, allowed_loss: float | None) -> TaskChoice:
+    """Let a worker load the user's function, which says its unit and direction.
+    Raises BadRequest where there is none, or it goes against a limit of the request."""
     ref = code_ref(text, context.request.root)
     if text.endswith(".py"):
         raise BadRequest(f"the metric {text} names no function", fix=f"write it as {text}:FUNCTION")
@@ -110,6 +118,7 @@ def _function_choice(context: Context, text: str, allowed_loss: float | None) ->
         name=facts.name, unit=facts.unit, higher_is_better=facts.higher_is_better, ref=ref.text, root=ref.root
     )
     _check_allowed_loss(choice, allowed_loss)
+    check_metric_limits(context.request.gate.limits, choice.kind)
     return TaskChoice(choice, allowed_loss, code)
 
 

@@ -22,6 +22,7 @@ from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.runtimes.tuning_space import REFERENCE
 from ..context import Context
 from ..drift.drift_records import AcceptedFacts, AnswerOptions, SessionOptions
+from ..drift.metrics.metric_kinds import is_function
 from ..workers.engine import Action, Executor
 from ..workers.fork_server import framework_of
 from ..workers.interpreters import interpreter_of
@@ -30,7 +31,7 @@ from .data_faults import doubt_of_chance, doubts_of_answers, find_data_faults
 from .data_step import data_argument, recipe_data, samples_action
 from .file_model import load_artifact, load_file
 from .loaded_model import LoadedModel, ModelDescription, require_runtime
-from .metric_choice import TaskChoice, check_answers, choose_metric
+from .metric_choice import TaskChoice, check_answers, choose_function, choose_metric
 from .model_argument import ModelKind, ModelRequest, kind_of
 
 _EXAMPLES = "transload.models.probes.samples:take_examples"
@@ -214,6 +215,9 @@ def _load_stage(context: Context, request: ModelRequest) -> LoadedModel:
 
 def _train_stage(context: Context) -> LoadedModel:
     recipe = describe_recipe(context)
+    metric = context.request.validate_.metric
+    if metric is not None and is_function(metric):  # a function that is none is told before the training
+        choose_function(context, metric, context.request.validate_.allowed_loss)
     with context.progress.stage("train") as stage:
         loaded = load_recipe(context, recipe)
         stage.note = f"{recipe.name} {'found' if loaded.stored.cached else 'done'}"

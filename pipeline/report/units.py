@@ -177,11 +177,14 @@ def quantity(rule: str, value: float | str | None, unit: str | None = None) -> s
     name = rule.partition(" batch=")[0]
     if name in ("metric_loss", "no_worse metric", "no_worse metric drift"):
         return signed(format_loss(value, plain(unit or "")))
+    if name in ("metric_min", "metric_max"):
+        return format_value(value, plain(unit or ""))
     return _FORMATS.get(name, digits)(value)
 
 
 _FORMATS = {
-    "p99_s": duration, "size_bytes": size, "sqnr_db": decibel, "latency_ratio": ratio, "size_ratio": ratio,
+    "latency_p99": duration, "size": size, "peak_memory": size, "sqnr_db": decibel, "latency_ratio": ratio,
+    "size_ratio": ratio,
     "no_worse drift": decibel, "no_worse latency": ratio, "no_worse size": ratio, "no_worse memory": ratio,
 }  # fmt: skip
 
@@ -211,7 +214,9 @@ def sentence(row: GateRow) -> str:
 _WHY_OPEN = {
     "metric_loss": "the 95 % interval reaches over the limit, so more test samples are needed",
     "latency_ratio": "the 95 % interval reaches over the limit, so a longer --budget is needed",
-    "p99_s": "this p99 is in doubt, so a longer --budget is needed",
+    "metric_min": "the 95 % interval reaches over the limit, so more test samples are needed",
+    "metric_max": "the 95 % interval reaches over the limit, so more test samples are needed",
+    "latency_p99": "this p99 is in doubt, so a longer --budget is needed",
     "no_worse latency": "the 95 % interval reaches over the limit, so a longer budget_s is needed",
     "no_worse metric": "the 95 % interval reaches over the limit, so more test samples are needed",
     "no_worse metric drift": "the 95 % interval reaches over the limit, so more test samples are needed",
@@ -225,8 +230,10 @@ _WORDS = {
     "sqnr_db": "SQNR",
     "metric_loss": "metric loss",
     "latency_ratio": "latency ratio",
-    "p99_s": "p99",
-    "size_bytes": "size",
+    "metric_min": "least metric",
+    "metric_max": "largest metric",
+    "latency_p99": "p99",
+    "peak_memory": "peak memory",
     "size_ratio": "size ratio to pt2",
     **{f"no_worse {figure}": f"{figure} against the baseline" for figure in ("drift", "latency", "size", "memory")},
     "no_worse metric": "metric against the baseline",

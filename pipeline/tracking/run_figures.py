@@ -16,6 +16,7 @@ from ..drift.metrics.outcomes import SOURCE
 from ..result.schema import DriftRow, LatencyRow, RunResult
 
 RUN_TAG, DIGEST_TAG, VERDICT_TAG = "transload.run", "transload.sha256", "transload.verdict"
+FORCED_TAG = "transload.forced"  # of a run and of its versions: the verdict in spite of which an alias moved
 VERSION_TAG, ARTIFACT_TAG, STATUS_TAG = "transload.version", "transload.artifact", "transload.status"
 RUN_FILE = "run.json"
 _MOST_PARAM = 500  # letters: what older servers take

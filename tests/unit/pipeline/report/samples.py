@@ -43,7 +43,7 @@ from transload.pipeline.result.schema import (
     to_json,
 )
 
-RULES = GateRules(latency_ratio=6.0, size_bytes=1_000_000)
+RULES = GateRules(latency_ratio=6.0, size=1_000_000)
 FP32, REDUCED = Tolerance(60.0, None), Tolerance(None, 0.01)
 LOGS = {"tflite:int8": "logs/validate-tflite-int8.log", "saved-model in tfserving-rest": "logs/bench-rest.log"}
 REPEAT = {"torch.export": "repeat/03-pt2.sh", "lowering": "repeat/07-saved-model.sh"}
