@@ -11,8 +11,9 @@ import copy
 import inspect
 import io
 import sys
-from collections.abc import Sequence
-from contextlib import redirect_stdout
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,8 +74,9 @@ def _write_module(model: Any, inputs: Sequence[TensorSpec], folder: Path) -> Liv
         raise BadRequest(f"{name} cannot be copied: {error}", fix="name its file instead, as FILE.py:NAME") from error
     signature, notes = _accepted_signature(module, ordered, name)
     try:
-        # The inputs stand for any outputs: these are read off the program when the file is taken.
-        program, _ = program_for_all_sizes(module, Signature(signature.inputs, signature.inputs))
+        with _without_warnings():
+            # The inputs stand for any outputs: these are read off the program when the file is taken.
+            program, _ = program_for_all_sizes(module, Signature(signature.inputs, signature.inputs))
     except Refused as refused:
         path = _write_script(module, signature, folder, refused)
     else:
@@ -87,17 +89,25 @@ def _write_script(module: Any, signature: Signature, folder: Path, refused: Refu
     """Write the module as TorchScript, traced or compiled. Raises what torch.export `refused` where that fails, too."""
     import torch
 
-    from .to_pytorch.tracing import script_or_trace, without_deprecation
+    from .to_pytorch.tracing import script_or_trace
 
     source = Source(CodeRef(type(module).__name__), signature, code="")
     try:
-        with without_deprecation(), redirect_stdout(io.StringIO()):  # the tracer's warnings: a worker's log has them
+        with _without_warnings():
             script = torch.jit.freeze(script_or_trace(module, source)[0])
             path = _new_folder(folder) / "model.pt"
             torch.jit.save(script, str(path))
     except Exception as error:
         raise refused from error
     return path
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Drop what torch's captures and ours print: a worker's log has it, and the caller's process none."""
+    with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _accepted_signature(module: Any, inputs: tuple[TensorSpec, ...], name: str) -> tuple[Signature, tuple[str, ...]]:

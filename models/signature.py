@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from .errors import BadRequest
-from .probes.value_range import AxisEnd, AxisRange, Values, parse_values, values_from_json, values_to_json
-from .probes.value_range import ValueRange as ValueRange
+from .probes.value_range import AxisRange, Values, check_never_empty, parse_values, values_from_json, values_to_json
+from .probes.value_range import ValueRange as ValueRange  # noqa: PLC0414  (its users import it from here)
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Axis: TypeAlias = int | str
@@ -237,7 +237,7 @@ def bounds_of(specs: Iterable[TensorSpec]) -> dict[str, Bounds]:
 
 
 def check_inputs(specs: Sequence[TensorSpec]) -> None:
-    """Check what inputs declare of one another: one axis has one bounds, and a range up to an axis always holds a number.
+    """Check what inputs declare: one axis has one bounds, and a range up to an axis always holds a number.
     Raises BadRequest."""
     bounds, axes = bounds_of(specs), {axis for spec in specs for axis in spec.dynamic_axes.values()}
     for spec in specs:
@@ -251,31 +251,7 @@ def check_inputs(specs: Sequence[TensorSpec]) -> None:
             )
         own = {axis: limits if axis not in spec.shape else limits.filled
                for axis in axes for limits in (bounds.get(axis, ANY_SIZE),)}  # fmt: skip
-        _check_never_empty(spec, spec.values, own)
-
-
-def _check_never_empty(spec: TensorSpec, values: AxisRange, bounds: Mapping[str, Bounds]) -> None:
-    low, high = values
-    if isinstance(low, AxisEnd) and isinstance(high, AxisEnd) and low.axis == high.axis:
-        if low.offset > high.offset:
-            raise BadRequest(f"{spec.name} in {values} holds no number", fix=f"write {spec.name} in {high}..{low}")
-        return
-    least = bounds[high.axis].low + high.offset if isinstance(high, AxisEnd) else high
-    most = low if not isinstance(low, AxisEnd) else None if (end := bounds[low.axis].high) is None else end + low.offset
-    if most is not None and most <= least:
-        return
-    if isinstance(high, AxisEnd):
-        size = bounds[high.axis].low
-        words = f"at {high.axis}={size} no number is left, as it ends at {least}"
-        fix = f"begin with a number, as in {spec.name} in 1..{high}"
-        if most is not None and most - high.offset > 0:
-            fix = (
-                f"give {high.axis} bounds that begin at {most - high.offset}, as in {high.axis}={most - high.offset}.."
-            )
-    else:
-        words = f"{low} may be {'of any size' if most is None else most}"
-        fix = f"give the axis an end, as in {values.axes[0]}=1..{high}"
-    raise BadRequest(f"{spec.name} is declared in {values}, and {words}", fix=fix)
+        check_never_empty(spec.name, spec.values, own)
 
 
 _MOST_TEXT = 4000  # of an --input: below what Python takes as the digits of one number

@@ -1,4 +1,4 @@
-"""Ranges of numbers that an input is declared to hold: of numbers (`0..99`), or up to the size of an axis (`1..time`)."""
+"""Ranges that an input is declared to hold numbers of: `0..99`, or up to the size of an axis, `1..time`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import BadRequest
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_AXIS_END = r"[A-Za-z_]\w*(?:\s*[+-]\s*\d+)?"
+_AXIS_END = r"(?!(?i:nan|inf|infinity)\b)[A-Za-z_]\w*(?:\s*[+-]\s*\d+)?"
 _VALUES = re.compile(rf"(?P<low>{_NUMBER}|{_AXIS_END})\s*\.\.\s*(?P<high>{_NUMBER}|{_AXIS_END})", re.ASCII)
 _MOST_OFFSET = 1 << 31
 
@@ -77,6 +77,31 @@ class AxisRange(NamedTuple):
         spread = np.arange(own.size).reshape(own.shape) % max(1, new_span // max(1, span))
         rescaled = own * new_span // max(1, span) + np.where(between, spread, 0)
         return np.asarray((rescaled + int(new_low)).astype(values.dtype))
+
+
+def check_never_empty(name: str, values: AxisRange, bounds: Mapping[str, tuple[int, int | None, int]]) -> None:
+    """Check that a range holds a number at every size within `bounds`, those of all axes. Raises BadRequest."""
+    low, high = values
+    if isinstance(low, AxisEnd) and isinstance(high, AxisEnd) and low.axis == high.axis:
+        if low.offset > high.offset:
+            raise BadRequest(f"{name} in {values} holds no number", fix=f"write {name} in {high}..{low}")
+        return
+    least = bounds[high.axis][0] + high.offset if isinstance(high, AxisEnd) else high
+    most = low if not isinstance(low, AxisEnd) else None if (end := bounds[low.axis][1]) is None else end + low.offset
+    if most is not None and most <= least:
+        return
+    if isinstance(high, AxisEnd):
+        size = bounds[high.axis][0]
+        words = f"at {high.axis}={size} no number is left, as it ends at {least}"
+        fix = f"begin with a number, as in {name} in 1..{high}"
+        if most is not None and most - high.offset > 0:
+            fix = (
+                f"give {high.axis} bounds that begin at {most - high.offset}, as in {high.axis}={most - high.offset}.."
+            )
+    else:
+        words = f"{low} may be {'of any size' if most is None else most}"
+        fix = f"give the axis an end, as in {values.axes[0]}=1..{high}"
+    raise BadRequest(f"{name} is declared in {values}, and {words}", fix=fix)
 
 
 Values: TypeAlias = ValueRange | AxisRange

@@ -48,7 +48,7 @@ class _HeldNumbers:
         """result.InputValuesRow. Of a range up to an axis that is what the asked `sizes` allow."""
         values = spec.values
         if isinstance(values, AxisRange):
-            smallest, largest = ({axis: end(asked) for axis, asked in sizes.items()} for end in (min, max))
+            smallest, largest = ({axis: end(observed) for axis, observed in sizes.items()} for end in (min, max))
             values = ValueRange(values.at(smallest).low, values.at(largest).high)
         declared = list(values) if values else None
         return {

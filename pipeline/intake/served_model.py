@@ -62,8 +62,9 @@ def _fit_side(
         _fit_spec(spec, tensor, known[spec.name]) if spec.name in known else spec
         for spec, tensor in zip(own, declared, strict=True)
     ]
-    fixed = {axis: size for spec in fitted for axis, size in zip(known.get(spec.name, spec).shape, spec.shape, strict=True)
-             if isinstance(axis, str) and isinstance(size, int)}  # fmt: skip
+    pairs = (zip(known.get(spec.name, spec).shape, spec.shape, strict=False) for spec in fitted)
+    sizes = ((axis, size) for pair in pairs for axis, size in pair)
+    fixed = {axis: size for axis, size in sizes if isinstance(axis, str) and isinstance(size, int)}
     fitted = [replace(spec, values=spec.values.with_fixed(fixed)) if isinstance(spec.values, AxisRange) else spec
               for spec in fitted]  # fmt: skip
     order = {name: position for position, name in enumerate(known)}
