@@ -57,6 +57,7 @@ class FigureChange:
     verdict: Change
     reason: str  # one sentence
     unit: str | None = None  # of a metric, or SECONDS
+    verdict_interval: Interval | None = None  # that decided where it is not ci95: it allows for several looks
 
 
 @dataclass(frozen=True)
