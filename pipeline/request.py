@@ -98,6 +98,7 @@ def _alias(text: str) -> str:
 
 
 FiniteLoss = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+NonFinite = Literal["note", "require"]
 TargetText = Annotated[str, AfterValidator(_target)]
 RuntimeText = Annotated[str, AfterValidator(_runtime)]
 DeviceText = Annotated[str, AfterValidator(_device)]
@@ -175,6 +176,7 @@ class ValidateSection(_Section):
     # The task's metric; None: the recipe's, else the plain one for the labels' shape.
     metric: MetricText | None = None
     allowed_loss: FiniteLoss | None = None  # of the metric, in its own unit; None: as the recipe has it
+    non_finite: NonFinite = "note"  # what it means that a copy does not pass NaN or infinities on
     untuned: bool = False  # leave tuning.json beside an artifact alone
 
 
@@ -227,6 +229,7 @@ class BaselineSection(_Section):
     """An earlier run that this one is compared with."""
 
     run: str | None = None  # its folder
+    allow_missing: bool = False  # of targets, runtimes and test samples that it had
 
 
 class GateSection(_Section):
@@ -318,6 +321,15 @@ class RunRequest(_Section):
         return code_ref(self.model.recipe, self.root, self.model.settings)
 
 
+def _override(table: dict[str, Any], values: Mapping[str, Any]) -> None:
+    """Set what is given, table by table: a limit from the command line leaves the others of its table."""
+    for key, value in values.items():
+        if isinstance(value, Mapping) and isinstance(table.get(key), dict):
+            _override(table[key], value)
+        elif value is not None:
+            table[key] = value
+
+
 def read_request(path: Path | None, overrides: Mapping[str, Mapping[str, Any] | Any] | None = None) -> RunRequest:
     """Read a pipeline file, or return the default request.
     `overrides` are sections of the same form from the command line, and have precedence; what is None is not given.
@@ -327,7 +339,7 @@ def read_request(path: Path | None, overrides: Mapping[str, Mapping[str, Any] | 
         raise BadRequest(f"{path}: unknown key 'root'", fix="remove it: paths start at the file's folder")
     for section, values in (overrides or {}).items():
         if isinstance(values, Mapping) and isinstance(document.get(section, {}), dict):
-            document.setdefault(section, {}).update({key: value for key, value in values.items() if value is not None})
+            _override(document.setdefault(section, {}), values)
         elif values is not None and not isinstance(values, Mapping):
             document[section] = values
     root = str((path.parent if path else Path()).absolute())

@@ -16,6 +16,7 @@ from ..bench.doubt_kinds import DoubtKind
 from ..drift.metrics.equivalence import loss_interval, samples_needed
 from ..drift.metrics.metric_kinds import SHARE
 from ..drift.metrics.metric_text import format_loss
+from ..drift.metrics.outcomes import SOURCE
 from ..result.gate import answered
 from ..result.schema import (
     ArtifactRow,
@@ -139,7 +140,7 @@ def _refusal(result: RunResult, row: LatencyRow, constraint: ReleaseConstraint) 
     if artifact.status is not Status.VERIFIED:
         return f"it is {artifact.status}"
     for judged in result.gate:
-        if judged.artifact == row.artifact and judged.runtime in (None, row.runtime):
+        if judged.artifact in (row.artifact, SOURCE[0]) and judged.runtime in (None, row.runtime):
             if judged.verdict is Verdict.FAIL:
                 return f"the gate fails it: {units.sentence(judged)}"
             if judged.verdict is Verdict.INCONCLUSIVE:

@@ -108,7 +108,7 @@ def sqnr(row: DriftRow | None) -> str:
         return "no answer"
     if row.mismatch is not None:
         return "other form"
-    if row.non_finite:
+    if row.non_finite and row.lost is None:
         return "NaN or inf"
     return "identical" if row.sqnr_db is None and row.max_abs == 0 else decibel(row.sqnr_db)
 
@@ -135,11 +135,18 @@ def change_interval(metric: MetricRow) -> str:
     return signed(format_interval(*metric.ci95, unit_of(metric)))
 
 
+def detectable(metric: MetricRow) -> str:
+    """Format the smallest loss that the samples show: "MDE 1.20 pp"; empty where there is none."""
+    least = metric.detectable_loss
+    return "" if least is None else f"MDE {format_loss(least, unit_of(metric))}"
+
+
 def task_metric(metric: MetricRow | None) -> str:
     """Format a metric with its name and change: "f1 0.98 (+0.003 [-0.01, +0.02])"; empty if there is none."""
     if metric is None:
         return ""
-    return f"{plain(metric.name)} {score(metric)} ({change(metric)} {change_interval(metric)})"
+    parts = [f"{change(metric)} {change_interval(metric)}", *filter(None, [detectable(metric)])]
+    return f"{plain(metric.name)} {score(metric)} ({', '.join(parts)})"
 
 
 def ratio(value: float | None) -> str:
@@ -179,7 +186,7 @@ def quantity(rule: str, value: float | str | None, unit: str | None = None) -> s
     if value is None or isinstance(value, str):
         return NONE if value is None else plain(value)
     name = rule.partition(" batch=")[0]
-    if name in ("metric_loss", "no_worse metric"):
+    if name in ("metric_loss", "no_worse metric", "no_worse metric drift"):
         return signed(format_loss(value, plain(unit or "")))
     return _FORMATS.get(name, digits)(value)
 
@@ -202,6 +209,9 @@ def sentence(row: GateRow) -> str:
     if row.rule == "answers":
         return quantity(row.rule, row.got)
     values = f"{quantity(row.rule, row.got, row.unit)}, limit {quantity(row.rule, row.limit, row.unit)}"
+    if isinstance(row.before, float) and isinstance(row.after, float):
+        unit = plain(row.unit or "")
+        values = f"{signed(format_value(row.before, unit))} -> {signed(format_value(row.after, unit))}, loss {values}"
     said = f"{rule_words(row.rule)}: {values}"
     why = _WHY_OPEN.get(row.rule.partition(" batch=")[0]) if row.verdict is Verdict.INCONCLUSIVE else None
     if why and row.samples_needed is not None:
@@ -215,6 +225,7 @@ _WHY_OPEN = {
     "p99_s": "this p99 is in doubt, so a longer --budget is needed",
     "no_worse latency": "the 95 % interval reaches over the limit, so a longer budget_s is needed",
     "no_worse metric": "the 95 % interval reaches over the limit, so more test samples are needed",
+    "no_worse metric drift": "the 95 % interval reaches over the limit, so more test samples are needed",
 }
 
 
@@ -229,7 +240,9 @@ _WORDS = {
     "size_bytes": "size",
     "size_ratio": "size ratio to pt2",
     **{f"no_worse {figure}": f"{figure} against the baseline" for figure in ("drift", "latency", "size", "memory")},
-    "no_worse metric": "metric loss against the baseline",
+    "no_worse metric": "metric against the baseline",
+    "no_worse metric drift": "loss on its own source, against the baseline's,",
+    "no_worse presence": "what the baseline had",
 }
 
 

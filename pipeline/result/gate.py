@@ -35,7 +35,7 @@ class GateRules:
     """The limits of a release; None switches a rule off. A limit that is met exactly is kept.
     An artifact whose answers left their tolerance always fails: that rule has no switch."""
 
-    require_verified: bool = False  # refuse `degraded` too
+    require_verified: bool = False  # refuse `degraded` too; a note refuses nothing
     sqnr_db: float | None = None  # at least, in every runtime
     metric_loss: float | None = None  # at most, absolute; None: what the drift row was allowed (the recipe's)
     latency_ratio: PerBatch | None = None  # seconds over the reference's, at most
@@ -263,7 +263,7 @@ def _sqnr(evidence: _Evidence) -> Iterator[GateRow]:
 
 
 def _sqnr_verdict(row: DriftRow, limit: float) -> Verdict:
-    if row.non_finite or row.mismatch is not None:
+    if (row.non_finite and row.lost is None) or row.mismatch is not None:
         return Verdict.FAIL
     if row.sqnr_db is not None:
         return Verdict.PASS if row.sqnr_db >= limit else Verdict.FAIL

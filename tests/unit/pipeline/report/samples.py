@@ -30,8 +30,10 @@ from transload.pipeline.result.schema import (
     ProbeResultRow,
     RouteStatus,
     RunResult,
+    SampleSetRow,
     SignatureRow,
     SmallestRow,
+    SourceRow,
     Status,
     TensorRow,
     Tolerance,
@@ -292,7 +294,7 @@ def result(rules: GateRules = RULES) -> RunResult:
     return RunResult(
         1, "20261121-040901-digits-cnn", "0.1.0", verdict, int(code), "2026-11-21T04:09:01Z", 118.4, environment,
         _ARTIFACTS, _DRIFT, timed, rows, _PROBES, _EXERCISED, _ERRORS, _WORST, _SMALLEST, _LOCATED,
-        _LEFT_OUT,
+        _LEFT_OUT, source=SourceRow("5" * 64, SampleSetRow(540, "6" * 64, "7" * 64)),
     )  # fmt: skip
 
 
@@ -339,7 +341,16 @@ def renamed(run: RunResult, old: str, new: str) -> RunResult:
     )
 
 
-_CLOSED = {"picture", "status", "verdict", "server", "sha256", "started_at"}  # what the schema does not leave free
+_CLOSED = {
+    "picture",
+    "status",
+    "verdict",
+    "server",
+    "sha256",
+    "inputs_sha256",
+    "labels_sha256",
+    "started_at",
+}  # what the schema does not leave free
 
 
 def hostile(run: RunResult, bad: str) -> RunResult:
