@@ -400,7 +400,7 @@ def test_why_not_made_tells_of_the_route_that_came_furthest() -> None:
     ],
 )
 def test_impossible_limits_are_refused(bad: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="limit|finite number"):
+    with pytest.raises(ValueError, match=r"limit|finite number"):
         GateRules(**bad)  # type: ignore[arg-type]
 
 
