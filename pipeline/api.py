@@ -8,7 +8,8 @@ This module is longer than 400 lines because the public functions are read, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,11 @@ from .compare.compare_limits import CompareLimits
 from .context import LocalSettings
 from .intake.live_model_argument import name_model, name_reference
 from .intake.model_argument import ModelRequest
+from .intake.recorded_source import RecordedSource, find_source, require_source
 from .progress import Progress
 from .request import RunRequest, read_request
 from .result.schema import RunResult
+from .result.verified_artifact import artifacts_in
 
 _Path = str | Path
 
@@ -229,7 +232,7 @@ def _convert_requests(
 
 def validate(
     *candidates: _Path,
-    against: str | Path | object,
+    against: str | Path | object | None = None,
     data: _Path | None = None,
     inputs: Sequence[str | TensorSpec] = (),
     weights: _Path | None = None,
@@ -264,14 +267,15 @@ def validate(
     """
     if not candidates:
         raise BadRequest("nothing to validate is named", fix="name the folders of artifacts")
-    texts, progress = [str(candidate) for candidate in candidates], Progress(quiet=quiet)
-    text, specs = name_reference(against, _specs(inputs), texts, Path(runs), progress, has_data=data is not None)
-    section = _model_section(text, weights, weights_key, settings, model_seconds, trust=trust, python=python)
+    texts, progress = _artifacts(candidates), Progress(quiet=quiet)
+    named = _model_section(None, weights, weights_key, settings, model_seconds, trust=trust, python=python)
+    sections, model = _reference(
+        against, named, _specs(inputs), _text(data), texts, Path(runs), progress, recorded=require_source
+    )
     checks = {"runtimes": runtimes, "batches": batches, "metric": metric, "allowed_loss": allowed_loss}
     checks["untuned"] = untuned or None
     server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model}
-    request = read_request(None, {"model": section, "validate": checks, "device": device, **server})
-    model = ModelRequest(text, specs, data=_text(data))
+    request = _request(model, {**sections, "validate": checks, "device": device, **server})
     local = _local(store, jobs, runs, executor=executor)
     return validate_command.validate(request, texts, model, local, progress)
 
@@ -279,7 +283,7 @@ def validate(
 def locate(
     candidate: _Path,
     *,
-    against: str | Path | object,
+    against: str | Path | object | None = None,
     data: _Path | None = None,
     inputs: Sequence[str | TensorSpec] = (),
     weights: _Path | None = None,
@@ -300,15 +304,17 @@ def locate(
 
     The result has the call that departs, the places, the verdict and the folder.
     """
-    progress = Progress(quiet=quiet)
-    text, specs = name_reference(
-        against, _specs(inputs), [str(candidate)], Path(runs), progress, has_data=data is not None
+    progress, texts = Progress(quiet=quiet), _artifacts([candidate])
+    if len(texts) > 1:
+        fix = f"name one of {', '.join(texts)}"
+        raise BadRequest(f"{candidate} holds {len(texts)} artifacts, and one is searched at a time", fix=fix)
+    named = _model_section(None, weights, weights_key, settings, model_seconds, trust=trust, python=python)
+    sections, model = _reference(
+        against, named, _specs(inputs), _text(data), texts, Path(runs), progress, recorded=require_source
     )
-    section = _model_section(text, weights, weights_key, settings, model_seconds, trust=trust, python=python)
-    request = read_request(None, {"model": section})
-    model = ModelRequest(text, specs, data=_text(data))
+    request = _request(model, sections)
     local = _local(store, jobs or 1, runs)  # its steps follow each other: one worker with all cores
-    return locate_command.locate(request, str(candidate), model, local, progress, seconds=seconds)
+    return locate_command.locate(request, texts[0], model, local, progress, seconds=seconds)
 
 
 def bench(
@@ -349,21 +355,21 @@ def bench(
     The result has the rows and the folder."""
     if not candidates:
         raise BadRequest("nothing to measure is named", fix="name the folders of artifacts")
-    texts, progress, text = [str(candidate) for candidate in candidates], Progress(quiet=quiet), None
-    specs = _specs(inputs)
-    if against is not None:
-        text, specs = name_reference(against, specs, texts, Path(runs), progress, has_data=data is not None)
-    section = _model_section(text, weights, weights_key, settings, model_seconds, trust=trust, python=python)
+    texts, progress = _artifacts(candidates), Progress(quiet=quiet)
+    named = _model_section(None, weights, weights_key, settings, model_seconds, trust=trust, python=python)
+    sections, model = _reference(
+        against, named, _specs(inputs), _text(data), texts, Path(runs), progress, recorded=find_source
+    )
     rule = {
         "runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds, "processes": processes,
         "budget_s": budget_s, "same_within": same_within, "untuned": untuned or None,
         **(load.section() if load else {}), **(tune.section() if tune else {}),
     }  # fmt: skip
     server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model, "device": device}
-    request = read_request(None, {"model": section, "bench": rule, **server})
+    request = _request(model, {**sections, "bench": rule, **server})
     return bench_command.bench(
         request, texts, _local(store, jobs, runs), progress,
-        against=ModelRequest(text, specs) if text else None, inputs=_specs(inputs), data=_text(data),
+        against=model, inputs=_specs(inputs), data=model.data if model else _text(data),
     )  # fmt: skip
 
 
@@ -496,6 +502,38 @@ def _model_section(
     """Return the section `model` of a request."""
     code = {"recipe": model, "weights": _absolute(weights), "weights_key": key, "set": dict(settings or {})}
     return {**code, "python": _text(python), "seconds": seconds, "trust": trust}
+
+
+def _artifacts(candidates: Sequence[_Path]) -> list[str]:
+    """Return the candidates, with those of a folder of `convert` or of a run one by one."""
+    return [text for candidate in candidates for text in artifacts_in(str(candidate))]
+
+
+def _reference(
+    against: object, named: dict[str, Any], inputs: tuple[TensorSpec, ...], data: str | None, texts: Sequence[str],
+    runs: Path, progress: Progress, *, recorded: Callable[[Sequence[str]], RecordedSource | None],
+) -> tuple[dict[str, Any], ModelRequest | None]:  # fmt: skip
+    """Return the sections of a request and the model that candidates are compared with: `against`, else the one that
+    their records name, under what the user named beside it. Only `bench` may have none."""
+    if against is not None:
+        text, specs = name_reference(against, inputs, texts, runs, progress, has_data=data is not None)
+        return {"model": named | {"recipe": text}}, ModelRequest(text, specs, data=data)
+    source = recorded(texts)
+    if source is None:
+        return {"model": named}, None
+    progress.note(f"source: {source.text}, which {source.artifact} was made from; --against names another", once="source")
+    if any(named[name] for name in ("weights", "weights_key", "set")):
+        source = replace(source, record=replace(source.record, weights=""))  # other weights are wanted
+    data = str(Path(data).absolute()) if data and not data.partition(":")[2] else data or source.data
+    sections = {"model": source.section(named), "train": dict(source.record.train)}
+    return sections, ModelRequest(source.text, inputs or source.inputs, data=data, recorded=source)
+
+
+def _request(model: ModelRequest | None, sections: Mapping[str, Any]) -> RunRequest:
+    """Return the request; code that a record names is imported from the folder that it was imported from."""
+    request = read_request(None, sections)
+    root = model.recorded.root if model and model.recorded else None
+    return request.model_copy(update={"root": root}) if root else request
 
 
 def _specs(inputs: str | TensorSpec | Sequence[str | TensorSpec]) -> tuple[TensorSpec, ...]:

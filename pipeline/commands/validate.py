@@ -54,6 +54,7 @@ class ValidateResult:
     evidence: CheckRows = field(default_factory=CheckRows)
     departing: tuple[str, ...] = ()  # candidates, as they were named, in which `locate` finds what is wrong
     doubts: tuple[str, ...] = ()  # that the verdict is under
+    model: str = ""  # that they were compared with
 
     @property
     def document(self) -> dict[str, Any]:
@@ -112,7 +113,8 @@ def validate(
             and has_same_inputs(candidate.model.signature, inputs.model.signature)
         )  # fmt: skip
         result = ValidateResult(
-            validated.rows, rows, decided, context.folder, note, validated.evidence, departing, context.doubts
+            validated.rows, rows, decided, context.folder, note, validated.evidence, departing, context.doubts,
+            against.text,
         )
         write_document(context.folder / "validate.json", result.document)
     return result
