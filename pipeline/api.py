@@ -8,11 +8,12 @@ This module is longer than 400 lines because the public functions are read, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..models.data_sources.data_argument import absolute_data
 from ..models.errors import BadRequest, TransloadError
 from ..models.formats import Target, parse_target
 from ..models.signature import TensorSpec, parse_input
@@ -55,6 +56,11 @@ def run(
     *,
     recipe: str | None = None,
     weights: _Path | None = None,
+    weights_key: str | None = None,
+    python: _Path | None = None,
+    data: _Path | None = None,
+    epochs: int | None = None,
+    budget_s: float | None = None,
     to: Sequence[str] | None = None,
     runtimes: Sequence[str] | None = None,
     metric: str | None = None,
@@ -83,10 +89,12 @@ def run(
     from .commands.run import run as run_command
 
     sections: dict[str, Any] = {
-        "model": {"recipe": recipe, "weights": _absolute(weights)},
+        "model": {"recipe": recipe, "weights": _absolute(weights), "weights_key": weights_key, "python": _text(python)},
+        "train": {"epochs": epochs},
+        "data": absolute_data(_text(data)),
         "convert": {"targets": to},
         "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss},
-        "bench": {"runtimes": runtimes, "enabled": None if bench else False},
+        "bench": {"runtimes": runtimes, "enabled": None if bench else False, "budget_s": budget_s},
         "baseline": {"run": _absolute(baseline)},
         "mlflow": {"uri": mlflow, "experiment": experiment, "promote": promote},
         "device": device,
@@ -269,9 +277,7 @@ def validate(
         raise BadRequest("nothing to validate is named", fix="name the folders of artifacts")
     texts, progress = _artifacts(candidates), Progress(quiet=quiet)
     named = _model_section(None, weights, weights_key, settings, model_seconds, trust=trust, python=python)
-    sections, model = _reference(
-        against, named, _specs(inputs), _text(data), texts, Path(runs), progress, recorded=require_source
-    )
+    sections, model = _reference(against, named, (_specs(inputs), _text(data)), texts, (Path(runs), progress))
     checks = {"runtimes": runtimes, "batches": batches, "metric": metric, "allowed_loss": allowed_loss}
     checks["untuned"] = untuned or None
     server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model}
@@ -309,9 +315,7 @@ def locate(
         fix = f"name one of {', '.join(texts)}"
         raise BadRequest(f"{candidate} holds {len(texts)} artifacts, and one is searched at a time", fix=fix)
     named = _model_section(None, weights, weights_key, settings, model_seconds, trust=trust, python=python)
-    sections, model = _reference(
-        against, named, _specs(inputs), _text(data), texts, Path(runs), progress, recorded=require_source
-    )
+    sections, model = _reference(against, named, (_specs(inputs), _text(data)), texts, (Path(runs), progress))
     request = _request(model, sections)
     local = _local(store, jobs or 1, runs)  # its steps follow each other: one worker with all cores
     return locate_command.locate(request, texts[0], model, local, progress, seconds=seconds)
@@ -357,9 +361,10 @@ def bench(
         raise BadRequest("nothing to measure is named", fix="name the folders of artifacts")
     texts, progress = _artifacts(candidates), Progress(quiet=quiet)
     named = _model_section(None, weights, weights_key, settings, model_seconds, trust=trust, python=python)
-    sections, model = _reference(
-        against, named, _specs(inputs), _text(data), texts, Path(runs), progress, recorded=find_source
-    )
+    model: ModelRequest | None = None
+    sections = {"model": named}
+    if against is not None or find_source(texts):
+        sections, model = _reference(against, named, (_specs(inputs), _text(data)), texts, (Path(runs), progress))
     rule = {
         "runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds, "processes": processes,
         "budget_s": budget_s, "same_within": same_within, "untuned": untuned or None,
@@ -509,24 +514,30 @@ def _artifacts(candidates: Sequence[_Path]) -> list[str]:
     return [text for candidate in candidates for text in artifacts_in(str(candidate))]
 
 
+def _recorded(
+    source: RecordedSource, named: Mapping[str, Any], inputs: tuple[TensorSpec, ...], data: str | None
+) -> tuple[dict[str, Any], ModelRequest]:
+    """Return the sections of a request and the model that a record names, under what the user named beside it."""
+    if any(named[name] for name in ("weights", "weights_key", "set")):
+        source = replace(source, record=replace(source.record, weights=""))  # other weights are wanted
+    model = ModelRequest(source.text, inputs or source.inputs, data=absolute_data(data) or source.data, recorded=source)
+    return {"model": source.section(named), "train": dict(source.record.train)}, model
+
+
 def _reference(
-    against: object, named: dict[str, Any], inputs: tuple[TensorSpec, ...], data: str | None, texts: Sequence[str],
-    runs: Path, progress: Progress, *, recorded: Callable[[Sequence[str]], RecordedSource | None],
-) -> tuple[dict[str, Any], ModelRequest | None]:  # fmt: skip
+    against: object, named: dict[str, Any], request: tuple[tuple[TensorSpec, ...], str | None], texts: Sequence[str],
+    local: tuple[Path, Progress],
+) -> tuple[dict[str, Any], ModelRequest]:  # fmt: skip
     """Return the sections of a request and the model that candidates are compared with: `against`, else the one that
-    their records name, under what the user named beside it. Only `bench` may have none."""
+    their records name. `request`: the inputs and data that are named. Raises BadRequest where nothing names it."""
+    (inputs, data), (runs, progress) = request, local
     if against is not None:
         text, specs = name_reference(against, inputs, texts, runs, progress, has_data=data is not None)
         return {"model": named | {"recipe": text}}, ModelRequest(text, specs, data=data)
-    source = recorded(texts)
-    if source is None:
-        return {"model": named}, None
-    progress.note(f"source: {source.text}, which {source.artifact} was made from; --against names another", once="source")
-    if any(named[name] for name in ("weights", "weights_key", "set")):
-        source = replace(source, record=replace(source.record, weights=""))  # other weights are wanted
-    data = str(Path(data).absolute()) if data and not data.partition(":")[2] else data or source.data
-    sections = {"model": source.section(named), "train": dict(source.record.train)}
-    return sections, ModelRequest(source.text, inputs or source.inputs, data=data, recorded=source)
+    source = require_source(texts)
+    note = f"source: {source.text}, which {source.artifact} was made from; --against names another"
+    progress.note(note, once="source")
+    return _recorded(source, named, inputs, data)
 
 
 def _request(model: ModelRequest | None, sections: Mapping[str, Any]) -> RunRequest:

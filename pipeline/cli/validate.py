@@ -101,7 +101,7 @@ def command(
 
         files.write(list(rows_of_drift(done.drift, done.gate, SourcePlaces(model=done.model))), int(done.decided[1]))
     values = {"--data": data, "--weights": weights, "--weights-key": weights_key, "--input": input_, "--set": set_}
-    model = [*words_of({"--against": against} | values), *(["--trust"] if trust else [])]
+    model = [*words_of({"--against": against, **values}), *(["--trust"] if trust else [])]
     finish(done.document, _lines(done, model), done.decided[1], json=json)
 
 

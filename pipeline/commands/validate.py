@@ -113,7 +113,14 @@ def validate(
             and has_same_inputs(candidate.model.signature, inputs.model.signature)
         )  # fmt: skip
         result = ValidateResult(
-            validated.rows, rows, decided, context.folder, note, validated.evidence, departing, context.doubts,
+            validated.rows,
+            rows,
+            decided,
+            context.folder,
+            note,
+            validated.evidence,
+            departing,
+            context.doubts,
             against.text,
         )
         write_document(context.folder / "validate.json", result.document)

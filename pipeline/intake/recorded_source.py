@@ -177,7 +177,14 @@ def _read(text: str) -> RecordedSource | None:
         return None
     try:
         record = SourceRecord.from_json(read_json(folder / MADE_FROM))
-        texts = [record.root, record.sha256, record.model["recipe"], record.data, record.weights, record.model.get("weights", "")]
+        texts = [
+            record.root,
+            record.sha256,
+            record.model["recipe"],
+            record.data,
+            record.weights,
+            record.model.get("weights", ""),
+        ]
         if not all(isinstance(value, str) and value.isprintable() for value in texts):
             raise ValueError("a path in it is no text")
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
