@@ -38,7 +38,7 @@ Against = Annotated[
     typer.Option(
         "--against",
         metavar="MODEL",
-        help="What ratios are held against, as 'convert' takes it; else the first.",
+        help="What ratios are held against, as 'convert' takes it; else the recorded source, else the first.",
         autocompletion=complete_models,
     ),
 ]

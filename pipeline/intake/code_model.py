@@ -49,6 +49,8 @@ def load_code(context: Context, request: ModelRequest) -> LoadedModel:
     if ref.is_keras_file and not ref.python:
         raise BadRequest(f"{text} is in a file that another Python loads", fix="name the file alone, and its --python")
     code = ref_digest(ref)
+    if request.recorded:
+        request.recorded.check(code)
     if not ref.library and not ref.python:
         with _code_failures(context, text):
             recipe = _recipe_facts(context, ref, code)
