@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from .data_checks.data_findings import DataFinding
 from .data_sources.source_options import ImageOptions, TableOptions
 from .foreign.foreign_python import ForeignPython
 from .job import Facts, JsonRecord
@@ -133,6 +134,7 @@ class DataFacts(Facts):
     label_names: Mapping[str, str] = field(default_factory=dict)  # by their numbers, where the data names them
     label_source: str = ""  # who names them
     preprocessing: tuple[str, ...] = ()  # how the inputs were made of the data: sentences
+    findings: tuple[DataFinding, ...] = ()  # its faults
 
     @property
     def is_of_user(self) -> bool:

@@ -56,9 +56,12 @@ def run(
     runtimes: Sequence[str] | None = None,
     metric: str | None = None,
     allowed_loss: float | None = None,
+    non_finite: str | None = None,
     device: str | None = None,
     bench: bool = True,
     baseline: _Path | None = None,
+    release_loss: float | None = None,
+    allow_missing: bool = False,
     mlflow: str | None = None,
     experiment: str | None = None,
     promote: str | None = None,
@@ -73,7 +76,9 @@ def run(
 
     `pipeline` is a pipeline file; the keywords have precedence over it. Without either the digits recipe is run.
     `baseline`: the folder of an earlier run; its artifacts are measured beside the new ones, and the gate refuses what
-    is worse. `sign_key`: a private key in PEM that signs the statements beside the artifacts (docs/verify.md).
+    is worse: more than `release_loss` of the metric, in its own unit (without it 0.01 of a score, 2 % of an error), or
+    targets, runtimes and test samples missing, unless `allow_missing`.
+    `sign_key`: a private key in PEM that signs the statements beside the artifacts (docs/verify.md).
     `mlflow`: the address of a tracking server, or "env", that the finished run is sent to (docs/mlflow.md);
     where that fails, the error is raised although runs/<id>/ is whole.
     """
@@ -82,9 +87,10 @@ def run(
     sections: dict[str, Any] = {
         "model": {"recipe": recipe, "weights": _absolute(weights)},
         "convert": {"targets": to},
-        "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss},
+        "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss, "non_finite": non_finite},
         "bench": {"runtimes": runtimes, "enabled": None if bench else False},
-        "baseline": {"run": _absolute(baseline)},
+        "gate": {"no_worse": None if release_loss is None else {"metric_loss": release_loss}},
+        "baseline": {"run": _absolute(baseline), "allow_missing": allow_missing or None},
         "mlflow": {"uri": mlflow, "experiment": experiment, "promote": promote},
         "device": device,
     }
@@ -133,6 +139,7 @@ def convert(
     flex: bool = False,
     keep_float: str | None = None,
     device: str | None = None,
+    non_finite: str | None = None,
     store: _Path | None = None,
     jobs: int | None = None,
     sign_key: _Path | None = None,
@@ -153,6 +160,8 @@ def convert(
     `data`: FILE.npz, a folder of images, FILE.csv, FILE.parquet or FILE.py:NAME (docs/data.md); without it a recipe's
     own data, else random samples. `sign_key`: a private key in PEM that signs the statements beside the artifacts.
 
+    `non_finite`: "require" refuses routes whose copies do not pass NaN or infinities on.
+
     The first route that verifies is taken, and no other is tried beside it (`run` does that). A target that could not
     be made has a row with `path` None. The smallest piece at which it fails is searched for `search_seconds`.
 
@@ -163,7 +172,15 @@ def convert(
         text, inputs = name_model(model, _specs(inputs), Path(out), progress, has_data=data is not None)
         section = _model_section(text, weights, weights_key, settings, model_seconds, trust=trust, python=python)
         requests = _convert_requests(
-            section, to, inputs, data, flex=flex, keep_float=keep_float, search=search_seconds, device=device
+            section,
+            to,
+            inputs,
+            data,
+            flex=flex,
+            keep_float=keep_float,
+            search=search_seconds,
+            device=device,
+            non_finite=non_finite,
         )
         local = _local(store, jobs, sign_key=sign_key, executor=executor)
         return convert_command.convert(*requests, Path(out), local, progress)
@@ -183,6 +200,7 @@ def convert_all(
     flex: bool = False,
     keep_float: str | None = None,
     device: str | None = None,
+    non_finite: str | None = None,
     store: _Path | None = None,
     jobs: int | None = None,
     sign_key: _Path | None = None,
@@ -198,7 +216,15 @@ def convert_all(
     sections = [_model_section(model, None, None, None, model_seconds, trust=trust, python=python) for model in models]
     requests = [
         _convert_requests(
-            section, to, inputs, data, flex=flex, keep_float=keep_float, search=search_seconds, device=device
+            section,
+            to,
+            inputs,
+            data,
+            flex=flex,
+            keep_float=keep_float,
+            search=search_seconds,
+            device=device,
+            non_finite=non_finite,
         )
         for section in sections
     ]
@@ -216,6 +242,7 @@ def _convert_requests(
     keep_float: str | None,
     search: float | None,
     device: str | None,
+    non_finite: str | None,
 ) -> tuple[RunRequest, ModelRequest]:
     listed = to.split(",") if isinstance(to, str) else to
     targets = [str(target if isinstance(target, Target) else parse_target(target)) for target in listed]
@@ -224,7 +251,8 @@ def _convert_requests(
     # Without a cross-check: the other routes took three quarters of the time.
     section = {"targets": targets, "cross_check": False, "flex": flex, "keep_float": keep_float}
     section["search_seconds"] = search
-    request = read_request(None, {"model": model, "convert": section, "device": device})
+    checks = {"non_finite": non_finite}
+    request = read_request(None, {"model": model, "convert": section, "validate": checks, "device": device})
     return request, ModelRequest(model["recipe"], _specs(inputs), data=_text(data))
 
 
@@ -241,6 +269,7 @@ def validate(
     trust: bool = False,
     metric: str | None = None,
     allowed_loss: float | None = None,
+    non_finite: str | None = None,
     runtimes: Sequence[str] | None = None,
     batches: Sequence[int] | None = None,
     device: str | None = None,
@@ -259,7 +288,7 @@ def validate(
 
     There is a row for each artifact, runtime and batch size, the full test set first. `metric`: a name of
     docs/metrics.md, or FILE.py:FUNCTION; the data then holds labels. `allowed_loss`: how much of it a reduced
-    precision may lose.
+    precision may lose. `non_finite`: "require" makes it a failure that NaN or infinities are not passed on.
 
     The result has the rows, the rules that were applied, the verdict and the folder.
     """
@@ -269,7 +298,7 @@ def validate(
     text, specs = name_reference(against, _specs(inputs), texts, Path(runs), progress, has_data=data is not None)
     section = _model_section(text, weights, weights_key, settings, model_seconds, trust=trust, python=python)
     checks = {"runtimes": runtimes, "batches": batches, "metric": metric, "allowed_loss": allowed_loss}
-    checks["untuned"] = untuned or None
+    checks |= {"untuned": untuned or None, "non_finite": non_finite}
     server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model}
     request = read_request(None, {"model": section, "validate": checks, "device": device, **server})
     model = ModelRequest(text, specs, data=_text(data))

@@ -105,6 +105,7 @@ def _limit(value: object, info: ValidationInfo) -> object:
 
 FiniteLoss = Annotated[float, Field(ge=0)]
 ReleaseLimit = Annotated[Limit | None, BeforeValidator(_limit)]
+NonFinite = Literal["note", "require"]
 TargetText = Annotated[str, AfterValidator(_target)]
 RuntimeText = Annotated[str, AfterValidator(_runtime)]
 DeviceText = Annotated[str, AfterValidator(_device)]
@@ -198,6 +199,7 @@ class ValidateSection(_Section):
     # The task's metric; None: the recipe's, else the plain one for the labels' shape.
     metric: MetricText | None = None
     allowed_loss: FiniteLoss | None = None  # of the metric, in its own unit; None: as the recipe has it
+    non_finite: NonFinite = "note"  # what it means that a copy does not pass NaN or infinities on
     untuned: bool = False  # leave tuning.json beside an artifact alone
 
 

@@ -63,7 +63,7 @@ def command(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Compare a run with an earlier one: metric, status, drift, size, latency and memory.
+    """Compare a run with an earlier one: status, drift, metric, size, latency and memory.
 
     The new source is compared with the old one, each new copy with the old copy of its target, and what each copy loses
     on its own source. Latencies of unlike machines are not compared; --remeasure measures the artifacts of both side by

@@ -115,6 +115,14 @@ AllowedLoss = Annotated[
         help="How much of the metric a reduced precision may lose, in its own unit: 0.01 of a share is a point.",
     ),
 ]
+NonFinite = Annotated[
+    str | None,
+    typer.Option(
+        "--non-finite",
+        metavar="WORD",
+        help="What it means that a copy does not pass NaN or infinities on: note (the default), or require, a failure.",
+    ),
+]
 Batch = Annotated[Texts, typer.Option("--batch", metavar="SIZES", help="Batch sizes, as in 1,8.")]
 RuntimeNames = Annotated[
     Texts,

@@ -50,6 +50,7 @@ def command(
     to: options.To = None,
     metric: options.Metric = None,
     allowed_loss: options.AllowedLoss = None,
+    non_finite: options.NonFinite = None,
     runtime: options.RuntimeNames = None,
     batch: options.Batch = None,
     device: options.Device = None,
@@ -92,7 +93,7 @@ def command(
     changes: dict[str, Any] = {
         "model": {"recipe": recipe, "weights": str(weights.absolute()) if weights else None},
         "convert": {"targets": option_values.split(to) or None},
-        "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss},
+        "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss, "non_finite": non_finite},
         "bench": {"runtimes": runtimes, "batches": batches, "threads": threads, "enabled": False if no_bench else None},
         "release": option_values.release_options(latency_bound, metric_loss, price_per_hour),
         "gate": {"no_worse": None if release_loss is None else {"metric_loss": release_loss}},

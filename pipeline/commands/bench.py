@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ...models.data_checks.data_findings import DataUse
 from ...models.errors import BadRequest, Exit
 from ...models.formats import Precision
 from ...models.job_records import DataFacts
@@ -107,7 +108,7 @@ def bench(
         for text, candidate in zip(candidates, loaded, strict=True):
             check_operators(text, candidate, request.bench.runtimes)
             check_same_inputs(text, candidate.model.signature, first.model.name, first.model.signature)
-        samples = resolve_data(context, first, argument)
+        samples = resolve_data(context, first, argument, DataUse.TIMES)
         named = dict(zip(labels_of(candidates, loaded), loaded, strict=True))
         places = dict(zip(named, candidates, strict=True))
         wanted = _wanted(reference, named, places, request.bench.runtimes)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ...models.data_checks.data_findings import DataUse
 from ...models.errors import Exit
 from ...models.signature import Signature
 from ...models.store import Stored
@@ -29,11 +31,13 @@ from ..stages.bench import Bench, Measurements
 from ..stages.servers import Servers
 from .remeasure import open_artifacts, pair_up, remeasure
 from .workspace import (
+    REFUSED,
     check_writable,
     close_workers,
     document_of,
     new_context,
     new_run_context,
+    remove_if_unused,
     report_disk_full,
     write_document,
 )
@@ -105,17 +109,18 @@ def compare_measured(
     old, new = (release.run for release in releases)
     limits = limits or CompareLimits()
     request = request.model_copy(update={"bench": _as_in(new, request.bench)})
-    if out:
-        check_writable(out)
-        context = new_context(request, out, local, progress)
-    else:
-        context = new_run_context(request, "compare", local, progress)
-    with report_disk_full(context.folder), close_workers(context):
-        measured, samples = _measure(context, (before, old), (after, new), limits, data)
-        comparison = compare_runs(*releases, limits, measured, allow_missing=allow_missing)
-        _write(context.folder, comparison)
-        if samples.series:
-            write_samples(context.folder / "latency.npz", samples.series)
+    with remove_if_unused(out, kept_logs=local.store / REFUSED) if out else nullcontext():
+        if out:
+            check_writable(out)
+            context = new_context(request, out, local, progress)
+        else:
+            context = new_run_context(request, "compare", local, progress)
+        with report_disk_full(context.folder), close_workers(context):
+            measured, samples = _measure(context, (before, old), (after, new), limits, data)
+            comparison = compare_runs(*releases, limits, measured, allow_missing=allow_missing)
+            _write(context.folder, comparison)
+            if samples.series:
+                write_samples(context.folder / "latency.npz", samples.series)
     return CompareResult(comparison, context.folder)
 
 
@@ -154,7 +159,7 @@ def _measure(
     if not pairs:
         return SideBySide(left_out=left_out), Measurements()
     first = models[pairs[0].name]
-    samples = resolve_data(context, first, argument)
+    samples = resolve_data(context, first, argument, DataUse.TIMES)
     with Servers(context) as servers, context.progress.stage("bench") as stage:
         bench = Bench(context, samples, servers, first.model)
         budget_s = context.request.bench.budget_s

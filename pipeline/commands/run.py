@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -95,14 +94,10 @@ def run(
     started_at, started = now(), time.monotonic()
     name = Path(request.model.recipe.removeprefix("zoo:")).stem
     context = new_run_context(request, name, local, progress, started_at, workers=workers)
-    try:
-        with close_workers(context), disk_errors(context.folder):
-            plan.write(context.folder)
-            finished = _run(context, plan, baseline, started_at=started_at, started=started)
-        return _with_record(finished, context)
-    finally:
-        if not any((context.folder / "logs").iterdir()):
-            shutil.rmtree(context.folder)  # the run did not begin: there is nothing to read
+    with close_workers(context), disk_errors(context.folder):
+        plan.write(context.folder)
+        finished = _run(context, plan, baseline, started_at=started_at, started=started)
+    return _with_record(finished, context)
 
 
 def _with_record(finished: FinishedRun, context: Context) -> FinishedRun:
@@ -183,7 +178,8 @@ def _run(
     loads.write(context.folder)
     timeline = _timeline_rows(context, started)
     result = replace(result, smallest=smallest, located=located, left_out=left_out, timeline=timeline, load=loads.rows)
-    result = replace(result, source=describe_source(inputs.source, outcomes))
+    source = describe_source(inputs.source, outcomes)
+    result = replace(result, source=source, doubts=(*result.doubts, *inputs.doubts))
     result = judge_baseline(Release(result, outcomes), baseline, beside[0])
     constraint = ReleaseConstraint(**context.request.release.model_dump())
     result = replace(result, recommendation=recommend(result, constraint))

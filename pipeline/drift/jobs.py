@@ -75,9 +75,8 @@ def verify(job: Job) -> Mapping[str, Any]:
     """Check quickly whether an artifact, opened anew, answers the probes as the reference does.
 
     CheckOptions -> VerifyFacts. Names, order, shapes, dtypes and the dynamic axes are part of the answer; no metric is.
-    `status` is degraded where the copy loses NaN or infinities; unverified where it agrees with a reference that
-    answers the same to everything, or that answers at one size alone of an axis that is declared dynamic, or where its
-    reduced precision reduced nothing.
+    `status` is unverified where it agrees with a reference that answers the same to everything, or that answers at one
+    size alone of an axis that is declared dynamic, or where its reduced precision reduced nothing.
     """
     check = Check(job)
     probes = check.probes()
@@ -102,7 +101,7 @@ def verify(job: Job) -> Mapping[str, Any]:
     worst = max(map(_RANK.index, [*(result.verdict for result in results), INCONCLUSIVE if doubt else PASS]))
     agreement = "; ".join(filter(None, (check.agreement.describe(results, least_db), doubt)))
     return VerifyFacts(
-        status=(_status_of_passed(results), "unverified", "wrong")[worst],
+        status=("verified", "unverified", "wrong")[worst],
         reason="; ".join(filter(None, (_first_reason(results, FAIL) or agreement, columns))),
         sqnr_db=least_db,
         batches=tuple(result.row["batch"] for result in _worst_by_batch(results) if result.verdict != FAIL),
@@ -111,10 +110,6 @@ def verify(job: Job) -> Mapping[str, Any]:
         evidence=_evidence(check, results, observed, whole_set_first=False),
         stored=stored,
     ).to_json()
-
-
-def _status_of_passed(results: Sequence[CheckResult]) -> str:
-    return "degraded" if any(result.row.get("lost") for result in results) else "verified"
 
 
 def _evidence(

@@ -27,6 +27,7 @@ from ..request import RunRequest
 from ..result.release_limits import check_metric_limits
 from ..workers.engine import Action
 from ..workers.isolation import Limits
+from .data_faults import check_training_data
 from .data_step import samples_of_request
 from .file_model import limits_named
 from .loaded_model import LoadedModel, ModelDescription, require_libraries
@@ -90,6 +91,7 @@ def describe_recipe(context: Context) -> ModelDescription:
 def load_recipe(context: Context, recipe: ModelDescription) -> LoadedModel:
     """Load the recipe's net: with the weights of the request, else trained."""
     if context.request.model.weights is None:
+        check_training_data(context, recipe)
         return LoadedModel(recipe, _train(context, recipe))
     source = _with_weights(context, SourceOptions.of(_ref_of(recipe)), recipe.code, requires=recipe.requires)
     return LoadedModel(recipe, source, notes=SourceFacts.from_json(source.facts).notes)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...models.array_file import pieces
+from ...models.data_checks.class_labels import LabelRange, class_axis
 from ...models.dataset import TEST, read_dataset
 from ...models.errors import BadRequest
 from ...models.job_records import CodeOptions
@@ -17,7 +18,7 @@ from ...models.sources import code_ref
 from ...models.store import Stored
 from ..context import Context
 from ..drift.answer_shards import RecordedSeries
-from ..drift.metrics.class_answers import NAME_ANOTHER, LabelRange, class_axis, describe_sample
+from ..drift.metrics.class_answers import NAME_ANOTHER, describe_sample
 from ..drift.metrics.function_metric import FunctionFacts
 from ..drift.metrics.metric_kinds import SHARE, MetricChoice, is_function, kind_of_metric
 from ..drift.metrics.named_metric import named_metric
@@ -27,7 +28,7 @@ from ..workers.engine import Action
 from .loaded_model import ModelDescription
 
 _FUNCTIONS = "transload.pipeline.drift.metrics.function_metric"
-_OF_VALUES = ("mae", "rmse", "r2", "cosine")
+OF_VALUES = ("mae", "rmse", "r2", "cosine")
 _BY_HAND = "name one with --metric"
 Dims = tuple[int | None, ...]  # None: any size
 
@@ -46,9 +47,12 @@ def choose_metric(context: Context, model: ModelDescription, data: Stored) -> Ta
     """Choose the metric of a model by the request, and hold it against the labels in `data` and the model's outputs.
     Raises BadRequest where the metric that was asked for needs labels that are not there, or that do not fit."""
     name, allowed_loss = context.request.validate_.metric, context.request.validate_.allowed_loss
-    labels = read_dataset(data.folder / TEST, model.signature.inputs).labels
     limits = context.request.gate.limits
-    if labels is None and (rules := [rule for rule in METRIC_RULES if limits[rule] is not None]):
+    rules = [rule for rule in METRIC_RULES if limits[rule] is not None]
+    if name is None and model.metric and not rules:
+        return TaskChoice(allowed_loss=model.allowed_loss)
+    labels = read_dataset(data.folder / TEST, model.signature.inputs).labels
+    if labels is None and rules:
         raise BadRequest(
             f"gate.{rules[0]} judges a metric, and the data has no labels",
             fix=f"give --data FILE.npz with an array `labels` beside the inputs, or take {rules[0]} out of [gate]",
@@ -206,8 +210,8 @@ def _plain_metric(output: TensorSpec, labels: Array) -> str | None:
 
 def _fitting_output(name: str, outputs: Sequence[TensorSpec], labels: Array) -> TensorSpec:
     """Return the first output that the metric can be taken of. Raises BadRequest where none is."""
-    classes = None if name in _OF_VALUES else LabelRange.of(labels)
-    if classes is None and name not in _OF_VALUES:
+    classes = None if name in OF_VALUES else LabelRange.of(labels)
+    if classes is None and name not in OF_VALUES:
         raise BadRequest(f"{name} needs labels that are whole numbers, and these are {labels.dtype}", fix=NAME_ANOTHER)
     for output in _scores_first(outputs):
         fits = _same(_dims(output), labels)

@@ -50,7 +50,7 @@ def change_lines(rows: Sequence[FigureChange]) -> list[ChangeLine]:
             where=where_cell(row),
             before=value_cell(row, row.before),
             after=value_cell(row, row.after),
-            verdict=str(row.verdict),
+            verdict=verdict_cell(row),
             change=change_cell(row),
             reason=units.plain(row.reason),
             style=_CHIPS.get(row.verdict, str(row.verdict)),
@@ -88,6 +88,11 @@ def method_note(comparison: RunComparison) -> str:
 def where_cell(row: FigureChange) -> str:
     """Name the runtime and batch of a row: "onnxruntime, 8"; empty for the artifact itself."""
     return units.plain(", ".join(str(part) for part in (row.runtime, row.batch) if part is not None))
+
+
+def verdict_cell(row: FigureChange) -> str:
+    """Name the verdict: a metric that has changed within its limit is "no worse"."""
+    return "no worse" if row.verdict is Change.SAME and _is_told(row) else str(row.verdict)
 
 
 def value_cell(row: FigureChange, value: float | str | None) -> str:
@@ -139,7 +144,7 @@ def terminal_lines(comparison: RunComparison, width: int = 80) -> list[str]:
 
 def _cells(row: FigureChange) -> tuple[str, ...]:
     values = (value_cell(row, row.before), value_cell(row, row.after))
-    return str(row.figure), where_cell(row), *values, str(row.verdict), change_cell(row)
+    return str(row.figure), where_cell(row), *values, verdict_cell(row), change_cell(row)
 
 
 def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -154,11 +159,11 @@ def present_lines(comparison: RunComparison) -> list[str]:
 
 def reasons(comparison: RunComparison) -> list[str]:
     """Say why, for all that is not the same: a line for each reason, the worst first, with the rows that it is of."""
-    groups: dict[tuple[Change, FigureKind, str], list[str]] = {}
+    groups: dict[tuple[str, FigureKind, str], list[str]] = {}
     for row in sorted(comparison.figures, key=lambda row: _ORDER.index(row.verdict)):
         if row.verdict is not Change.SAME or _is_told(row):
             subject = row.artifact + (f" in {row.runtime}" if row.runtime else "")
-            subjects = groups.setdefault((row.verdict, row.figure, row.reason), [])
+            subjects = groups.setdefault((verdict_cell(row), row.figure, row.reason), [])
             subjects += [] if subject in subjects else [subject]
     return [
         units.plain(f"{verdict}: {figure} of {', '.join(subjects)}: {reason}")

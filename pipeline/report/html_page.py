@@ -71,6 +71,7 @@ def render_html(
         servers=view.servers(result),
         flex=view.flex(result),
         lost=view.lost(result),
+        detectable=view.detectable(result),
         weights=view.weights(result),
         left_out=view.left_out(result),
         findings=view.findings(result, logs or {}),

@@ -19,7 +19,7 @@ def write_markdown(result: RunResult, path: Path, *, logs: view.Links | None = N
 
 def render_markdown(result: RunResult, *, logs: view.Links | None = None) -> str:
     """Return the report in GitHub's Markdown. Names and sentences cannot break out of their cell."""
-    notes = view.flex(result), view.lost(result), view.weights(result), view.left_out(result)
+    notes = *view.remarks(result), view.weights(result)
     parts = [
         f"## transload: {result.verdict}",
         f"{escaped(view.headline(result))}.",
@@ -74,7 +74,10 @@ def _task(row: DriftRow | None) -> str:
     if row is None or row.metric is None:
         return units.NONE
     interval = f" {units.change_interval(row.metric)}" if any(row.metric.ci95) else ""
-    return escaped(f"{units.score(row.metric)} ({units.change(row.metric)}{interval})")
+    detectable = units.detectable(row.metric)
+    return escaped(
+        f"{units.score(row.metric)} ({units.change(row.metric)}{interval}{', ' * bool(detectable)}{detectable})"
+    )
 
 
 def _speed(row: LatencyRow | None) -> str:

@@ -161,7 +161,9 @@ def _task(row: DriftRow | None) -> Text:
     if row is None or row.metric is None:
         return Text(units.NONE)
     text = Text(f"{units.score(row.metric)} {units.change(row.metric)}")
-    return text.append(f"\n{units.change_interval(row.metric)}", style="dim") if any(row.metric.ci95) else text
+    text.append(f"\n{units.change_interval(row.metric)}" if any(row.metric.ci95) else "", style="dim")
+    detectable = units.detectable(row.metric)
+    return text.append(f"\n{detectable}" if detectable else "", style="dim")
 
 
 def _speeds(line: view.Line, result: RunResult) -> list[Text]:
@@ -184,7 +186,7 @@ def _speed(row: LatencyRow | None) -> Text:
 
 def _notes(result: RunResult) -> list[str]:
     """Describe what the latencies of the table have in common, and what is not in it."""
-    needs = [sentence for sentence in (view.flex(result), view.lost(result), view.left_out(result)) if sentence]
+    needs = [sentence for sentence in view.remarks(result) if sentence]
     main = view.main_condition(result)
     if main is None:
         return ["no latency was measured", *needs]

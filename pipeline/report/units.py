@@ -107,7 +107,7 @@ def sqnr(row: DriftRow | None) -> str:
         return "no answer"
     if row.mismatch is not None:
         return "other form"
-    if row.non_finite:
+    if row.non_finite and row.lost is None:
         return "NaN or inf"
     return "identical" if row.sqnr_db is None and row.max_abs == 0 else decibel(row.sqnr_db)
 
@@ -134,11 +134,18 @@ def change_interval(metric: MetricRow) -> str:
     return signed(format_interval(*metric.ci95, unit_of(metric)))
 
 
+def detectable(metric: MetricRow) -> str:
+    """Format the smallest loss that the samples show: "MDE 1.20 pp"; empty where there is none."""
+    least = metric.detectable_loss
+    return "" if least is None else f"MDE {format_loss(least, unit_of(metric))}"
+
+
 def task_metric(metric: MetricRow | None) -> str:
     """Format a metric with its name and change: "f1 0.98 (+0.003 [-0.01, +0.02])"; empty if there is none."""
     if metric is None:
         return ""
-    return f"{plain(metric.name)} {score(metric)} ({change(metric)} {change_interval(metric)})"
+    parts = [f"{change(metric)} {change_interval(metric)}", *filter(None, [detectable(metric)])]
+    return f"{plain(metric.name)} {score(metric)} ({', '.join(parts)})"
 
 
 def ratio(value: float | None) -> str:

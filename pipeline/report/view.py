@@ -322,9 +322,23 @@ def left_out(result: RunResult) -> str:
 
 
 def lost(result: RunResult) -> str:
-    """Which artifacts lose NaN or infinities, as sentences; empty where none does."""
+    """The notes on what artifacts answer where the model answers NaN or infinity; empty where there is none."""
     losses = dict.fromkeys(f"{row.artifact} in {row.runtime}: {row.lost}." for row in result.drift if row.lost)
     return units.plain(" ".join(losses))
+
+
+def detectable(result: RunResult) -> str:
+    """What the losses behind MDE are, as a sentence; empty where none stands in the table."""
+    rows = [row for row in result.drift if row.metric is not None and row.metric.detectable_loss is not None]
+    if not rows:
+        return ""
+    samples = f"{rows[0].samples:,} test samples"
+    return f"MDE: the smallest loss that these {samples} show to be more than may be lost, with 80 % power."
+
+
+def remarks(result: RunResult) -> tuple[str, ...]:
+    """Return the sentences on the table of artifacts; some are empty."""
+    return flex(result), lost(result), left_out(result), detectable(result)
 
 
 def headline(result: RunResult) -> str:

@@ -36,7 +36,7 @@ class GateRules:
     """The limits of a release; None switches a rule off. A limit that is met exactly is kept.
     An artifact whose answers left their tolerance always fails: that rule has no switch."""
 
-    require_verified: bool = False  # refuse `degraded` too
+    require_verified: bool = False  # refuse `degraded` too; a note refuses nothing
     sqnr_db: Limit | None = None  # at least, in every runtime
     metric_loss: Limit | None = None  # at most, absolute; None: what the drift row was allowed (the recipe's)
     metric_min: Limit | None = None  # of a score, at least: of the source, and of every artifact in every runtime
@@ -264,7 +264,7 @@ def _sqnr(evidence: _Evidence) -> Iterator[GateRow]:
 
 
 def _sqnr_verdict(row: DriftRow, limit: float) -> Verdict:
-    if row.non_finite or row.mismatch is not None:
+    if (row.non_finite and row.lost is None) or row.mismatch is not None:
         return Verdict.FAIL
     if row.sqnr_db is not None:
         return Verdict.PASS if row.sqnr_db >= limit else Verdict.FAIL

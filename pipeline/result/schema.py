@@ -52,8 +52,8 @@ class Verdict(StrEnum):
 class Status(StrEnum):
     """Status of an artifact.
 
-    Verified: it keeps its rule. Degraded: it keeps its rule and is measurably worse all the same, or loses NaN or
-    infinities. Unverified: the evidence is not enough, or there is none.
+    Verified: it keeps its rule; a note may stand beside. Degraded: it is right for fewer sizes or values than were
+    asked for, or keeps its rule and is measurably worse in the metric. Unverified: the evidence is not enough.
     """
 
     VERIFIED = "verified"
@@ -66,7 +66,7 @@ class RouteStatus(StrEnum):
     """Status of a route that was looked at. Unverified: nothing speaks against its artifact, and nothing for it."""
 
     VERIFIED = "verified"
-    DEGRADED = "degraded"  # right for numbers, and loses NaN or infinities
+    DEGRADED = "degraded"  # of a file from before notes: right for numbers, and loses NaN or infinities
     UNVERIFIED = "unverified"
     WRONG = "wrong"
     FAILED = "failed"
@@ -184,7 +184,7 @@ class DriftRow:
     log: str | None = None  # of the comparison, relative to the folder
     mismatch: str | None = None  # how names, shapes or dtypes of the answers differ, so that no numbers compare
     derivation: str | None = None  # how the tolerance follows from the model's noise floor
-    lost: str | None = None  # what becomes of NaN or infinities, for which a copy is degraded and no failure
+    lost: str | None = None  # a note: what the copy answers where the model answers NaN or infinity
     settings: dict[str, bool | int | str] = field(default_factory=dict)  # of the runtime; empty: the defaults
 
 

@@ -204,6 +204,7 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
             precision=str(checked.precision),
             tolerance_sqnr_db=request.sqnr_db if is_fp32 else None,
             allowed_loss=inputs.metric.allowed_loss,
+            require_non_finite=request.non_finite == "require",
         ).to_json(),
         requires=runtime.requires,
         python=interpreter.path,

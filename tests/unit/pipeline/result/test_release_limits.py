@@ -132,7 +132,7 @@ def test_a_rule_that_would_never_be_applied_names_line_and_mend(text: str, tmp_p
 def test_a_metric_that_the_file_names_judges_its_limits_before_anything_is_done(tmp_path: Path) -> None:
     file = tmp_path / "p.toml"
     file.write_text("[validate]\nmetric = 'mae'\n[gate]\nmetric_min = 0.5\n")
-    with pytest.raises(BadRequest, match="gate.metric_min: mae is better lower"):
+    with pytest.raises(BadRequest, match=r"gate\.metric_min: mae is better lower"):
         read_request(file)
 
 

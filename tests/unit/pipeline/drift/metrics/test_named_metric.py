@@ -14,9 +14,9 @@ from sklearn import metrics as sk
 from sklearn.preprocessing import label_binarize
 
 from transload.models import array_file
+from transload.models.data_checks.class_labels import LabelRange
 from transload.models.errors import BadRequest
 from transload.models.signature import Array
-from transload.pipeline.drift.metrics.class_answers import LabelRange
 from transload.pipeline.drift.metrics.metric_kinds import kind_of_metric
 from transload.pipeline.drift.metrics.named_metric import NamedMetric
 
