@@ -47,9 +47,12 @@ def choose_metric(context: Context, model: ModelDescription, data: Stored) -> Ta
     """Choose the metric of a model by the request, and hold it against the labels in `data` and the model's outputs.
     Raises BadRequest where the metric that was asked for needs labels that are not there, or that do not fit."""
     name, allowed_loss = context.request.validate_.metric, context.request.validate_.allowed_loss
-    labels = read_dataset(data.folder / TEST, model.signature.inputs).labels
     limits = context.request.gate.limits
-    if labels is None and (rules := [rule for rule in METRIC_RULES if limits[rule] is not None]):
+    rules = [rule for rule in METRIC_RULES if limits[rule] is not None]
+    if name is None and model.metric and not rules:
+        return TaskChoice(allowed_loss=model.allowed_loss)
+    labels = read_dataset(data.folder / TEST, model.signature.inputs).labels
+    if labels is None and rules:
         raise BadRequest(
             f"gate.{rules[0]} judges a metric, and the data has no labels",
             fix=f"give --data FILE.npz with an array `labels` beside the inputs, or take {rules[0]} out of [gate]",

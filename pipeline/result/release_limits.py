@@ -131,7 +131,7 @@ def check_use(
 ) -> Iterator[tuple[str, str, str]]:
     """Yield (rule, sentence, mend) for each rule that a run would never apply: `targets` are made, `batches` are
     measured where `is_measured`."""
-    made = {*targets, DEFAULT, SOURCE}
+    names = {*targets, DEFAULT, SOURCE}
     sizes = {*map(str, batches), DEFAULT}
     for rule, limit in limits.items():
         if limit is not None and rule in BENCH_RULES and not is_measured:
@@ -141,8 +141,8 @@ def check_use(
             if _is_batch(key) and key not in sizes:
                 named = ", ".join(sorted(sizes - {DEFAULT}, key=int))
                 yield rule, f"batch {key} is not measured", f"add it to bench.batches, or use one of {named}"
-            elif not _is_batch(key) and key not in made:
-                named = ", ".join(sorted(made - {DEFAULT, SOURCE}))
+            elif not _is_batch(key) and key not in names:
+                named = ", ".join(sorted(names - {DEFAULT, SOURCE}))
                 yield rule, f"the target {key} is not made", f"add it to convert.targets, or use one of {named}"
 
 

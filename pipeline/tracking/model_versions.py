@@ -59,7 +59,7 @@ def register_versions(
     registered = []
     marks = {FORCED_TAG: forced} if forced else {}
     with _undo_on_error() as undo:
-        if forced:
+        if forced and models:
             undo.append(partial(client.delete_tag, mlflow_run, FORCED_TAG))
             client.set_tag(mlflow_run, FORCED_TAG, forced)
         for model in models:

@@ -498,7 +498,7 @@ def test_every_rule_takes_a_limit_for_each_target() -> None:
     timed = [latency(name, at, 1e-3, ratio=0.9, ci95=(0.89, 0.91)) for name, at in pairs.items()]
     strict = {
         "sqnr_db": 60.0, "metric_loss": 0.01, "metric_min": 0.99, "latency_ratio": 0.5, "latency_p99": 1e-3,
-        "size": 500, "size_ratio": 0.5, "peak_memory": 1000,
+        "size": 500, "size_ratio": 0.5, "peak_memory": 1_000_000,
     }  # fmt: skip
     for rule, limit in strict.items():
         for table in ({"onnx": limit}, {"onnx": limit, "default": 0.95 if rule == "metric_min" else limit * 1000}):
