@@ -32,6 +32,7 @@ def test_the_page_shows_its_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_every_command_does_what_the_page_says(tmp_path: Path) -> None:
     write_files(tmp_path)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
