@@ -113,16 +113,8 @@ def validate(
             and has_same_inputs(candidate.model.signature, inputs.model.signature)
         )  # fmt: skip
         result = ValidateResult(
-            validated.rows,
-            rows,
-            decided,
-            context.folder,
-            note,
-            validated.evidence,
-            departing,
-            context.doubts,
-            against.text,
-        )
+            validated.rows, rows, decided, context.folder, note, validated.evidence, departing, context.doubts, against.text
+        )  # fmt: skip
         write_document(context.folder / "validate.json", result.document)
     return result
 
