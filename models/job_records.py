@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from .data_checks.data_findings import DataFinding
 from .data_sources.source_options import ImageOptions, TableOptions
 from .foreign.foreign_python import ForeignPython
 from .job import Facts, JsonRecord
@@ -45,6 +46,8 @@ class RecipeFacts(Facts):
     requires: tuple[str, ...]
     labels: tuple[str, ...] = ()
     preprocessing: str = ""
+    metric_unit: str = ""  # empty: none, or the scores tell
+    higher_is_better: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +134,7 @@ class DataFacts(Facts):
     label_names: Mapping[str, str] = field(default_factory=dict)  # by their numbers, where the data names them
     label_source: str = ""  # who names them
     preprocessing: tuple[str, ...] = ()  # how the inputs were made of the data: sentences
+    findings: tuple[DataFinding, ...] = ()  # its faults
 
     @property
     def is_of_user(self) -> bool:

@@ -93,4 +93,6 @@ class Recipe:
             requires=self.requires,
             labels=self.labels,
             preprocessing=self.preprocessing,
+            metric_unit=self.metric.unit or "",
+            higher_is_better=self.metric.higher_is_better,
         ).to_json()

@@ -65,9 +65,12 @@ def run(
     runtimes: Sequence[str] | None = None,
     metric: str | None = None,
     allowed_loss: float | None = None,
+    non_finite: str | None = None,
     device: str | None = None,
     bench: bool = True,
     baseline: _Path | None = None,
+    release_loss: float | None = None,
+    allow_missing: bool = False,
     mlflow: str | None = None,
     experiment: str | None = None,
     promote: str | None = None,
@@ -82,7 +85,9 @@ def run(
 
     `pipeline` is a pipeline file; the keywords have precedence over it. Without either the digits recipe is run.
     `baseline`: the folder of an earlier run; its artifacts are measured beside the new ones, and the gate refuses what
-    is worse. `sign_key`: a private key in PEM that signs the statements beside the artifacts (docs/verify.md).
+    is worse: more than `release_loss` of the metric, in its own unit (without it 0.01 of a score, 2 % of an error), or
+    targets, runtimes and test samples missing, unless `allow_missing`.
+    `sign_key`: a private key in PEM that signs the statements beside the artifacts (docs/verify.md).
     `mlflow`: the address of a tracking server, or "env", that the finished run is sent to (docs/mlflow.md);
     where that fails, the error is raised although runs/<id>/ is whole.
     """
@@ -93,9 +98,10 @@ def run(
         "train": {"epochs": epochs},
         "data": absolute_data(_text(data)),
         "convert": {"targets": to},
-        "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss},
+        "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss, "non_finite": non_finite},
         "bench": {"runtimes": runtimes, "enabled": None if bench else False, "budget_s": budget_s},
-        "baseline": {"run": _absolute(baseline)},
+        "gate": {"no_worse": None if release_loss is None else {"metric_loss": release_loss}},
+        "baseline": {"run": _absolute(baseline), "allow_missing": allow_missing or None},
         "mlflow": {"uri": mlflow, "experiment": experiment, "promote": promote},
         "device": device,
     }
@@ -114,16 +120,17 @@ def record(
     experiment: str | None = None,
     name: str | None = None,
     promote: str | None = None,
+    force: bool = False,
 ) -> RecordResult:
     """Send the finished run in a folder to MLflow, unless it is there. `mlflow`: the server's address, or "env".
 
     A run that passed gets a version of the registered model `name`-TARGET for each verified artifact; `promote` is the
-    alias that then moves to them.
+    alias that then moves to them; with `force` also where the run did not pass, which tags then say.
 
     The result has the run's page and the models with their addresses.
     """
     section = {"uri": mlflow, "experiment": experiment, "model": name, "promote": promote}
-    return record_command.record(Path(run), read_request(None, {"mlflow": section}).mlflow)
+    return record_command.record(Path(run), read_request(None, {"mlflow": section}).mlflow, force=force)
 
 
 def convert(
@@ -143,6 +150,7 @@ def convert(
     flex: bool = False,
     keep_float: str | None = None,
     device: str | None = None,
+    non_finite: str | None = None,
     store: _Path | None = None,
     jobs: int | None = None,
     sign_key: _Path | None = None,
@@ -163,6 +171,8 @@ def convert(
     `data`: FILE.npz, a folder of images, FILE.csv, FILE.parquet or FILE.py:NAME (docs/data.md); without it a recipe's
     own data, else random samples. `sign_key`: a private key in PEM that signs the statements beside the artifacts.
 
+    `non_finite`: "require" refuses routes whose copies do not pass NaN or infinities on.
+
     The first route that verifies is taken, and no other is tried beside it (`run` does that). A target that could not
     be made has a row with `path` None. The smallest piece at which it fails is searched for `search_seconds`.
 
@@ -173,7 +183,15 @@ def convert(
         text, inputs = name_model(model, _specs(inputs), Path(out), progress, has_data=data is not None)
         section = _model_section(text, weights, weights_key, settings, model_seconds, trust=trust, python=python)
         requests = _convert_requests(
-            section, to, inputs, data, flex=flex, keep_float=keep_float, search=search_seconds, device=device
+            section,
+            to,
+            inputs,
+            data,
+            flex=flex,
+            keep_float=keep_float,
+            search=search_seconds,
+            device=device,
+            non_finite=non_finite,
         )
         local = _local(store, jobs, sign_key=sign_key, executor=executor)
         return convert_command.convert(*requests, Path(out), local, progress)
@@ -193,6 +211,7 @@ def convert_all(
     flex: bool = False,
     keep_float: str | None = None,
     device: str | None = None,
+    non_finite: str | None = None,
     store: _Path | None = None,
     jobs: int | None = None,
     sign_key: _Path | None = None,
@@ -208,7 +227,15 @@ def convert_all(
     sections = [_model_section(model, None, None, None, model_seconds, trust=trust, python=python) for model in models]
     requests = [
         _convert_requests(
-            section, to, inputs, data, flex=flex, keep_float=keep_float, search=search_seconds, device=device
+            section,
+            to,
+            inputs,
+            data,
+            flex=flex,
+            keep_float=keep_float,
+            search=search_seconds,
+            device=device,
+            non_finite=non_finite,
         )
         for section in sections
     ]
@@ -226,6 +253,7 @@ def _convert_requests(
     keep_float: str | None,
     search: float | None,
     device: str | None,
+    non_finite: str | None,
 ) -> tuple[RunRequest, ModelRequest]:
     listed = to.split(",") if isinstance(to, str) else to
     targets = [str(target if isinstance(target, Target) else parse_target(target)) for target in listed]
@@ -234,7 +262,8 @@ def _convert_requests(
     # Without a cross-check: the other routes took three quarters of the time.
     section = {"targets": targets, "cross_check": False, "flex": flex, "keep_float": keep_float}
     section["search_seconds"] = search
-    request = read_request(None, {"model": model, "convert": section, "device": device})
+    checks = {"non_finite": non_finite}
+    request = read_request(None, {"model": model, "convert": section, "validate": checks, "device": device})
     return request, ModelRequest(model["recipe"], _specs(inputs), data=_text(data))
 
 
@@ -251,6 +280,7 @@ def validate(
     trust: bool = False,
     metric: str | None = None,
     allowed_loss: float | None = None,
+    non_finite: str | None = None,
     runtimes: Sequence[str] | None = None,
     batches: Sequence[int] | None = None,
     device: str | None = None,
@@ -269,7 +299,7 @@ def validate(
 
     There is a row for each artifact, runtime and batch size, the full test set first. `metric`: a name of
     docs/metrics.md, or FILE.py:FUNCTION; the data then holds labels. `allowed_loss`: how much of it a reduced
-    precision may lose.
+    precision may lose. `non_finite`: "require" makes it a failure that NaN or infinities are not passed on.
 
     The result has the rows, the rules that were applied, the verdict and the folder.
     """
@@ -279,7 +309,7 @@ def validate(
     named = _model_section(None, weights, weights_key, settings, model_seconds, trust=trust, python=python)
     sections, model = _reference(against, named, (_specs(inputs), _text(data)), texts, (Path(runs), progress))
     checks = {"runtimes": runtimes, "batches": batches, "metric": metric, "allowed_loss": allowed_loss}
-    checks["untuned"] = untuned or None
+    checks |= {"untuned": untuned or None, "non_finite": non_finite}
     server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model}
     request = _request(model, {**sections, "validate": checks, "device": device, **server})
     local = _local(store, jobs, runs, executor=executor)
@@ -395,12 +425,14 @@ def compare(
     store: _Path | None = None,
     jobs: int | None = None,
     quiet: bool = True,
-    **limits: float,
+    allow_missing: bool = False,
+    **limits: float | None,
 ) -> CompareResult:
     """Compare the run in the folder `after` with the earlier one in `before`.
 
     `limits`: `drift_db`, `metric_loss`, `latency`, `size` and `memory`, as the options of `transload compare`. `out`: a
-    folder for compare.json, compare.md and compare.html.
+    folder for compare.json, compare.md and compare.html. `allow_missing`: artifacts, runtimes and test samples that the
+    earlier run had may be missing.
 
     `remeasure`: the artifacts of both are measured now, each against its former one in the same rounds, in sets of new
     processes, at least `processes` of them, until each is settled; `budget_s` ends it in any case. Runtimes, batch
@@ -415,15 +447,18 @@ def compare(
     bench = {
         "runtimes": runtimes, "batches": batches, "threads": threads, "processes": processes, "budget_s": budget_s,
     }  # fmt: skip
+    own = CompareLimits(**{name: limit for name, limit in limits.items() if limit is not None})
     if not remeasure:
         measuring = {**bench, "device": device, "data": data}
         if named := [name for name, value in measuring.items() if value is not None]:
             raise BadRequest(f"{named[0]} says how to measure, and nothing is measured", fix="add remeasure=True")
-        return compare_command.compare(Path(before), Path(after), limits=CompareLimits(**limits), out=_path(out))
+        return compare_command.compare(
+            Path(before), Path(after), limits=own, allow_missing=allow_missing, out=_path(out)
+        )
     request = read_request(None, {"bench": bench, "device": device})
     return compare_command.compare_measured(
         Path(before), Path(after), request, _local(store, jobs, runs), Progress(quiet=quiet),
-        limits=CompareLimits(**limits), out=_path(out), data=_text(data),
+        limits=own, allow_missing=allow_missing, out=_path(out), data=_text(data),
     )  # fmt: skip
 
 

@@ -36,6 +36,7 @@ class Context:
     store_limit_bytes: int | None = None  # that the store is brought under at the end of the command
     runs: Path | None = None  # the folder that holds runs
     signer: Signer | None = None  # of the statements beside artifacts
+    refused_logs: Path | None = None  # where the logs go if the command is refused; None: they stay where they are
 
     @property
     def doubts(self) -> tuple[str, ...]:

@@ -10,16 +10,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TextIO
 
 from .live_line import MovingStage, live_text, name_of_model, name_of_step, still_text
 from .terminal_text import columns_of, fit_terminal, is_rewritable
 from .timeline import Timeline
 
+TRAIN = "train"  # the step of a training
+_TAIL_BYTES = 4096  # of a log, in which its last line lies
 _TICK_S = 0.2  # between two pictures of the live line
+_EPOCH_S = 10.0  # between two lines of a training there
 _REMINDER_S = 30.0  # between two lines of a long stage where there is no terminal
 _CLEAR = "\r\x1b[K"  # go to the line's beginning, and clear it
 
@@ -34,6 +38,8 @@ class Stage:
     note: str = ""  # the text of its closing line
     step: str = ""  # what was said last
     started_s: float = 0.0
+    epoch: str = ""  # the epoch of a training that a line told last, and when
+    epoch_s: float = 0.0
 
 
 @dataclass
@@ -66,6 +72,8 @@ class _Screen:
     def close(self, stage: Stage, text: str) -> None:
         """Replace a stage by a line that stays."""
         with self.lock:
+            for part in [part for part, moving in self.moving if moving is stage]:
+                self._tell_epoch(part, stage, 0.0)
             self.moving = [pair for pair in self.moving if pair[1] is not stage]
             if not self.moving and self.ended is not None:
                 self.ended.set()
@@ -112,7 +120,17 @@ class _Screen:
                 except (OSError, ValueError):  # the terminal is gone; what the command says next meets that, too
                     return
 
+    def _tell_epoch(self, part: Progress, stage: Stage, least_s: float) -> None:
+        """Write where a training is, unless that or an epoch a short time before stands there already."""
+        epoch = "" if not self.reminds or is_rewritable(self.stream) else part.epoch_in(stage)
+        if epoch not in ("", stage.epoch) and (not stage.epoch or self.clock() - stage.epoch_s >= least_s):
+            stage.epoch, stage.epoch_s = epoch, self.clock()
+            self.reminded_s = self.clock()
+            part.line(f"{TRAIN:<10} {epoch}")
+
     def _remind(self) -> None:
+        for part, stage in self.moving:
+            self._tell_epoch(part, stage, _EPOCH_S)
         if not self.reminds or is_rewritable(self.stream) or self.clock() - self.reminded_s < _REMINDER_S:
             return
         self.reminded_s = self.clock()
@@ -133,6 +151,7 @@ class Progress:
         self._head = ""
         self._model = ""
         self._steps: Timeline | None = None
+        self._log: Callable[[str], Path] | None = None
         self._open: Stage | None = None
         self.timeline = Timeline()
 
@@ -147,9 +166,20 @@ class Progress:
         part._head = f"{name:<{width}}  "
         return part
 
-    def follow(self, steps: Timeline, model: str) -> None:
-        """Show the steps that run, and the model, in the live line from now on."""
-        self._steps, self._model = steps, "" if self._head else name_of_model(model)
+    def follow(self, steps: Timeline, model: str, log: Callable[[str], Path] | None = None) -> None:
+        """Show the steps that run, and the model, in the live line from now on. `log` returns the log of a step."""
+        self._steps, self._model, self._log = steps, "" if self._head else name_of_model(model), log
+
+    def epoch_in(self, stage: Stage) -> str:
+        """Return the last epoch in the log of a training that a stage has really done; "" without one."""
+        spans = (*self._steps.running, *self._steps.spans) if self._steps and self._log else ()
+        if self._log is None or not any(span.name == TRAIN and span.started_s >= stage.started_s for span in spans):
+            return ""
+        with suppress(OSError), self._log(TRAIN).open("rb") as log:
+            log.seek(-min(_TAIL_BYTES, log.seek(0, 2)), 2)
+            lines = log.read().decode(errors="replace").splitlines(keepends=True)
+            return next((line.strip() for line in lines[::-1] if line.startswith("epoch ") and line.endswith("\n")), "")
+        return ""
 
     @contextmanager
     def stage(self, name: str, total: int = 0) -> Iterator[Stage]:
@@ -191,7 +221,7 @@ class Progress:
     def describe(self, stage: Stage, now_s: float, more_models: int = 0) -> MovingStage:
         """Return where a stage is, in words. `more_models`: how many other models are under way."""
         names = (name_of_step(span.name) for span in self._steps.running) if self._steps else ()
-        running = tuple(name for name in names if name != stage.name)
+        running = tuple(filter(None, (self.epoch_in(stage), *(name for name in names if name != stage.name))))
         count = f"{stage.done}/{stage.total}" if stage.total else ""
         # A step that is done is told of as long as nothing else runs.
         steps = running or ((stage.step,) if stage.step else ())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 import psutil
 from pydantic import (
@@ -32,8 +33,9 @@ from .cluster.executor_choice import LOCAL, parse_executor
 from .compare.compare_limits import CompareLimits
 from .drift.metrics.metric_kinds import is_function, kind_of_metric
 from .load.load_cases import LOAD_SECONDS, LoadEngine, check_load, parse_load
+from .result.release_limits import KINDS, Limit, check_metric_limits, check_use, read_limit
 from .store.size_text import parse_size
-from .toml_file import read_toml, refused_key
+from .toml_file import line_of, read_toml, refused_key
 from .tracking.tracking_server import check_address, check_alias
 
 PAGE = "docs/pipeline-file.md"
@@ -97,7 +99,13 @@ def _alias(text: str) -> str:
         return check_alias(text)
 
 
-FiniteLoss = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+def _limit(value: object, info: ValidationInfo) -> object:
+    return read_limit(str(info.field_name), value)
+
+
+FiniteLoss = Annotated[float, Field(ge=0)]
+ReleaseLimit = Annotated[Limit | None, BeforeValidator(_limit)]
+NonFinite = Literal["note", "require"]
 TargetText = Annotated[str, AfterValidator(_target)]
 RuntimeText = Annotated[str, AfterValidator(_runtime)]
 DeviceText = Annotated[str, AfterValidator(_device)]
@@ -117,7 +125,22 @@ def default_step_memory_gb() -> float:
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_switch(cls, value: object, info: ValidationInfo) -> object:
+        """Refuse true and false as numbers: pydantic reads them as 1 and 0."""
+        kinds = _types_in(cls.model_fields[str(info.field_name)].annotation)
+        items = value if isinstance(value, list | tuple) else (value,)
+        if kinds & {int, float} and bool not in kinds and any(isinstance(item, bool) for item in items):
+            raise ValueError("a switch is no number")
+        return value
+
+
+def _types_in(annotation: Any) -> set[Any]:
+    """Return the types that an annotation is made of."""
+    return {annotation}.union(*(_types_in(part) for part in get_args(annotation)))
 
 
 class ModelSection(_Section):
@@ -171,10 +194,12 @@ class ValidateSection(_Section):
 
     runtimes: tuple[RuntimeText, ...] = DEFAULT_RUNTIMES
     batches: Batches = (1, 2, 5)
-    sqnr_db: float | None = None  # the least agreement of an fp32 copy; None: derived from the model's noise floor
+    # The least agreement of an fp32 copy, in dB; None: derived from the model's noise floor
+    sqnr_db: float | None = Field(default=None, gt=0)
     # The task's metric; None: the recipe's, else the plain one for the labels' shape.
     metric: MetricText | None = None
     allowed_loss: FiniteLoss | None = None  # of the metric, in its own unit; None: as the recipe has it
+    non_finite: NonFinite = "note"  # what it means that a copy does not pass NaN or infinities on
     untuned: bool = False  # leave tuning.json beside an artifact alone
 
 
@@ -227,19 +252,28 @@ class BaselineSection(_Section):
     """An earlier run that this one is compared with."""
 
     run: str | None = None  # its folder
+    allow_missing: bool = False  # of targets, runtimes and test samples that it had
 
 
 class GateSection(_Section):
     """The release rules of pipeline/result/gate.py; a rule that is absent is not applied (docs/gate.md)."""
 
     require_verified: bool = False
-    sqnr_db: float | None = None
-    metric_loss: FiniteLoss | None = None  # in the metric's own unit
-    latency_ratio: float | None = Field(default=None, gt=0)
-    p99_s: float | None = Field(default=None, gt=0)
-    size_bytes: float | None = Field(default=None, gt=0)
-    size_ratio: float | None = Field(default=None, gt=0)
+    sqnr_db: ReleaseLimit = None
+    metric_loss: ReleaseLimit = None  # in the metric's own unit
+    metric_min: ReleaseLimit = None  # of a score, of the source and of each copy
+    metric_max: ReleaseLimit = None  # of an error
+    latency_ratio: ReleaseLimit = None
+    latency_p99: ReleaseLimit = None  # seconds
+    size: ReleaseLimit = None  # bytes
+    size_ratio: ReleaseLimit = None
+    peak_memory: ReleaseLimit = None  # bytes
     no_worse: NoWorse = None  # than the baseline; None: on where there is one
+
+    @property
+    def limits(self) -> dict[str, Limit | None]:
+        """The limits of the rules that have one."""
+        return {rule: getattr(self, rule) for rule in KINDS}
 
 
 class ReleaseSection(_Section):
@@ -318,6 +352,15 @@ class RunRequest(_Section):
         return code_ref(self.model.recipe, self.root, self.model.settings)
 
 
+def _override(table: dict[str, Any], values: Mapping[str, Any]) -> None:
+    """Set what is given, table by table: a limit from the command line leaves the others of its table."""
+    for key, value in values.items():
+        if isinstance(value, Mapping) and isinstance(table.get(key), dict):
+            _override(table[key], value)
+        elif value is not None:
+            table[key] = value
+
+
 def read_request(path: Path | None, overrides: Mapping[str, Mapping[str, Any] | Any] | None = None) -> RunRequest:
     """Read a pipeline file, or return the default request.
     `overrides` are sections of the same form from the command line, and have precedence; what is None is not given.
@@ -327,11 +370,27 @@ def read_request(path: Path | None, overrides: Mapping[str, Mapping[str, Any] | 
         raise BadRequest(f"{path}: unknown key 'root'", fix="remove it: paths start at the file's folder")
     for section, values in (overrides or {}).items():
         if isinstance(values, Mapping) and isinstance(document.get(section, {}), dict):
-            document.setdefault(section, {}).update({key: value for key, value in values.items() if value is not None})
+            _override(document.setdefault(section, {}), values)
         elif values is not None and not isinstance(values, Mapping):
             document[section] = values
     root = str((path.parent if path else Path()).absolute())
     try:
-        return RunRequest.model_validate({**document, "root": root})
+        request = RunRequest.model_validate({**document, "root": root})
+        of_file = request if path is None else RunRequest.model_validate(tomllib.loads(text))
     except ValidationError as error:
         raise refused_key(path, text, error, RunRequest, page=PAGE, hidden=["root"]) from error
+    _check_gate(path, text, request, of_file)
+    return request
+
+
+def _check_gate(path: Path | None, text: str, request: RunRequest, of_file: RunRequest) -> None:
+    """Raise BadRequest where a rule would never be applied, or is one that the metric of the request cannot have.
+    A target or batch size of the file may be named that the command line has narrowed away."""
+    targets = [str(target) for target in (*request.targets, *of_file.targets)]
+    batches = (*request.bench.batches, *of_file.bench.batches)
+    limits = request.gate.limits
+    for rule, problem, fix in check_use(limits, targets, batches, is_measured=request.bench.enabled):
+        line = line_of(text, ("gate", rule))
+        raise BadRequest(f"{path or 'the request'}{f', line {line}' if line else ''}: gate.{rule}: {problem}", fix=fix)
+    if request.validate_.metric and not is_function(request.validate_.metric):
+        check_metric_limits(limits, kind_of_metric(request.validate_.metric))

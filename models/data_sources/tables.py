@@ -74,6 +74,14 @@ def describe_table(
     return {str(number): str(name) for number, name in enumerate(names)}, tuple(sentences)
 
 
+def table_columns(
+    path: Path, inputs: Sequence[TensorSpec], options: TableOptions
+) -> tuple[Mapping[str, Sequence[str]], str | None]:
+    """Return the columns of each input, and of the labels."""
+    columns = _assign(_open(path, options), item_specs(inputs), options)
+    return columns.inputs, columns.label
+
+
 class _Table:
     """A table that is read several times, each time from its start."""
 
@@ -163,7 +171,10 @@ class _Text(_Table):
             read_options=csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
             parse_options=csv.ParseOptions(delimiter=self._sep),
             convert_options=csv.ConvertOptions(
-                include_columns=list(kinds), column_types=wanted, strings_can_be_null=True
+                include_columns=list(kinds),
+                column_types=wanted,
+                strings_can_be_null=True,
+                null_values=[text for text in csv.ConvertOptions().null_values if not text.lower().endswith("nan")],
             ),
         )
 

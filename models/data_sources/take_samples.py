@@ -7,27 +7,30 @@ many samples there are, a few megabytes of them are in memory.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..array_file import pieces
+from ..data_checks.data_findings import DataFault, DataFinding
+from ..data_checks.sample_checks import DataPlace, check_dataset
 from ..dataset import CALIBRATION, CALIBRATION_SAMPLES, TEST, Dataset, read_dataset, take, write_dataset
 from ..errors import BadRequest
 from ..job import Job
 from ..job_records import DataFacts, SourceSamplesOptions
 from ..probes.feeds import check_samples, group_into_calls
 from ..probes.samples import check_file
-from ..signature import Array, TensorSpec
+from ..signature import TensorSpec
 from ..sources import CodeRef
 from .code_samples import read_code
 from .data_argument import DataKind, source_digest
 from .image_folder import describe_images, image_labels, read_images
 from .sample_writer import Chunk, collect
-from .tables import describe_table, read_table
+from .tables import describe_table, read_table, table_columns
 
 _CALIBRATION_SEED = 12
+_LABEL_NAMES = {"class", "classes", "outcome", "target", "targets"}  # that are no feature's
 
 
 def take_samples(job: Job) -> Mapping[str, Any]:
@@ -38,14 +41,13 @@ def take_samples(job: Job) -> Mapping[str, Any]:
     Raises BadRequest where the source is missing, holds no samples, or does not fit the inputs."""
     options, scratch = SourceSamplesOptions.from_json(job.options), Path.cwd() / "samples"
     inputs = options.inputs
-    data = _read(options, inputs, scratch)
-    if not len(data):
+    samples = _read(options, inputs, scratch)
+    if not len(samples):
         raise BadRequest(f"{options.place} holds no samples", fix="give at least one; more tell more")
-    data = group_into_calls(inputs, data)
+    data = group_into_calls(inputs, samples)
     _check_names(options.place, inputs, data)
     check_samples(inputs, data)
-    if data.labels is not None:
-        _check_labels(options.place, data.labels)
+    findings, in_call = _find_faults(options, samples), len(samples) // len(data)
     write_dataset(job.out / TEST, data)
     calibration = _draw(data)
     write_dataset(job.out / CALIBRATION, calibration)
@@ -57,6 +59,7 @@ def take_samples(job: Job) -> Mapping[str, Any]:
         label_names=names,
         label_source=f"the data {Path(options.place).name}" if names else "",
         preprocessing=sentences,
+        findings=tuple(replace(fault, rows=tuple(at // in_call for at in fault.rows)) for fault in findings),
     ).to_json()
 
 
@@ -97,19 +100,18 @@ def _chunks(kind: DataKind, options: SourceSamplesOptions, inputs: Sequence[Tens
     return read_code(CodeRef(options.place, options.root), inputs)
 
 
-def _check_labels(place: str, labels: Array) -> None:
-    """Raise BadRequest where a label is NaN or infinite, which no metric can count."""
-    if labels.dtype.kind != "f":
-        return
-    start = 0
-    for piece in pieces(labels):
-        finite = np.isfinite(piece).reshape(len(piece), -1).all(axis=1)
-        if not finite.all():
-            sample = start + int(np.argmin(finite)) + 1
-            raise BadRequest(
-                f"{place}: the label of sample {sample} is no finite number", fix="mend it, or leave it out"
-            )
-        start += len(piece)
+def _find_faults(options: SourceSamplesOptions, samples: Dataset) -> list[DataFinding]:
+    """Return the faults of the samples as the user has them, with the columns of a table by their names."""
+    path = Path(options.place)
+    if options.kind != DataKind.TABLE:
+        return check_dataset(samples, DataPlace(path.name))
+    columns, label = table_columns(path, options.inputs, options.table)
+    findings = check_dataset(samples, DataPlace(path.name, "row", columns, label or ""))
+    named = {name.lower() for names in columns.values() for name in names}
+    if label is None and (suspects := sorted(named & _LABEL_NAMES)):
+        text = f"{path.name}: the column {suspects[0]} is taken as a feature, and none as the label"
+        findings.append(DataFinding(fault=DataFault.LABEL_AS_FEATURE, text=text))
+    return findings
 
 
 def _draw(data: Dataset) -> Dataset:

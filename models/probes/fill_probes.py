@@ -50,8 +50,14 @@ def find_blank_fills(
 def find_stress(
     floats: Sequence[TensorSpec], batch_of: Callable[[Fill], int], usual: Series, ask: AskProbe
 ) -> list[tuple[Probe, Series]]:
-    """Ask with all inputs of floats at once, one call for each kind of stress, and return as find_mask_fills does."""
-    probes = [Probe(batch_of(fill), fills={spec.name: fill for spec in floats}) for fill in STRESS if floats]
+    """Ask with all inputs of floats at once, one call for each kind of stress, and return as find_mask_fills does.
+    NaN and infinities are asked in each input alone, too: a model may guard one of them, and hand on those of another.
+    """
+    probes: list[Probe] = []
+    for fill in STRESS if floats else ():
+        alone = [[spec] for spec in floats] if fill.is_undefined and len(floats) > 1 else []
+        groups = [[*floats], *alone]
+        probes += (Probe(batch_of(fill), fills={spec.name: fill for spec in group}) for group in groups)
     answered = ((probe, _telling_answers(probe, floats, usual, ask)) for probe in probes)
     return [(probe, answers) for probe, answers in answered if answers is not None]
 

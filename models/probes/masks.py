@@ -13,7 +13,7 @@ from enum import StrEnum
 import numpy as np
 
 from ..dataset import Dataset
-from ..signature import Array, TensorSpec
+from ..signature import Array, TensorSpec, ValueRange
 from .random_inputs import has_telling_name
 
 
@@ -32,6 +32,7 @@ class Fill(StrEnum):
     TIES = "ties"
     NAN = "nan"
     INFINITE = "infinite"
+    MISSING = "missing"  # NaN as tables with gaps have it: each place of a sample in one of two samples
 
     @property
     def in_rows(self) -> bool:
@@ -46,7 +47,7 @@ class Fill(StrEnum):
     @property
     def is_undefined(self) -> bool:
         """Whether it holds NaN or infinities."""
-        return self in (Fill.NAN, Fill.INFINITE)
+        return self in (Fill.NAN, Fill.INFINITE, Fill.MISSING)
 
     @property
     def is_paired(self) -> bool:
@@ -65,7 +66,7 @@ class Fill(StrEnum):
         return f"all {str(self.content).lower() if boolean else int(self.content)}{' in single rows' * self.in_rows}"
 
 
-STRESS = (Fill.LARGE, Fill.TINY, Fill.TAILS, Fill.ONES, Fill.TIES, Fill.NAN, Fill.INFINITE)
+STRESS = (Fill.LARGE, Fill.TINY, Fill.TAILS, Fill.ONES, Fill.TIES, Fill.NAN, Fill.INFINITE, Fill.MISSING)
 _FLOAT_WORDS = {
     Fill.BLANK: "all 0, or 0 in single rows",
     Fill.LARGE: "1000 times as large",
@@ -75,6 +76,7 @@ _FLOAT_WORDS = {
     Fill.TIES: "rounded to whole numbers, halves and eighths",
     Fill.NAN: "NaN in one place",
     Fill.INFINITE: "infinite in two places",
+    Fill.MISSING: "NaN in every second place",
 }
 
 
@@ -86,7 +88,8 @@ def mask_inputs(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
 def blank_inputs(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
     """Return the inputs that may be blank: those of floats that are no masks, and may be 0."""
     floats = (spec for spec in specs if "float" in spec.dtype and not has_telling_name(spec.name))
-    return tuple(spec for spec in floats if spec.values is None or spec.values.low <= 0 <= spec.values.high)
+    ranges = ((spec, spec.values) for spec in floats)
+    return tuple(spec for spec, own in ranges if not isinstance(own, ValueRange) or own.low <= 0 <= own.high)
 
 
 def stress_inputs(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:

@@ -61,8 +61,13 @@ def _tails(array: Array) -> Array:
 
 
 def _undefined(array: Array, fill: Fill) -> Array:
-    """Put NaN, or both infinities, into one or two places of every second sample."""
+    """Put NaN, or both infinities, into one or two places of every second sample.
+    Missing values are NaN in the even places of one sample and the odd places of the next, so that each column has one.
+    """
     samples = array.reshape(len(array), -1).copy()
+    if fill is Fill.MISSING:
+        samples[::2, ::2] = samples[1::2, 1::2] = np.nan
+        return samples.reshape(array.shape)
     middle = samples.shape[1] // 2
     if fill is Fill.NAN:
         samples[::2, middle : middle + 1] = np.nan

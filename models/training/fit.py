@@ -42,6 +42,7 @@ PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
 ACCELERATORS = ("cpu", "cuda")
 _WARM_UP = 0.1  # the share of all steps in which the learning rate rises
 _SCORE_BATCH = 256
+_EXPLODED = 1000.0  # times the first loss: the training is lost
 
 
 def train(job: Job) -> Mapping[str, Any]:
@@ -150,6 +151,7 @@ class _TrainingProgress:
     best_loss: float = math.inf  # on the validation split
     best_epoch: int = 0
     seconds: float = 0.0
+    first_loss: float | None = None  # of the first step
     best: dict[str, torch.Tensor] = field(default_factory=dict)
 
 
@@ -166,6 +168,7 @@ class _Fitting:
     optimizer: torch.optim.Optimizer  # and around the optimizer
     checkpoints: Path | None
     progress: _TrainingProgress
+    steady: frozenset[str]  # the weights that are finite before the first step
 
     @staticmethod
     def start(  # noqa: PLR0917  (each is a field)
@@ -180,8 +183,9 @@ class _Fitting:
         training = recipe.training
         optimizer = torch.optim.AdamW(net.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay)
         model, optimizer = fabric.setup(net, optimizer)
-        progress = _TrainingProgress()
-        fitting = _Fitting(fabric, options, plan, recipe, splits, model, optimizer, checkpoints, progress)
+        progress, state = _TrainingProgress(), model.state_dict()
+        steady = frozenset(name for name in state if _is_finite(state[name]))
+        fitting = _Fitting(fabric, options, plan, recipe, splits, model, optimizer, checkpoints, progress, steady)
         fitting._resume()
         return fitting
 
@@ -195,12 +199,14 @@ class _Fitting:
             started = perf_counter()
             loss = self._train_epoch()
             validation_loss = self._judge()
+            self._check_course(loss, validation_loss)
             self._note(validation_loss)
             self.progress.seconds += perf_counter() - started
             self._save()
+            left_s = self.progress.seconds / self.progress.epoch * (self.epochs - self.progress.epoch)
             self.fabric.print(
                 f"epoch {self.progress.epoch}/{self.epochs}  loss {loss:.4f}  validation loss {validation_loss:.4f}"
-                f"  best {self.progress.best_loss:.4f}",
+                f"  best {self.progress.best_loss:.4f}  rate {self._rate:.3g}  {left_s:.0f} s left",
                 flush=True,
             )
         return stopped
@@ -228,6 +234,8 @@ class _Fitting:
             self.optimizer.step()
             self.optimizer.zero_grad()
             losses.append(float(loss.detach()))
+            if self.progress.first_loss is None:
+                self.progress.first_loss = losses[0]
         return sum(losses) / len(losses)
 
     def _batches(self) -> Iterator[Array]:
@@ -260,13 +268,34 @@ class _Fitting:
             for start in range(0, len(data), _SCORE_BATCH):
                 batch = data.rows(start, start + _SCORE_BATCH)
                 total += float(self._loss(batch)) * len(batch)
-        loss = self.fabric.broadcast(total / len(data))
-        if not math.isfinite(loss):
-            raise StepFailed(
-                f"the validation loss of epoch {self.progress.epoch + 1} is {loss}",
-                fix="lower the learning rate, or train with precision 32-true",
-            )
-        return loss
+        return self.fabric.broadcast(total / len(data))
+
+    @property
+    def _rate(self) -> float:
+        """The learning rate of the last step."""
+        return float(self.optimizer.param_groups[0]["lr"])
+
+    def _check_course(self, loss: float, validation_loss: float) -> None:
+        """Raise StepFailed where the training diverges: a loss or a weight that is no number, or a loss that explodes.
+        What is not finite before the first step, as a mask, may stay so."""
+        first = self.progress.first_loss
+        weights = self.model.state_dict()
+        broken = next((name for name in weights if name in self.steady and not _is_finite(weights[name])), None)
+        exploded = first is not None and min(loss, validation_loss) > _EXPLODED * abs(first) > 0
+        if not math.isfinite(validation_loss):
+            course = f"the validation loss is {validation_loss}"
+        elif broken:
+            course = f"{broken} holds NaN or an infinity"
+        elif exploded:
+            course = f"the loss has risen from {first:.3g} to {loss:.3g}"
+        else:
+            return
+        peak, epoch = self.recipe.training.learning_rate, self.progress.epoch + 1
+        raise StepFailed(
+            f"the training diverged in epoch {epoch} of {self.epochs}, at the learning rate {self._rate:.3g} "
+            f"(at most {peak:g}): {course}",
+            fix=f"lower learning_rate in the Training of {self.options.code_ref.text}, as to {peak / 10:g}",
+        )
 
     def _note(self, loss: float) -> None:
         self.progress.epoch += 1
@@ -290,6 +319,10 @@ class _Fitting:
         self.fabric.strategy.precision.load_state_dict(state["scaling"])
         self.progress = _TrainingProgress(**state["progress"])
         self.fabric.print(f"going on after epoch {self.progress.epoch}", flush=True)
+
+
+def _is_finite(weight: torch.Tensor) -> bool:
+    return not weight.is_floating_point() or bool(weight.isfinite().all())
 
 
 def _seed(*numbers: int) -> int:

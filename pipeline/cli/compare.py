@@ -19,8 +19,12 @@ _LIMITS = CompareLimits()
 
 DriftDb = Annotated[float, typer.Option("--drift-db", min=0, metavar="DB", help="Agreement it may lose.")]
 MetricLoss = Annotated[
-    float, typer.Option("--metric-loss", min=0, metavar="LOSS", help="Metric it may lose, in its own unit.")
-]
+    float | None,
+    typer.Option(
+        "--metric-loss", min=0, metavar="LOSS",
+        help="Metric it may lose, in its own unit; else 0.01 of a score, 2 % of an error.",
+    ),
+]  # fmt: skip
 Latency = Annotated[float, typer.Option("--latency", min=0, metavar="SHARE", help="Share by which it may be slower.")]
 Size = Annotated[float, typer.Option("--size", min=0, metavar="SHARE", help="Share by which it may grow.")]
 Memory = Annotated[float, typer.Option("--memory", min=0, metavar="SHARE", help="Share by which its peak may grow.")]
@@ -38,10 +42,11 @@ def command(
     after: Annotated[Path, typer.Argument(metavar="RUN_B", help="The later run.")],
     *,
     drift_db: DriftDb = _LIMITS.drift_db,
-    metric_loss: MetricLoss = _LIMITS.metric_loss,
+    metric_loss: MetricLoss = None,
     latency: Latency = _LIMITS.latency,
     size: Size = _LIMITS.size,
     memory: Memory = _LIMITS.memory,
+    allow_missing: options.AllowMissing = False,
     remeasure: Remeasure = False,
     runtime: options.RuntimeNames = None,
     batch: options.Batch = None,
@@ -60,7 +65,9 @@ def command(
 ) -> None:
     """Compare a run with an earlier one: status, drift, metric, size, latency and memory.
 
-    Latencies of unlike machines are not compared; --remeasure measures the artifacts of both side by side, on this one.
+    The new source is compared with the old one, each new copy with the old copy of its target, and what each copy loses
+    on its own source. Latencies of unlike machines are not compared; --remeasure measures the artifacts of both side by
+    side, on this one.
     The options from --runtime to --data belong to it. The exit status is 0 where nothing is worse, 1 where something
     is, 3 where something cannot be decided.
     """
@@ -76,7 +83,7 @@ def command(
     with ci_files("compare", junit, sarif) as files:
         done = compare(
             before, after, drift_db=drift_db, metric_loss=metric_loss, latency=latency, size=size, memory=memory,
-            out=out, remeasure=remeasure, runtimes=parse_runtimes(runtime) or None,
+            out=out, allow_missing=allow_missing, remeasure=remeasure, runtimes=parse_runtimes(runtime) or None,
             batches=parse_batches(batch) or None, threads=threads, processes=processes,
             budget_s=parse_duration(budget), device=device, data=data, store=store, jobs=jobs, quiet=quiet,
         )  # fmt: skip

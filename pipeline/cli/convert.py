@@ -49,6 +49,7 @@ def command(
     flex: options.Flex = False,
     keep_float: options.KeepFloat = None,
     device: options.Device = None,
+    non_finite: options.NonFinite = None,
     jobs: options.Jobs = None,
     store: options.Store = None,
     sign_key: options.SignKey = None,
@@ -75,7 +76,7 @@ def command(
         "out": out, "inputs": option_values.parse_inputs(input_), "data": data, "python": python,
         "model_seconds": model_seconds, "search_seconds": search_seconds, "trust": trust, "flex": flex,
         "keep_float": keep_float, "device": device, "store": store, "jobs": jobs, "sign_key": sign_key,
-        "executor": executor, "quiet": quiet,
+        "executor": executor, "non_finite": non_finite, "quiet": quiet,
     }  # fmt: skip
     own = {"weights": weights, "weights_key": weights_key, "settings": option_values.parse_settings(set_)}
     if not targets:

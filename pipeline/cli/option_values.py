@@ -16,6 +16,7 @@ from ...models.signature import TensorSpec, parse_input
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..commands.bench_options import LoadOptions, TuningOptions
 from ..load.load_cases import LOAD_SECONDS, LoadEngine, check_load, parse_load
+from ..result import release_limits
 
 Texts = list[str] | None  # of an option that takes a list, as typer gives it
 
@@ -102,12 +103,7 @@ def parse_duration(value: str | None) -> float | None:
 
 def parse_latency(value: str | None) -> float | None:
     """Seconds of a latency as in "10ms", "0.5s" or "250us". Raises BadRequest."""
-    if value is None:
-        return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(us|ms|s)", value.strip())
-    if not match or not float(match[1]):
-        raise BadRequest(f"{value!r} is no latency", fix="write it as in 10ms, 250us or 0.5s")
-    return float(match[1]) * {"us": 1e-6, "ms": 1e-3, "s": 1.0}[match[2]]
+    return None if value is None else release_limits.parse_latency(value)
 
 
 def release_options(

@@ -115,6 +115,14 @@ AllowedLoss = Annotated[
         help="How much of the metric a reduced precision may lose, in its own unit: 0.01 of a share is a point.",
     ),
 ]
+NonFinite = Annotated[
+    str | None,
+    typer.Option(
+        "--non-finite",
+        metavar="WORD",
+        help="What it means that a copy does not pass NaN or infinities on: note (the default), or require, a failure.",
+    ),
+]
 Batch = Annotated[Texts, typer.Option("--batch", metavar="SIZES", help="Batch sizes, as in 1,8.")]
 RuntimeNames = Annotated[
     Texts,
@@ -236,6 +244,10 @@ Experiment = Annotated[
 ModelName = Annotated[
     str | None,
     typer.Option("--name", metavar="NAME", help="Registered models are called NAME-TARGET; without it by the model."),
+]
+AllowMissing = Annotated[
+    bool,
+    typer.Option("--allow-missing", help="Targets, runtimes and test samples of the earlier run may be missing."),
 ]
 Promote = Annotated[
     str | None,

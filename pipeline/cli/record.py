@@ -26,19 +26,23 @@ def command(
     experiment: options.Experiment = None,
     name: options.ModelName = None,
     promote: options.Promote = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Move the alias though the run did not pass; tags say so.")
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Send a finished run to MLflow: figures, report, and a model for each verified artifact.
 
     What MLflow has of the run already is not sent again. A run that passed gets a version of a registered model for
-    each artifact, and --promote then moves an alias to them; another run gets neither.
+    each artifact, and --promote then moves an alias to them; another run gets neither,
+    unless --force says so.
     """
     from ..commands.record import record, record_lines
     from ..request import read_request
     from .report import RUNS, newest
 
     section = read_request(None, {"mlflow": option_values.mlflow_options(mlflow, experiment, name, promote)}).mlflow
-    done = record(run or newest(RUNS), section)
+    done = record(run or newest(RUNS), section, force=force)
     finish(done.document, record_lines(done), done.exit_code, json=json)
 
 

@@ -29,7 +29,13 @@ _Baseline = Annotated[
     Path | None,
     typer.Option("--baseline", metavar="RUN", help="An earlier run: its artifacts are measured beside the new ones."),
 ]
-
+_ReleaseLoss = Annotated[
+    float | None,
+    typer.Option(
+        "--release-loss", min=0, metavar="LOSS",
+        help="Metric it may lose against --baseline, in its own unit; else 0.01 of a score, 2 % of an error.",
+    ),
+]  # fmt: skip
 
 _What = Annotated[
     str | None,
@@ -53,6 +59,7 @@ def command(
     to: options.To = None,
     metric: options.Metric = None,
     allowed_loss: options.AllowedLoss = None,
+    non_finite: options.NonFinite = None,
     runtime: options.RuntimeNames = None,
     batch: options.Batch = None,
     device: options.Device = None,
@@ -63,6 +70,8 @@ def command(
     price_per_hour: options.PricePerHour = None,
     no_bench: Annotated[bool, typer.Option("--no-bench", help="Leave latency out.")] = False,
     baseline: _Baseline = None,
+    release_loss: _ReleaseLoss = None,
+    allow_missing: options.AllowMissing = False,
     tfserving_url: options.TfservingUrl = None,
     tfserving_model: options.TfservingModel = None,
     mlflow: options.Mlflow = None,
@@ -98,13 +107,14 @@ def command(
         },
         "train": {"epochs": epochs}, "data": absolute_data(data),
         "convert": {"targets": option_values.split(to) or None},
-        "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss},
+        "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss, "non_finite": non_finite},
         "bench": {
             "runtimes": runtimes, "batches": batches, "threads": threads, "enabled": False if no_bench else None,
             "budget_s": option_values.parse_duration(budget),
         },
         "release": option_values.release_options(latency_bound, metric_loss, price_per_hour),
-        "baseline": {"run": str(baseline.absolute()) if baseline else None},
+        "gate": {"no_worse": None if release_loss is None else {"metric_loss": release_loss}},
+        "baseline": {"run": str(baseline.absolute()) if baseline else None, "allow_missing": allow_missing or None},
         "mlflow": option_values.mlflow_options(mlflow, experiment, None, promote),
         "device": device, "tfserving_url": tfserving_url, "tfserving_model": tfserving_model,
     }  # fmt: skip

@@ -59,6 +59,7 @@ def command(
     trust: options.Trust = False,
     metric: options.Metric = None,
     allowed_loss: options.AllowedLoss = None,
+    non_finite: options.NonFinite = None,
     runtime: options.RuntimeNames = None,
     batch: options.Batch = None,
     device: options.Device = None,
@@ -92,6 +93,7 @@ def command(
             batches=option_values.parse_batches(batch) or None, inputs=option_values.parse_inputs(input_), data=data,
             weights=weights, weights_key=weights_key, settings=option_values.parse_settings(set_), python=python,
             model_seconds=model_seconds, trust=trust, metric=metric, allowed_loss=allowed_loss, device=device,
+            non_finite=non_finite,
             untuned=untuned, tfserving_url=tfserving_url, tfserving_model=tfserving_model, runs=out, store=store,
             jobs=jobs, executor=executor, quiet=quiet,
         )  # fmt: skip
@@ -124,7 +126,7 @@ def _lines(done: ValidateResult, model: Sequence[str]) -> list[str]:
         for rule in done.gate
         if rule.verdict is not Verdict.PASS and not _is_told_by_drift(rule, done.gate)
     ]
-    lost = dict.fromkeys(f"{row.artifact} in {row.runtime} is degraded: {row.lost}" for row in done.drift if row.lost)
+    lost = dict.fromkeys(f"{row.artifact} in {row.runtime}: {row.lost}" for row in done.drift if row.lost)
     questions = [exercise.sentence for exercise in exercises(done.evidence.exercised)]
     wrong += [f"where: {join(['transload', 'locate', text, *model])}" for text in done.departing]
     notes = [*wrong, *lost, *([done.note] if done.note else []), *questions, *done.doubts]

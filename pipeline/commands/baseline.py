@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,10 +10,12 @@ from ...models.artifact import read_artifact
 from ...models.errors import BadRequest
 from ..compare.compare_limits import CompareLimits
 from ..compare.no_worse import no_worse_rows
+from ..compare.release_metric import Release
 from ..compare.run_comparison import compare_runs
-from ..compare.run_files import read_run
+from ..compare.run_files import read_release
 from ..compare.side_by_side import SideBySide
 from ..context import Context
+from ..drift.metrics.outcomes import SOURCE
 from ..intake.run_inputs import RunInputs
 from ..plan.router import TargetResult
 from ..request import RunRequest
@@ -29,9 +31,10 @@ class Baseline:
     """An earlier run, and how much worse this one may be; without `judges` it is shown and decides nothing."""
 
     folder: Path
-    result: RunResult
+    release: Release
     limits: CompareLimits
     judges: bool
+    allow_missing: bool = False  # of artifacts, runtimes and test samples that the baseline had
 
 
 def read_baseline(request: RunRequest) -> Baseline | None:
@@ -42,10 +45,14 @@ def read_baseline(request: RunRequest) -> Baseline | None:
         if rule:
             fix = "name a run in [baseline], or with --baseline"
             raise BadRequest("the gate's no_worse holds a run against its baseline, and none is named", fix=fix)
+        if request.baseline.allow_missing:
+            fix = "name a run in [baseline], or with --baseline"
+            raise BadRequest("allow_missing speaks of what a baseline had, and none is named", fix=fix)
         return None
     folder = Path(request.root or ".", text)
     limits = rule if isinstance(rule, CompareLimits) else CompareLimits()
-    return Baseline(folder, read_run(folder), limits, rule is not False)
+    missing = request.baseline.allow_missing
+    return Baseline(folder, read_release(folder), limits, rule is not False, missing)
 
 
 def open_baseline(context: Context, baseline: Baseline | None, targets: Sequence[TargetResult]) -> OpenedArtifacts:
@@ -54,8 +61,8 @@ def open_baseline(context: Context, baseline: Baseline | None, targets: Sequence
     if baseline is None or not context.request.bench.enabled or not names:
         return OpenedArtifacts()
     with context.progress.stage("baseline") as stage:
-        opened = open_artifacts(context, baseline.folder, baseline.result, names)
-        stage.note = f"{len(opened.models)} artifacts of {baseline.result.id}"
+        opened = open_artifacts(context, baseline.folder, baseline.release.run, names)
+        stage.note = f"{len(opened.models)} artifacts of {baseline.release.run.id}"
     return opened
 
 
@@ -83,13 +90,15 @@ def measure_beside(
     return measured
 
 
-def judge_baseline(result: RunResult, baseline: Baseline | None, measured: SideBySide | None) -> RunResult:
+def judge_baseline(release: Release, baseline: Baseline | None, measured: SideBySide | None) -> RunResult:
     """Return the result with the comparison, the gate's rows on it, and the verdict of all rows."""
+    result = release.run
     if baseline is None:
         return result
-    comparison = compare_runs(baseline.result, result, baseline.limits, measured)
+    missing = baseline.allow_missing
+    comparison = compare_runs(baseline.release, release, baseline.limits, measured, allow_missing=missing)
     rows = (*result.gate, *(no_worse_rows(comparison, result) if baseline.judges else ()))
-    order: Mapping[str, int] = {row.name: at for at, row in enumerate(result.artifacts)}
-    gate = tuple(sorted(rows, key=lambda row: order[row.artifact]))
+    names = [SOURCE[0], *(row.name for row in result.artifacts)]  # then what is missing
+    gate = tuple(sorted(rows, key=lambda row: names.index(row.artifact) if row.artifact in names else len(names)))
     verdict, status = verdict_of(gate, result.artifacts)
     return replace(result, baseline=comparison, gate=gate, verdict=verdict, exit_code=int(status))

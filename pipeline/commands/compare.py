@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ...models.data_checks.data_findings import DataUse
 from ...models.errors import Exit
 from ...models.signature import Signature
 from ...models.store import Stored
@@ -14,7 +16,7 @@ from ..bench.latency_rows import write_samples
 from ..compare.change_records import RunComparison
 from ..compare.compare_limits import CompareLimits
 from ..compare.run_comparison import compare_runs, decide
-from ..compare.run_files import read_run
+from ..compare.run_files import read_release
 from ..compare.side_by_side import SideBySide
 from ..context import Context, LocalSettings
 from ..intake.data_step import data_argument
@@ -29,11 +31,13 @@ from ..stages.bench import Bench, Measurements
 from ..stages.servers import Servers
 from .remeasure import open_artifacts, pair_up, remeasure
 from .workspace import (
+    REFUSED,
     check_writable,
     close_workers,
     document_of,
     new_context,
     new_run_context,
+    remove_if_unused,
     report_disk_full,
     write_document,
 )
@@ -68,11 +72,16 @@ class CompareResult:
 
 
 def compare(
-    before: Path, after: Path, *, limits: CompareLimits | None = None, out: Path | None = None
+    before: Path,
+    after: Path,
+    *,
+    limits: CompareLimits | None = None,
+    allow_missing: bool = False,
+    out: Path | None = None,
 ) -> CompareResult:
     """Compare the run in `after` with that in `before`; leaves compare.json, compare.md and compare.html in `out`,
     where named. Raises BadRequest where a folder holds no finished run."""
-    comparison = compare_runs(read_run(before), read_run(after), limits)
+    comparison = compare_runs(read_release(before), read_release(after), limits, allow_missing=allow_missing)
     if out:
         check_writable(out)
         with report_disk_full(out):
@@ -88,6 +97,7 @@ def compare_measured(
     progress: Progress,
     *,
     limits: CompareLimits | None = None,
+    allow_missing: bool = False,
     out: Path | None = None,
     data: str | None = None,
 ) -> CompareResult:
@@ -95,20 +105,22 @@ def compare_measured(
     `request.bench.budget_s` ends it. What it leaves unsaid of runtimes, batch sizes and threads is as in the later run.
     Leaves compare.json, compare.md, compare.html, latency.npz and logs in `out`, else in a new folder of `local.runs`.
     Raises BadRequest where a folder holds no finished run, or the samples do not fit."""
-    old, new = read_run(before), read_run(after)
+    releases = read_release(before), read_release(after)
+    old, new = (release.run for release in releases)
     limits = limits or CompareLimits()
     request = request.model_copy(update={"bench": _as_in(new, request.bench)})
-    if out:
-        check_writable(out)
-        context = new_context(request, out, local, progress)
-    else:
-        context = new_run_context(request, "compare", local, progress)
-    with report_disk_full(context.folder), close_workers(context):
-        measured, samples = _measure(context, (before, old), (after, new), limits, data)
-        comparison = compare_runs(old, new, limits, measured)
-        _write(context.folder, comparison)
-        if samples.series:
-            write_samples(context.folder / "latency.npz", samples.series)
+    with remove_if_unused(out, kept_logs=local.store / REFUSED) if out else nullcontext():
+        if out:
+            check_writable(out)
+            context = new_context(request, out, local, progress)
+        else:
+            context = new_run_context(request, "compare", local, progress)
+        with report_disk_full(context.folder), close_workers(context):
+            measured, samples = _measure(context, (before, old), (after, new), limits, data)
+            comparison = compare_runs(*releases, limits, measured, allow_missing=allow_missing)
+            _write(context.folder, comparison)
+            if samples.series:
+                write_samples(context.folder / "latency.npz", samples.series)
     return CompareResult(comparison, context.folder)
 
 
@@ -147,7 +159,7 @@ def _measure(
     if not pairs:
         return SideBySide(left_out=left_out), Measurements()
     first = models[pairs[0].name]
-    samples = resolve_data(context, first, argument)
+    samples = resolve_data(context, first, argument, DataUse.TIMES)
     with Servers(context) as servers, context.progress.stage("bench") as stage:
         bench = Bench(context, samples, servers, first.model)
         budget_s = context.request.bench.budget_s

@@ -46,6 +46,7 @@ from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find
 from ..workers.shared_workers import SharedWorkers
 from .models_in_flight import models_at_once, order_by_duration
 from .workspace import (
+    REFUSED,
     check_writable,
     close_workers,
     document_of,
@@ -111,7 +112,7 @@ def convert(
     foreign = model.python.framework if model.python else ""
     plan = plan_conversion(request, start_of(model.text), model.data, foreign=foreign)
     plan.require_routes()
-    with remove_if_unused(out):
+    with remove_if_unused(out, kept_logs=None if workers else local.store / REFUSED):
         check_writable(out)
         for target in request.targets:
             _check_replaceable(out / target.slug)
@@ -137,7 +138,8 @@ def convert(
                 state = partial(statement_text, card=card, build=build, signer=context.signer)
                 _put(result.stored, card, folder, state, note)
             evidence = join_check_rows(result.evidence for result in results)
-            converted = ConvertResult(rows, out, find_pieces(context, inputs, results), evidence, context.doubts)
+            doubts = (*context.doubts, *inputs.doubts)
+            converted = ConvertResult(rows, out, find_pieces(context, inputs, results), evidence, doubts)
             write_document(out / "convert.json", converted.document)
     return converted
 

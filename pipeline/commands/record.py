@@ -29,11 +29,13 @@ class RecordResult:
     verdict: Verdict
     promote: str | None
     run_status: int  # exit status of the run
+    forced: bool = False  # the alias moved although the run did not pass
 
     @property
     def exit_code(self) -> int:
         """0, or that of the run where an alias should have moved to it and its verdict forbids that."""
-        return self.run_status if self.promote and self.verdict is not Verdict.PASS else Exit.PASS
+        is_kept = self.promote and self.verdict is not Verdict.PASS and not self.forced
+        return self.run_status if is_kept else Exit.PASS
 
     @property
     def document(self) -> dict[str, Any]:
@@ -48,17 +50,19 @@ class RecordResult:
         ]  # fmt: skip
         return {
             "schema": SCHEMA, "transload_version": __version__, "verdict": str(self.verdict),
-            "address": record.address, "experiment": record.experiment, "run": record.run_id, "page": record.page,
-            "models": models, "notes": list(record.notes),
+            "forced": self.forced, "address": record.address, "experiment": record.experiment, "run": record.run_id,
+            "page": record.page, "models": models, "notes": list(record.notes),
         }  # fmt: skip
 
 
-def record(folder: Path, section: MlflowSection) -> RecordResult:
-    """Send the finished run in a folder to MLflow. Raises BadRequest where that cannot be done; nothing of it then
-    stays there."""
+def record(folder: Path, section: MlflowSection, *, force: bool = False) -> RecordResult:
+    """Send the finished run in a folder to MLflow. `force`: the alias moves whatever the verdict.
+    Raises BadRequest where that cannot be done; nothing of it then stays there."""
+    if force and section.promote is None:
+        raise BadRequest("--force moves an alias, and none is named", fix="name it, as in --promote champion")
     if section.uri is None:
         raise BadRequest("no address of MLflow is named", fix="give --mlflow http://HOST:PORT, or --mlflow env")
-    return send_run(folder, read_run(folder), section)
+    return send_run(folder, read_run(folder), section, force=force)
 
 
 def check_server(section: MlflowSection) -> None:
@@ -68,18 +72,19 @@ def check_server(section: MlflowSection) -> None:
             pass
 
 
-def send_run(folder: Path, result: RunResult, section: MlflowSection) -> RecordResult:
+def send_run(folder: Path, result: RunResult, section: MlflowSection, *, force: bool = False) -> RecordResult:
     """Send a finished run to MLflow. Raises BadRequest with the command that sends it again."""
     model = section.model or _model_of(folder, result)
     experiment = section.experiment or experiment_of(os.environ) or model
     try:
         with connect(str(section.uri)) as server:
             finished = FinishedFolder(folder, result, model)
-            sent = record_run(server, finished, experiment=experiment, promote=section.promote)
+            sent = record_run(server, finished, experiment=experiment, promote=section.promote, force=force)
     except TransloadError as error:
-        fix = f"{error.fix}; then `{_again(folder, section)}` sends the run, which is whole"
+        fix = f"{error.fix}; then `{_again(folder, section)}{' --force' * force}` sends the run, which is whole"
         raise type(error)(error.what, fix=fix) from error
-    return RecordResult(sent, result.verdict, section.promote, result.exit_code)
+    is_forced = any(model.alias for model in sent.models) and result.verdict is not Verdict.PASS
+    return RecordResult(sent, result.verdict, section.promote, result.exit_code, is_forced)
 
 
 def record_lines(done: RecordResult) -> list[str]:
@@ -88,7 +93,9 @@ def record_lines(done: RecordResult) -> list[str]:
     lines = [f"MLflow: {sent.page}"]
     lines += [f"  {model.artifact}: {model.uri}" for model in sent.models]
     lines += [f"  {note}" for note in sent.notes]
-    if done.verdict is not Verdict.PASS:
+    if done.forced:
+        lines.append(f"  {done.promote} was moved by --force: the verdict of the run is {done.verdict}")
+    elif done.verdict is not Verdict.PASS:
         moved = f", and {done.promote} stays where it is" if done.promote else ""
         lines.append(f"  nothing is registered{moved}: the verdict of the run is {done.verdict}")
     return lines

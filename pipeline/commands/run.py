@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -24,8 +23,11 @@ from ..card.card_facts import card_of
 from ..card.card_folder import write_card
 from ..card.model_facts import facts_of_model, model_name
 from ..compare.compare_limits import CompareLimits
+from ..compare.release_metric import Release
+from ..compare.run_outcomes import collect_outcomes, describe_source
 from ..compare.side_by_side import SideBySide
 from ..context import Context, LocalSettings
+from ..drift.metrics.outcomes import OUTCOMES, Outcomes, value_interval
 from ..intake.code_model import weights_file
 from ..intake.recorded_source import write_recorded_source
 from ..intake.run_inputs import RunInputs, resolve_inputs
@@ -93,14 +95,10 @@ def run(
     started_at, started = now(), time.monotonic()
     name = Path(request.model.recipe.removeprefix("zoo:")).stem
     context = new_run_context(request, name, local, progress, started_at, workers=workers)
-    try:
-        with close_workers(context), disk_errors(context.folder):
-            plan.write(context.folder)
-            finished = _run(context, plan, baseline, started_at=started_at, started=started)
-        return _with_record(finished, context)
-    finally:
-        if not any((context.folder / "logs").iterdir()):
-            shutil.rmtree(context.folder)  # the run did not begin: there is nothing to read
+    with close_workers(context), disk_errors(context.folder):
+        plan.write(context.folder)
+        finished = _run(context, plan, baseline, started_at=started_at, started=started)
+    return _with_record(finished, context)
 
 
 def _with_record(finished: FinishedRun, context: Context) -> FinishedRun:
@@ -174,12 +172,15 @@ def _run(
             counts = f"{sum(row.samples for row in figures.measured.rows)} samples in {len(figures.measured.rows)} rows"
             stage.note = f"{counts}; {figures.measured.note}" if figures.measured.note else counts
     measured, loads, beside = figures.measured, figures.loads, figures.beside
-    result = _result(context, targets, validated, figures, started_at=started_at, started=started)
+    outcomes = collect_outcomes(inputs.reference, validated.outcomes)
+    outcomes.write(context.folder / OUTCOMES)
+    result = _result(context, targets, validated, figures, outcomes, started_at=started_at, started=started)
     smallest = tuple(piece.row for piece in pieces)
     loads.write(context.folder)
     timeline = _timeline_rows(context, started)
     result = replace(result, smallest=smallest, located=located, left_out=left_out, timeline=timeline, load=loads.rows)
-    result = judge_baseline(result, baseline, beside[0])
+    result = replace(result, source=describe_source(inputs.source, outcomes), doubts=(*result.doubts, *inputs.doubts))
+    result = judge_baseline(Release(result, outcomes), baseline, beside[0])
     constraint = ReleaseConstraint(**context.request.release.model_dump())
     result = replace(result, recommendation=recommend(result, constraint))
     with context.progress.stage("report"):
@@ -265,6 +266,7 @@ def _result(
     targets: list[TargetResult],
     validated: ValidationRows,
     figures: RunMeasurements,
+    outcomes: Outcomes,
     *,
     started_at: datetime,
     started: float,
@@ -274,7 +276,10 @@ def _result(
     rules = GateRules(
         **request.gate.model_dump(exclude={"no_worse"}), device=context.device, runtimes=_wanted_runtimes(request)
     )
-    rows = gate(rules, artifacts, validated.rows, measured.rows, failures=validated.failures, reasons=validated.reasons)
+    rows = gate(
+        rules, artifacts, validated.rows, measured.rows, failures=validated.failures, reasons=validated.reasons,
+        intervals={pair: value_interval(outcome) for pair, outcome in outcomes.outcomes.items()},
+    )  # fmt: skip
     verdict, status = verdict_of(rows, artifacts)
     evidence = join_check_rows([validated.evidence, *(target.evidence for target in targets if target.stored is None)])
     return RunResult(

@@ -113,7 +113,7 @@ def validate(
         )  # fmt: skip
         result = ValidateResult(
             validated.rows, rows, decided, context.folder, inputs.metric.note, validated.evidence, departing,
-            context.doubts, against.text,
+            (*context.doubts, *inputs.doubts), against.text,
         )  # fmt: skip
         write_document(context.folder / "validate.json", result.document)
     return result

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -36,6 +36,8 @@ from ..workers.user_quota import quota_of_user
 from ..workers.worker_slots import WorkerSlots
 
 T = TypeVar("T")
+REFUSED = "refused"  # in the store: the logs of the last command that was refused
+_BEGINNINGS = {LOGS, "repeat", SCRATCH, "plan.json", "source"}  # in a folder in which no result lies yet
 
 
 def new_context(
@@ -44,13 +46,16 @@ def new_context(
 ) -> Context:  # fmt: skip
     """Return the context of a command that works in `folder`. Models that are carried at once share `workers`.
     `name` stands for a model that the request does not name."""
+    refused_logs = None if workers else local.store / REFUSED  # each model of a list keeps its own
     device, workers = resolve_device(request.device), workers or SharedWorkers(new_slots(local, progress))
     limit_bytes = store_limit(request.store.limit)
     model = model_label(request, name or folder.name)
     executor = new_executor(request, local, open_store(local.store, folder, model), folder, workers, model=model)
     workers.slots.on_stop(executor.stop)
-    progress.follow(executor.timeline, model)
-    return Context(request, executor, folder, progress, device, local.jobs, limit_bytes, local.runs, local.signer)
+    progress.follow(executor.timeline, model, executor.log)
+    return Context(
+        request, executor, folder, progress, device, local.jobs, limit_bytes, local.runs, local.signer, refused_logs
+    )
 
 
 def model_label(request: RunRequest, name: str) -> str:
@@ -105,7 +110,8 @@ def new_run_context(
     open_store(local.store)
     remove_abandoned(local.runs.glob(f"*/{SCRATCH}"))
     folder = new_run_folder(local.runs, name, now or datetime.now(UTC))
-    return new_context(request, folder, local, progress, workers, name=name)
+    with remove_if_unused(folder, is_new=True):
+        return new_context(request, folder, local, progress, workers, name=name)
 
 
 def check_writable(folder: Path) -> None:
@@ -120,18 +126,29 @@ def check_writable(folder: Path) -> None:
 
 
 @contextmanager
-def remove_if_unused(folder: Path) -> Iterator[None]:
-    """Remove a folder that was not there before, where an error ends the command before any step has run.
-    What steps leave there stays: their logs say more than the error does."""
-    new = [place for place in (folder, *folder.parents) if not place.exists()]
+def remove_if_unused(folder: Path, *, is_new: bool = False, kept_logs: Path | None = None) -> Iterator[None]:
+    """Remove what a command began to write in `folder`, where an error ends it before any step has run, or, with
+    `kept_logs`, refuses it (exit 2). Its logs go there then, since they may hold a traceback.
+    What lay there before stays, and so does a folder that holds a result."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    before = set() if missing or is_new else {path.name for path in folder.iterdir()}
     try:
         yield
-    except BaseException:
-        if new and not any((folder / LOGS).glob("*.log")):
-            shutil.rmtree(folder, ignore_errors=True)
-            for parent in new[1:]:  # those that were made on the way, where nothing else lies in them by now
+    except BaseException as error:
+        is_refused = isinstance(error, BadRequest) and not isinstance(error, DiskFull)
+        begun = set() if not folder.is_dir() else {path.name for path in folder.iterdir()} - before
+        is_idle = (missing or is_new) and not any((folder / LOGS).glob("*.log"))
+        if begun <= _BEGINNINGS and (is_idle or (is_refused and kept_logs)):
+            if kept_logs and LOGS in begun:
+                shutil.rmtree(kept_logs, ignore_errors=True)
+                with suppress(OSError):  # of another command that is refused, or a store that cannot be written to
+                    shutil.copytree(folder / LOGS, kept_logs, dirs_exist_ok=True)
+            for name in begun:
+                path = folder / name
+                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+            for place in missing or ([folder] if is_new else []):
                 with suppress(OSError):
-                    parent.rmdir()
+                    place.rmdir()  # where nothing else lies in it by now
         raise
 
 
@@ -151,13 +168,14 @@ def report_disk_full(folder: Path) -> Iterator[None]:
 def close_workers(context: Context) -> Iterator[None]:
     """Close the preloaded frameworks at the end, and remove what workers left in its scratch folder.
     A command that ends well keeps the store within its limit, or tells how large it is."""
-    scratch = context.folder / SCRATCH
-    scratch.mkdir(exist_ok=True)
-    store = context.executor.store
-    with locked_scratch(scratch), closing(store):
-        with closing(context.executor):
-            yield
-        tidy_store(store.root, context.store_limit_bytes, context.progress, runs=context.runs)
+    scratch, store = context.folder / SCRATCH, context.executor.store
+    is_run = context.folder.parent == context.runs  # whose folder is new
+    with remove_if_unused(context.folder, is_new=True, kept_logs=context.refused_logs) if is_run else nullcontext():
+        scratch.mkdir(exist_ok=True)
+        with locked_scratch(scratch), closing(store):
+            with closing(context.executor):
+                yield
+            tidy_store(store.root, context.store_limit_bytes, context.progress, runs=context.runs)
 
 
 _adapter_of = cache(TypeAdapter)

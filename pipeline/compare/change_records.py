@@ -24,7 +24,9 @@ class FigureKind(StrEnum):
 
     STATUS = "status"
     DRIFT = "drift"
-    METRIC = "metric"
+    METRIC = "metric"  # the new source against the old one, and the new copy against the old copy
+    METRIC_DRIFT = "metric drift"  # what a copy loses on its own source, against what the old copy lost on its own
+    PRESENCE = "presence"  # what the earlier run had and the later one has not
     SIZE = "size"
     LATENCY = "latency"
     MEMORY = "memory"
@@ -42,8 +44,8 @@ SECONDS = "s"  # the unit of latencies that were measured side by side; others a
 
 @dataclass(frozen=True)
 class FigureChange:
-    """One figure of an artifact in both runs. `change` is after - before for drift (dB) and metric (its unit), and
-    after / before for latency, size and memory."""
+    """One figure of an artifact in both runs; "source" is what the copies were made from. `change` is after - before
+    for drift (dB) and metric (its unit), and after / before for latency, size and memory."""
 
     artifact: str
     runtime: str | None
@@ -57,6 +59,9 @@ class FigureChange:
     verdict: Change
     reason: str  # one sentence
     unit: str | None = None  # of a metric, or SECONDS
+    samples_needed: int | None = None  # of a metric: about so many would decide it
+    detectable_loss: float | None = None  # of a metric: the smallest that this test set shows to be beyond the limit
+    verdict_interval: Interval | None = None  # that decided where it is not ci95: it allows for several looks
 
 
 @dataclass(frozen=True)

@@ -16,19 +16,19 @@ class HistoryPoint:
     batch: int
     run: str  # id
     status: str
-    drift: float | str | None  # least SQNR in dB, "identical" or "no numbers"
-    metric_name: str | None
-    metric: float | None  # the copy's own score
-    metric_unit: str | None
-    metric_ci95: Interval | None  # of what the copy gains on its model
-    metric_change: float | None
-    p50_s: float | None
-    ratio: float | None  # to the reference of its own run
-    ratio_ci95: Interval | None
-    size_bytes: int | None
-    peak_rss_bytes: int | None
-    conditions: str  # of its latency: device, threads, server
-    changed: tuple[str, ...]  # how machine and libraries differ from those of its point before
+    drift: float | str | None = None  # least SQNR in dB, "identical" or "no numbers"
+    metric_name: str | None = None
+    metric: float | None = None  # the copy's own score
+    metric_unit: str | None = None
+    metric_ci95: Interval | None = None  # of what the copy gains on its model
+    metric_change: float | None = None
+    p50_s: float | None = None
+    ratio: float | None = None  # to the reference of its own run
+    ratio_ci95: Interval | None = None
+    size_bytes: int | None = None
+    peak_rss_bytes: int | None = None
+    conditions: str = ""  # of its latency: device, threads, server
+    changed: tuple[str, ...] = ()  # how machine and libraries differ from those of its point before
 
 
 @dataclass(frozen=True)

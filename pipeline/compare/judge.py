@@ -38,3 +38,12 @@ def by_sign(cost: float) -> Change:
     if cost == 0:
         return Change.SAME
     return Change.WORSE if cost > 0 else Change.BETTER
+
+
+def difference(old: tuple[float, Interval], new: tuple[float, Interval]) -> tuple[float, Interval]:
+    """Return new - old of two independent estimates with its interval, from theirs, which need not be symmetric.
+    Zou and Donner 2008, "Construction of confidence limits about effect measures" (MOVER)."""
+    (was, (was_low, was_high)), (now, (now_low, now_high)) = old, new
+    change = now - was
+    low, high = math.hypot(now - now_low, was_high - was), math.hypot(now_high - now, was - was_low)
+    return change, (change - low, change + high)

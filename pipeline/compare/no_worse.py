@@ -9,6 +9,7 @@ from .change_records import Change, FigureChange, FigureKind, RunComparison
 
 RULE = "no_worse"
 _VERDICTS = {Change.BETTER: Verdict.PASS, Change.SAME: Verdict.PASS, Change.WORSE: Verdict.FAIL}
+_METRICS = (FigureKind.METRIC, FigureKind.METRIC_DRIFT)
 _RATIOS = (FigureKind.LATENCY, FigureKind.SIZE, FigureKind.MEMORY)
 
 
@@ -20,18 +21,25 @@ def no_worse_rows(comparison: RunComparison, result: RunResult) -> tuple[GateRow
 
 def _rows(comparison: RunComparison, result: RunResult) -> Iterator[GateRow]:
     for row in comparison.figures:
-        if row.figure is not FigureKind.STATUS and row.limit is not None:
+        if row.figure is FigureKind.PRESENCE:
+            yield GateRow(f"{RULE} {row.figure}", "present", row.reason, Verdict.FAIL, row.artifact, row.runtime)
+        elif row.figure is not FigureKind.STATUS and row.limit is not None:
             limit, change = _limit_and_change(row, row.limit, result)
             batch = "" if row.batch is None else f" batch={row.batch}"
             verdict = _verdict(row, result)
             value = row.reason if change is None or row.verdict is Change.NOT_COMPARED else change
-            unit = row.unit if row.figure is FigureKind.METRIC else None
-            yield GateRow(f"{RULE} {row.figure}{batch}", limit, value, verdict, row.artifact, row.runtime, unit)
+            unit = row.unit if row.figure in _METRICS else None
+            rule = f"{RULE} {row.figure}{batch}"
+            was, now = (row.before, row.after) if row.figure is FigureKind.METRIC else (None, None)
+            yield GateRow(
+                rule, limit, value, verdict, row.artifact, row.runtime, unit, row.samples_needed, was, now
+            )  # fmt: skip
 
 
 def _verdict(row: FigureChange, result: RunResult) -> Verdict:
     """Judge a figure. An interval passes where all of it is no worse than the limit, however much better it reaches."""
-    if row.verdict is Change.INCONCLUSIVE and row.change is not None and row.ci95 and row.limit is not None:
+    is_open = row.verdict is Change.INCONCLUSIVE and row.figure is not FigureKind.METRIC
+    if is_open and row.change is not None and row.ci95 and row.limit is not None:
         low, high = row.ci95
         if row.figure is FigureKind.LATENCY:
             return Verdict.PASS if high <= 1 + row.limit else Verdict.INCONCLUSIVE

@@ -9,12 +9,15 @@ from functools import partial
 from ...models.errors import Exit
 from ..bench.comparison import LEAST_PROCESSES
 from ..drift.metrics.metric_kinds import SHARE
+from ..drift.metrics.outcomes import SOURCE
 from ..result.gate import answered
 from ..result.schema import ArtifactRow, DriftRow, Interval, LatencyRow, MetricRow, RunResult, Status, Verdict
 from .change_records import SECONDS, Change, CompareMethod, FigureChange, FigureKind, RunComparison
 from .compare_limits import CompareLimits
-from .judge import by_sign, judge_difference, judge_ratio, judge_times
+from .judge import by_sign, difference, judge_difference, judge_ratio, judge_times
 from .machines import machine_differences, row_differences
+from .presence import describe_test_sets, presence_rows
+from .release_metric import Release, compare_scores
 from .side_by_side import PairedLatency, SideBySide
 
 _STATUSES = (Status.FAILED, Status.UNVERIFIED, Status.DEGRADED, Status.VERIFIED)  # the worst first
@@ -25,19 +28,33 @@ Key = tuple[str, str, int]
 
 
 def compare_runs(
-    before: RunResult, after: RunResult, limits: CompareLimits | None = None, measured: SideBySide | None = None
+    before: RunResult | Release,
+    after: RunResult | Release,
+    limits: CompareLimits | None = None,
+    measured: SideBySide | None = None,
+    *,
+    allow_missing: bool = False,
 ) -> RunComparison:
-    """Compare a run with an earlier one. Latencies are compared by each one's ratio to its own reference, and only
-    between like machines. Where the artifacts of both were `measured` side by side, latency and memory are of that."""
+    """Compare a run with an earlier one: the source with the old source, each copy with the old copy of its target, and
+    what each copy loses on its own source.
+    Latencies are compared by each one's ratio to its own reference, and only between like machines. Where the artifacts
+    of both were `measured` side by side, latency and memory are of that. What the earlier run had and the later one has
+    not counts as worse, unless `allow_missing`."""
     limits = limits or CompareLimits()
+    old_release, new_release = (run if isinstance(run, Release) else Release(run) for run in (before, after))
+    before, after = old_release.run, new_release.run
+    scores = [*compare_scores(old_release, new_release, limits)]
     differences = machine_differences(before.environment, after.environment)
     old, new = ({row.name: row for row in run.artifacts} for run in (before, after))
-    rows: list[FigureChange] = []
+    was, now = _subjects(before), _subjects(after)
+    gone = _missing(was, now)
+    rows = [*(() if allow_missing else presence_rows(gone, old_release, new_release)), *_of(SOURCE[0], scores)]
     for name in (name for name in new if name in old):
         is_same_file = old[name].sha256 is not None and old[name].sha256 == new[name].sha256
         rows.append(_compare_status(old[name], new[name]))
+        rows += _of(name, scores)
         rows += _compare_drift(name, before, after, limits)
-        rows += _compare_metric(name, before, after, limits, is_same_file=is_same_file)
+        rows += _compare_metric_drift(name, before, after, limits, is_same_file=is_same_file)
         rows += _compare_size(old[name], new[name], limits)
         if measured and name not in measured.left_out:
             rows += _measured_latency(measured, name, limits)
@@ -45,14 +62,18 @@ def compare_runs(
         else:
             rows += _compare_latency(name, before, after, limits, differences)
             rows += _compare_memory(name, before, after, limits, differences)
-    was, now = _subjects(before), _subjects(after)
+    notes = _notes(measured, old.keys() & new.keys()) if measured else ()
     return RunComparison(
         before=before.id, after=after.id, differences=differences,
-        new=_missing(now, was), gone=_missing(was, now),
+        new=_missing(now, was), gone=gone,
         figures=tuple(rows),
         method=CompareMethod.SIDE_BY_SIDE if measured and measured.rows else CompareMethod.SEPARATE,
-        notes=_notes(measured, old.keys() & new.keys()) if measured else (),
+        notes=(*filter(None, [describe_test_sets(old_release, new_release)]), *notes),
     )  # fmt: skip
+
+
+def _of(artifact: str, rows: Iterable[FigureChange]) -> list[FigureChange]:
+    return [row for row in rows if row.artifact == artifact]
 
 
 def _notes(measured: SideBySide, names: Container[str]) -> tuple[str, ...]:
@@ -155,7 +176,7 @@ def shown_agreement(row: DriftRow) -> float | str:
     return value if math.isfinite(value) else "identical" if value > 0 else "no numbers"
 
 
-def _compare_metric(
+def _compare_metric_drift(
     name: str, before: RunResult, after: RunResult, limits: CompareLimits, *, is_same_file: bool
 ) -> Iterator[FigureChange]:
     """Yield a row for each runtime: what the copy gains on its own model, which was scored on the same samples."""
@@ -163,19 +184,20 @@ def _compare_metric(
         old, new = old_row.metric, new_row.metric
         if old is None or new is None:
             continue
+        is_gain = new.higher_is_better
+        limit, words = limits.loss_limit(old.reference, _unit(new), higher_is_better=is_gain)
         row = partial(
-            FigureChange, name, new_row.runtime, None, FigureKind.METRIC, old.delta, new.delta, unit=_unit(new)
+            FigureChange, name, new_row.runtime, None, FigureKind.METRIC_DRIFT, old.delta, new.delta, unit=_unit(new)
         )
         if old.name != new.name:
-            reason = f"the metric was {old.name} and is {new.name}"
-            yield row(None, None, limits.metric_loss, Change.NOT_COMPARED, reason)
+            yield row(None, None, limit, Change.NOT_COMPARED, f"the metric was {old.name} and is {new.name}")
             continue
-        change, interval = _difference((old.delta, old.ci95), (new.delta, new.ci95))
-        verdict = judge_difference(change, interval, limits.metric_loss, higher_is_better=new.higher_is_better)
-        reason = f"{new.name}: how much the copy departs from its own model's score, 95 % interval of the difference"
+        change, interval = difference((old.delta, old.ci95), (new.delta, new.ci95))
+        verdict = judge_difference(change, interval, limit, higher_is_better=is_gain)
+        reason = f"{new.name}: how much the copy departs from its own source's score, against the old copy's; {words}"
         if is_same_file and old.candidate == new.candidate and old.reference == new.reference:
             verdict, reason = Change.SAME, "the file is the same, and so is its score"
-        yield row(change, interval, limits.metric_loss, verdict, reason)
+        yield row(change, interval, limit, verdict, reason)
 
 
 def _unit(metric: MetricRow) -> str:
@@ -218,7 +240,7 @@ def _compare_latency(
             reason = f"it was measured in fewer than {LEAST_PROCESSES} processes, which gives no interval"
             yield row(now / was, None, limits.latency, Change.INCONCLUSIVE, reason)
         else:
-            change, interval = _difference(_logs(was, old.ratio_ci95), _logs(now, new.ratio_ci95))
+            change, interval = difference(_logs(was, old.ratio_ci95), _logs(now, new.ratio_ci95))
             verdict = judge_difference(change, interval, math.log1p(limits.latency), higher_is_better=False)
             ratio, ci95 = math.exp(change), (math.exp(interval[0]), math.exp(interval[1]))
             reason = "from two runs at different times, by each one's ratio to its own reference"
@@ -259,7 +281,8 @@ def _measured_latency(measured: SideBySide, name: str, limits: CompareLimits) ->
         else:
             verdict = judge_times(pair.ratio, limits.latency)
             reason = _why_time(pair, measured, is_open=verdict is Change.INCONCLUSIVE)
-            yield row(pair.ratio.center, pair.ratio.ci95, limits.latency, verdict, reason)
+            decided_by = pair.ratio.verdict_interval
+            yield row(pair.ratio.center, pair.ratio.ci95, limits.latency, verdict, reason, verdict_interval=decided_by)
 
 
 def _why_time(pair: PairedLatency, measured: SideBySide, *, is_open: bool = True) -> str:
@@ -288,12 +311,3 @@ def _measured_memory(measured: SideBySide, name: str, limits: CompareLimits) -> 
 def _logs(ratio: float, interval: Interval) -> tuple[float, Interval]:
     low, high = (math.log(max(end, 1e-12)) for end in interval)
     return math.log(ratio), (low, high)
-
-
-def _difference(old: tuple[float, Interval], new: tuple[float, Interval]) -> tuple[float, Interval]:
-    """Return new - old of two independent estimates with its interval, from theirs, which need not be symmetric.
-    Zou and Donner 2008, "Construction of confidence limits about effect measures" (MOVER)."""
-    (was, (was_low, was_high)), (now, (now_low, now_high)) = old, new
-    change = now - was
-    low, high = math.hypot(now - now_low, was_high - was), math.hypot(now_high - now, was - was_low)
-    return change, (change - low, change + high)

@@ -5,9 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...models.errors import BadRequest
+from ..drift.metrics.outcomes import read_outcomes
 from ..result.schema import RunResult, read_result
+from .release_metric import Release
 
 _RUN_FILE = "run.json"
+
+
+def read_release(folder: Path) -> Release:
+    """Read the result of a run with the outcomes that it kept, as `read_run` does."""
+    return Release(read_run(folder), read_outcomes(folder))
 
 
 def read_run(folder: Path) -> RunResult:

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...models.errors import BadRequest
+from ..drift.metrics.outcomes import SOURCE
 from ..result.gate import answered
 from ..result.schema import ArtifactRow, DriftRow, Environment, LatencyRow, RunResult
 from .history_records import HistoryPoint, HistoryRun, RunHistory
 from .machines import library_differences, machine_differences
+from .release_metric import scores_of
 from .run_comparison import least_agreement, shown_agreement
 from .run_files import read_run
 
@@ -47,6 +49,7 @@ def read_history(
     points: list[HistoryPoint] = []
     former: dict[tuple[str, str | None], _DatedRun] = {}
     for run in dated:
+        points += _source_points(run, batch)
         for artifact in run.result.artifacts:
             for runtime in _runtimes(run.result, artifact.name):
                 key = artifact.name, runtime
@@ -129,6 +132,20 @@ def _point(
         conditions=f"{timed.device}, {timed.threads} threads, {timed.server or 'in process'}" if timed else "",
         changed=_changed(former, run, runtime),
     )
+
+
+def _source_points(run: _DatedRun, batch: int) -> list[HistoryPoint]:
+    """Return the point of the source that the copies were made from: its own score."""
+    score = scores_of(run.result).get(SOURCE)
+    if score is None:
+        return []
+    metric = score.metric
+    return [
+        HistoryPoint(
+            *SOURCE, batch, run.result.id, "source", metric_name=metric.name, metric=score.value,
+            metric_unit=metric.unit,
+        )
+    ]  # fmt: skip
 
 
 def _is_timed(row: LatencyRow, artifact: str, runtime: str | None, batch: int) -> bool:

@@ -9,6 +9,8 @@ from functools import cached_property
 from itertools import repeat
 from typing import Any
 
+import numpy as np
+
 from ...models.artifact import read_artifact
 from ...models.errors import BadRequest, TransloadError
 from ...models.formats import Precision
@@ -34,10 +36,11 @@ from .probe_tally import ProbeTally
 from .recorded_answers import ANSWERS, PROBES, has_rows, read_calls, read_record, split_by_sample
 from .rules import BLANK_DB, FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
 from .sessions import batches_of, default_runtime, read_test_set
-from .stress_drift import describe_lost, drifts_to_judge
+from .stress_drift import describe_place, describe_replaced, drifts_to_judge, is_finite_answer, settle_moved
 from .unsettled import UNSETTLED, UNSETTLED_SET, Marks, settle
 from .wrong_integers import Call, lower_floor_db, name_culprits, name_suspects
 
+_ROWS = 1024  # of samples that are looked at together
 _MANY = 200  # integers: half of them of any size, from 2 to 62 bits
 _OWN_SAMPLES = "where such integers never come, give samples of yours: --data FILE.npz"
 _REFERENCE_FIX = "make the reference again of the same data"
@@ -200,11 +203,12 @@ class Check:
         result = self._ask(session, calls)
         if result.verdict != FAIL:
             return result
-        if calls.probe.is_undefined:  # runtimes are known to lose NaN: the copy is degraded, and no failure
-            lost = describe_lost(calls.where, result.row["non_finite"])
-            lost = f"{lost}; {suggest_fix(calls.probe)}" if lost else result.judgement.reason
-            result = replace(result, row={**result.row, "lost": lost}, judgement=replace(result.judgement, reason=lost))
-        elif calls.probe.bits <= WORD_BITS:
+        if calls.probe.is_undefined:
+            is_judged = result.row["max_abs"] is not None  # by _judge_undefined
+            if is_judged or is_finite_answer(calls.answers) or self._requires_non_finite:
+                return result
+            return self._pass_with_reason(replace(result, row={**result.row, "lost": result.judgement.reason}))
+        if calls.probe.bits <= WORD_BITS:
             return result
         return self._pass_with_reason(result)
 
@@ -243,10 +247,13 @@ class Check:
             calls.errors.add(settled, reference, rows)
 
     def _judge(self, calls: ProbeCalls, tally: ProbeTally) -> CheckResult:
+        if calls.probe.is_undefined:
+            return self._judge_undefined(calls, tally)
         usual, steadiness = self._usual if calls.probe.fills else (), self.record.steadiness_of(calls.probe)
         truth = self.record.noise_of(calls.probe).get(Cause.FLOAT64, {})
         drift = combine(drifts_to_judge(calls.probe, tally.drifts, usual, steadiness, truth))
-        metric, complaint = tally.metric.row(self._allowed_loss)
+        task, complaint = tally.metric.result(self._allowed_loss)
+        metric = task.row if task else None
         judgement = judge(drift, self._rule(calls), metric)
         if calls.probe.is_blank and not drift.non_finite and not self.record.has_truth(calls.probe):
             judgement = replace(judgement, verdict=PASS, reason=None)
@@ -259,7 +266,40 @@ class Check:
             judgement = replace(judgement, verdict=INCONCLUSIVE, reason=complaint)
         if tally.ties and judgement.verdict == PASS and not (calls.probe.reach or calls.probe.is_stress):
             judgement = replace(judgement, reason=f"{tally.ties} integers differ where rounding decides them")
-        return self._result(calls, drift, judgement, metric)
+        return replace(self._result(calls, drift, judgement, metric), task=task)
+
+    def _judge_undefined(self, calls: ProbeCalls, tally: ProbeTally) -> CheckResult:
+        """Hold the copy to the finite part of the model's answers to NaN or infinities; the rest makes a note.
+        An integer beside a float that is not finite may be chosen by it: runtimes sort and compare NaN as they like."""
+        steadiness, is_finite = self.record.steadiness_of(calls.probe), is_finite_answer(calls.answers)
+        floats = {name: noise_db for name, noise_db in steadiness.items() if not tally.drifts[name].exact}
+        settled = ProbeTally(batched=True)
+        for call in tally.calls:
+            copy, model = (split_by_sample(side, batched=self._batched) for side in call)
+            settled.add(settle_moved(copy, model), model, 1)
+        drift = combine(drifts_to_judge(calls.probe, settled.drifts, self._usual, steadiness, floats))
+        counted = replace(drift, non_finite=drift.non_finite - drift.undefined, undefined=0)
+        judgement = judge(counted if is_finite else replace(counted, mismatches=0), self._rule(calls))
+        note = describe_replaced(tally.calls)
+        if not is_finite and drift.mismatches:
+            note = "; ".join(filter(None, (note, f"{drift.mismatches} integers beside NaN or infinities differ")))
+        # Settled samples hold the model's answer: the row counts what the copy itself answers.
+        drift = replace(drift, non_finite=sum(output.non_finite for output in tally.drifts.values()))
+        place = describe_place(calls.probe, calls.data)
+        if judgement.verdict == FAIL:
+            reason = f"{judgement.reason}, where the model answers numbers, as to {place}"
+            return self._result(calls, drift, replace(judgement, reason=reason), None)
+        if note and self._requires_non_finite:
+            return self._result(calls, drift, replace(judgement, verdict=FAIL, reason=f"{note}, as to {place}"), None)
+        result = self._result(calls, drift, replace(judgement, verdict=PASS, reason=note), None)
+        return replace(result, row={**result.row, "lost": result.judgement.reason}) if note else result
+
+    @cached_property
+    def _requires_non_finite(self) -> bool:
+        """Whether NaN and infinities must be passed on: it is asked for, or samples hold some."""
+        floats = [array for array in self._data.inputs.values() if array.dtype.kind == "f"]
+        parts = (array[start : start + _ROWS] for array in floats for start in range(0, len(array), _ROWS))
+        return self.options.require_non_finite or not all(np.isfinite(part).all() for part in parts)
 
     @cached_property
     def _usual(self) -> Series:
@@ -267,7 +307,7 @@ class Check:
         return read_calls(self._reference / PROBES)[0]
 
     def _pass_with_reason(self, result: CheckResult) -> CheckResult:
-        """Turn a fail beyond 32 bits, or of NaN, into a pass that tells the difference."""
+        """Turn a fail beyond 32 bits, or no answer to NaN, into a pass that tells the difference."""
         return replace(result, row={**result.row, "verdict": PASS}, judgement=replace(result.judgement, verdict=PASS))
 
     def _explain(self, calls: ProbeCalls, tally: ProbeTally) -> str | None:

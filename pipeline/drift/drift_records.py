@@ -33,6 +33,8 @@ class AnswerOptions(SessionOptions):
     chunk: int = 256  # samples of the full set in one call, at most
     random: bool = False  # the samples are random, so masks that hide all or nothing are tried in their place
     stress: bool = False  # floats that no sample holds are tried: large and tiny ones, ties, NaN
+    not_finite: tuple[int, ...] = ()  # samples of the user's that hold NaN or infinities
+    scores: bool = False  # some hundred samples drawn at random, too, where the full test set is not asked
     tries: int | None = None  # other integers are tried, so many times at most; None: not at all
 
 
@@ -43,6 +45,7 @@ class AnswerFacts(Facts):
     device: str
     samples: int
     refused: Mapping[str, Mapping[int, str]]  # {axis: {size: reason}}
+    answers_not_finite: bool = False  # with finite numbers, to the samples that hold NaN or infinities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +63,7 @@ class CheckOptions(SessionOptions):
     precision: str | None = None  # None: the artifact's own
     tolerance_sqnr_db: float | None = None
     allowed_loss: float | None = None
+    require_non_finite: bool = False  # NaN and infinities that are not passed on are a failure, and no note
     metric: MetricChoice | None = None  # before the recipe's own
     ref: str | None = None
     root: str | None = None
@@ -92,7 +96,7 @@ class ValidateFacts(Facts):
 class VerifyFacts(Facts):
     """The quick check of a conversion."""
 
-    status: str  # "verified", "degraded" (it loses NaN or infinities), "unverified" or "wrong"
+    status: str  # "verified", "unverified" or "wrong"
     reason: str
     sqnr_db: float | None  # None where there is no noise, or no answer
     batches: tuple[int, ...]  # at which nothing failed

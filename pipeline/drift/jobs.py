@@ -1,6 +1,6 @@
 """Compare an artifact with the recorded answers of the reference (reference.py), in a worker of its own.
 
-validate  inputs {artifact, data, reference}   -> {rows, device, reason, note, evidence}
+validate  inputs {artifact, data, reference}   -> outcomes.npz; {rows, device, reason, note, evidence}
 verify    inputs {artifact, data, reference}   -> {status, reason, sqnr_db, batches, sizes, evidence}
 
 An inconclusive or failed comparison gives one sentence, which names the batch, or the axis and its size.
@@ -28,6 +28,7 @@ from .column_ranges import describe_uneven_columns
 from .drift_records import CheckEvidence, ValidateFacts, VerifyFacts
 from .error_profile import ErrorProfile
 from .exercised import ObservedSession, describe_exercise
+from .metrics.outcomes import COPY, OUTCOMES, SOURCE, Outcomes
 from .probe_result import CheckResult, ProbeCalls
 from .probe_rows import probe_rows
 from .rules import FAIL, INCONCLUSIVE, PASS
@@ -52,6 +53,8 @@ def validate(job: Job) -> Mapping[str, Any]:
     errors = ErrorProfile(batched=check.record.signature.batch is not None)
     probes = [replace(check.whole_set(), errors=errors), *check.probes()]
     results, observed = _run(job, check, probes)
+    if task := results[0].task:
+        Outcomes({SOURCE: task.reference, COPY: task.candidate}).write(job.out / OUTCOMES)
     results += _run_reopened(job, check, probes[0]) if results[0].verdict != FAIL else []
     note = _first_reason(results, INCONCLUSIVE) or check.agreement.doubt_single_size(results)
     return ValidateFacts(
@@ -72,9 +75,8 @@ def verify(job: Job) -> Mapping[str, Any]:
     """Check quickly whether an artifact, opened anew, answers the probes as the reference does.
 
     CheckOptions -> VerifyFacts. Names, order, shapes, dtypes and the dynamic axes are part of the answer; no metric is.
-    `status` is degraded where the copy loses NaN or infinities; unverified where it agrees with a reference that
-    answers the same to everything, or that answers at one size alone of an axis that is declared dynamic, or where its
-    reduced precision reduced nothing.
+    `status` is unverified where it agrees with a reference that answers the same to everything, or that answers at one
+    size alone of an axis that is declared dynamic, or where its reduced precision reduced nothing.
     """
     check = Check(job)
     probes = check.probes()
@@ -99,7 +101,7 @@ def verify(job: Job) -> Mapping[str, Any]:
     worst = max(map(_RANK.index, [*(result.verdict for result in results), INCONCLUSIVE if doubt else PASS]))
     agreement = "; ".join(filter(None, (check.agreement.describe(results, least_db), doubt)))
     return VerifyFacts(
-        status=(_status_of_passed(results), "unverified", "wrong")[worst],
+        status=("verified", "unverified", "wrong")[worst],
         reason="; ".join(filter(None, (_first_reason(results, FAIL) or agreement, columns))),
         sqnr_db=least_db,
         batches=tuple(result.row["batch"] for result in _worst_by_batch(results) if result.verdict != FAIL),
@@ -108,10 +110,6 @@ def verify(job: Job) -> Mapping[str, Any]:
         evidence=_evidence(check, results, observed, whole_set_first=False),
         stored=stored,
     ).to_json()
-
-
-def _status_of_passed(results: Sequence[CheckResult]) -> str:
-    return "degraded" if any(result.row.get("lost") for result in results) else "verified"
 
 
 def _evidence(

@@ -13,7 +13,7 @@ from ...models.probes.evidence import Series
 from ...models.probes.probe_set import Probe
 from ...models.signature import Array
 from .error_profile import ErrorProfile
-from .metrics.task_metric import TaskMetric
+from .metrics.task_metric import PairedResult, TaskMetric
 from .rules import Judgement
 from .unsettled import Marks
 
@@ -53,6 +53,7 @@ class CheckResult:
     probe: Probe
     row: Mapping[str, Any]
     judgement: Judgement
+    task: PairedResult | None = None  # the task's metric, where it was taken
 
     @property
     def verdict(self) -> str:

@@ -7,7 +7,7 @@ joined: an output need not have the samples along axis 0. `record.json` says wha
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
@@ -23,9 +23,11 @@ from ...models.probes.probe_set import Probe
 from ...models.probes.sizes import bounds_within
 from ...models.probes.stress_values import IntegerRange
 from ...models.signature import Array, Bounds, Signature
+from .answer_shards import RecordedSeries
 from .noise_floor import Cause, OutputNoise
 
 ANSWERS = "answers"  # the whole test set in shards (answer_shards.py); the last call may be shorter
+DRAWN = "drawn.npz"  # the samples that `answers` are to, where they are not the whole test set
 PROBES = "probes.npz"  # one series for each probe
 RECORD = "record.json"
 _AGAIN = "make the reference again"
@@ -113,6 +115,15 @@ def _probe(row: _ProbeRow) -> Probe:
 
 def _ranges(rows: Mapping[str, Sequence[Any]]) -> dict[str, IntegerRange]:
     return {name: IntegerRange(*fields) for name, fields in rows.items()}
+
+
+def scored_answers(folder: Path, record: ReferenceRecord, samples: int) -> Iterator[tuple[Array, Answers]]:
+    """Yield the answers to samples that a metric can score, with the samples' rows: to all, or to those drawn."""
+    rows = read_arrays(folder / DRAWN)["rows"] if (folder / DRAWN).exists() else np.arange(samples)
+    for call in RecordedSeries(folder / ANSWERS):
+        answers = split_by_sample(call, batched=record.signature.batch is not None)
+        own, rows = np.split(rows, [len(next(iter(answers.values())))])  # a last call may be filled up
+        yield own, {name: array[: len(own)] for name, array in answers.items()}
 
 
 def write_calls(path: Path, series: Sequence[Series]) -> None:

@@ -4,7 +4,7 @@ It is asked the test set, at several batches, with each other dynamic axis at se
 that random samples do not hold (models/probes/probe_set.py). A model need not take every size and every integer: the
 probes are found by trying, and what the model refuses itself no copy is asked.
 
-answer    inputs {model, data}   -> answers/, probes.npz, record.json; {device, samples, refused}
+answer    inputs {model, data}   -> answers/, samples.npz, probes.npz, record.json; {device, samples, refused}
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from ...models.array_file import write_arrays
 from ...models.dataset import Dataset
 from ...models.errors import BadRequest, TransloadError
 from ...models.job import Job
@@ -43,13 +47,15 @@ from .answer_shards import write_series
 from .call_time_limit import CallTimeLimit, limit_calls
 from .drift_records import AnswerFacts, AnswerOptions
 from .float64_reference import Float64Reference
+from .metrics.sample_digests import SAMPLES, digest_samples
 from .noise_floor import Cause, OutputNoise, measure_batch_split, measure_noise, measure_steadiness
 from .numeric import combine, compare
-from .recorded_answers import ANSWERS, PROBES, ReferenceRecord, split_by_sample, write_calls, write_record
+from .recorded_answers import ANSWERS, DRAWN, PROBES, ReferenceRecord, split_by_sample, write_calls, write_record
 from .sessions import SampleTrial, batches_of, default_runtime, open_for, read_test_set
 from .unsettled import has_integers
 
 _ENOUGH = 1000  # numbers in every output: the mean of so many squared errors hardly varies between calls
+_SCORED, _SCORED_S = (32, 256), 5.0  # samples that a metric scores in a conversion: the least, the most, and the time
 _LEAST_CALLS = 2  # of a batch: a copy may keep something from one to the next
 
 
@@ -73,10 +79,7 @@ def answer(job: Job) -> Mapping[str, Any]:
         probing.ask_batches(batches_within(session.signature.inputs, batches_of(options)))
         probing.check_repeats()
         probing.measure_last_bits()
-        chunk = None
-        if not options.probes_only:
-            chunk, calls = probing.ask_whole_set(options.chunk)
-            write_series(job.out / ANSWERS, calls)
+        chunk = probing.record_set(job.out, options)
         if options.random:
             probing.ask_fills()
         if options.stress:
@@ -84,7 +87,7 @@ def answer(job: Job) -> Mapping[str, Any]:
         probing.ask_sizes()
         probing.ask_far_sizes()
         reach = {} if options.tries is None else probing.ask_integers(options.tries)
-        device = session.device
+        device, takes_not_finite = session.device, probing.takes(options.not_finite)
         float64: tuple[OutputNoise, ...] = ()
         if isinstance(session, WideningSession):
             indices = [name for name, integers in reach.items() if integers.has_end]
@@ -102,7 +105,8 @@ def answer(job: Job) -> Mapping[str, Any]:
     noise = probing.noise, float64, steadiness
     record = ReferenceRecord(session.signature, probes, chunk, refused, probing.constant, reach, *noise)
     write_record(job.out, record)
-    return AnswerFacts(device=device, samples=len(data), refused=probing.refused).to_json()
+    facts = AnswerFacts(device=device, samples=len(data), refused=probing.refused, answers_not_finite=takes_not_finite)
+    return facts.to_json()
 
 
 @dataclass
@@ -162,11 +166,37 @@ class _ReferenceProbing:
             fix = suggest_sizes(signature.inputs, own, partial(trial.accepts_sizes, probe.batch))
         return BadRequest(f"the model itself does not answer{where}: {error.what}", fix=fix)
 
-    def ask_whole_set(self, chunk: int) -> tuple[int, Iterator[Answers]]:
-        """Ask the whole test set, `chunk` samples at a time, or as many as the model takes, as answers are wanted."""
+    def record_set(self, out: Path, options: AnswerOptions) -> int | None:
+        """Write the answers to the whole test set with the digests of its samples, or to drawn samples, as the options
+        say. Return the samples of a call, as many as the model takes; None where the whole set was not asked."""
         signature = self.session.signature
-        chunk = bounds_within(signature.inputs, signature.batch).nearest(samples_per_call(self.data, chunk))
-        return chunk, self._answers(Probe(chunk), self.rows_of_set(chunk), self.data)
+        if not options.probes_only:
+            most = samples_per_call(self.data, options.chunk)
+            chunk = bounds_within(signature.inputs, signature.batch).nearest(most)
+            write_series(out / ANSWERS, self._answers(Probe(chunk), self.rows_of_set(chunk), self.data))
+            write_arrays(out / SAMPLES, digest_samples(self.data))
+            return chunk
+        if options.scores:
+            write_series(out / ANSWERS, self.ask_drawn(out / DRAWN, options.chunk))
+        return None
+
+    def ask_drawn(self, file: Path, chunk: int) -> Iterator[Answers]:
+        """Ask samples drawn at random, for some seconds, and keep their rows in `file`."""
+        most = int(_SCORED_S / max(self.call_s / self._largest, 1e-9))
+        count = min(len(self.data), max(_SCORED[0], min(_SCORED[1], most)))
+        drawn = np.random.default_rng(0).choice(len(self.data), count, replace=False)
+        write_arrays(file, {"rows": drawn})
+        bounds = bounds_within(self.session.signature.inputs, self.session.signature.batch)
+        chunk = bounds.nearest(min(count, samples_per_call(self.data, chunk)))
+        return self._answers(Probe(chunk), (drawn[rows] for rows in CallRows(count, chunk, bounds)), self.data)
+
+    def takes(self, rows: Sequence[int]) -> bool:
+        """Return whether these samples get answers, all of finite numbers."""
+        with suppress(TransloadError):
+            calls = list(self._answers(self.usual, [np.resize(rows, self._largest)] if rows else [], self.data))
+            floats = [array for call in calls for array in call.values() if array.dtype.kind == "f"]
+            return bool(rows) and all(np.isfinite(array).all() for array in floats)
+        return False
 
     def rows_of_set(self, chunk: int) -> Sequence[Array]:
         """Return the rows of each call of the whole test set."""
@@ -312,8 +342,6 @@ class _ReferenceProbing:
         floats, usual = stress_inputs(self.session.signature.inputs), self.series[Probe(self._few).key]
         for probe, answers in find_stress(floats, self._stress_batch, usual, self._with_stress):
             self.series[probe.key] = answers
-            if probe.is_undefined:  # no number judges it
-                continue
             with suppress(TransloadError):
                 nudged = [*self._with_stress(probe, nudge=True)]
                 self.steadiness[probe.key] = measure_steadiness(nudged, answers)

@@ -152,7 +152,7 @@ def _steady_enough(drift: Drift, rule: Rule) -> tuple[str, str | None]:
 def status_of(rows: Sequence[DriftRow]) -> Status:
     """Return the status of an artifact by all its comparisons, of every runtime and batch.
     Failed: any failed. Unverified: there is none, or any was inconclusive. Degraded: all passed, and in one the
-    metric is measurably worse, or NaN or infinities are lost. Verified: the rest."""
+    metric is measurably worse. Verified: the rest; that NaN or infinities are not passed on is a note."""
     from ..result.schema import Status
 
     verdicts = {str(row.verdict) for row in rows}
@@ -160,7 +160,7 @@ def status_of(rows: Sequence[DriftRow]) -> Status:
         return Status.FAILED
     if not rows or INCONCLUSIVE in verdicts:
         return Status.UNVERIFIED
-    return Status.DEGRADED if any(row.lost or _is_worse(row) for row in rows) else Status.VERIFIED
+    return Status.DEGRADED if any(map(_is_worse, rows)) else Status.VERIFIED
 
 
 def _is_worse(row: DriftRow) -> bool:

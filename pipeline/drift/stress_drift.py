@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from ...models.probes.evidence import Series
+from ...models.dataset import Dataset
+from ...models.probes.evidence import Answers, Series
 from ...models.probes.probe_set import Probe
+from ...models.signature import Array
 from .noise_floor import UNSTEADY_DB, OutputNoise
 from .numeric import OutputDrift
 
@@ -44,9 +46,53 @@ def drifts_to_judge(
     }
 
 
-def describe_lost(where: str, count: int | None) -> str | None:
-    """Say how many elements are not finite on one side only; None where that is not what differs."""
-    return f"{where}: {count} elements are NaN or infinite on one side only" if count else None
+def is_finite_answer(answers: Series) -> bool:
+    """Return whether every float of the answers is finite: a model that is asked NaN has then replaced it."""
+    floats = (array for call in answers for array in call.values() if array.dtype.kind == "f")
+    return all(np.isfinite(array).all() for array in floats)
+
+
+def describe_replaced(calls: Iterable[tuple[Answers, Answers]]) -> str | None:
+    """Say what a copy answers where the model's answers are not finite; None where both answer the same there.
+    `calls`: the answers of the copy and of the model to each call."""
+    kinds: dict[str, int] = {}
+    for copy, model in calls:
+        for name, wanted in model.items():
+            if wanted.dtype.kind != "f":
+                continue
+            actual, nan = copy[name], np.isnan(wanted)
+            numbers, other = np.isfinite(actual), ~np.isfinite(wanted) & (actual != wanted)
+            for words, where in (
+                ("numbers where the model answers NaN", nan & numbers),
+                ("infinity where the model answers NaN", nan & np.isinf(actual)),
+                ("numbers where the model answers infinity", ~nan & numbers & other),
+                ("NaN or the other infinity where the model answers infinity", ~nan & ~numbers & other),
+            ):
+                kinds[words] = kinds.get(words, 0) + int(np.count_nonzero(where))
+    counted = [f"{words} ({count} element{'s' * (count > 1)})" for words, count in kinds.items() if count]
+    return f"answers {' and '.join(counted)}" if counted else None
+
+
+def settle_moved(copy: Answers, model: Answers) -> dict[str, Array]:
+    """Return the copy's answers with the model's in samples where the copy has lost or moved what is not finite.
+    Sorting puts NaN first in one runtime and last in another, and so moves the numbers beside it. A sample keeps its
+    own numbers where it is not finite in the same places, or in more places than the model's. Samples lie along axis 0.
+    """
+    settled = dict(copy)
+    for name, wanted in model.items():
+        if wanted.dtype.kind != "f" or not wanted.ndim:
+            continue
+        theirs, own = (~np.isfinite(array).reshape(len(array), -1) for array in (wanted, copy[name]))
+        moved = (theirs & ~own).any(axis=1) & (own.sum(axis=1) <= theirs.sum(axis=1))
+        settled[name] = np.where(moved.reshape(-1, *[1] * (wanted.ndim - 1)), wanted, copy[name])
+    return settled
+
+
+def describe_place(probe: Probe, data: Dataset) -> str:
+    """Name the first place of each input that is not finite, as "x[0, 4] = nan"."""
+    first = {name: np.argwhere(~np.isfinite(data.inputs[name]))[0] for name in probe.fills}
+    words = (f"{name}{[int(at) for at in place]} = {data.inputs[name][tuple(place)]}" for name, place in first.items())
+    return ", ".join(words)
 
 
 def _mean_squares(calls: Series) -> dict[str, float]:

@@ -18,13 +18,16 @@ from ...models.loading.transformers_models import folder_files
 from ...models.loading.weight_files import shards_of, weights_digest
 from ...models.probes.stress_values import free_integers
 from ...models.processors import core_count
-from ...models.signature import bounds_of
+from ...models.signature import check_inputs
 from ...models.sources import LIBRARIES, CodeRef, code_ref
 from ...models.store import Stored, size_of
 from ..context import Context
+from ..drift.metrics.metric_kinds import recipe_kind
 from ..request import RunRequest
+from ..result.release_limits import check_metric_limits
 from ..workers.engine import Action
 from ..workers.isolation import Limits
+from .data_faults import check_training_data
 from .data_step import samples_of_request
 from .file_model import limits_named
 from .loaded_model import LoadedModel, ModelDescription, require_libraries
@@ -39,7 +42,7 @@ def load_code(context: Context, request: ModelRequest) -> LoadedModel:
     Raises BadRequest where code, settings, weights and inputs do not fit together, ToolMissing where a library is not
     installed, StepFailed where the code ends its process or does not return in time."""
     text, inputs = request.text, request.inputs
-    bounds_of(inputs)  # raises where an axis has two
+    check_inputs(inputs)
     weights_file(context.request)  # before anything is imported: raises BadRequest where it holds no weights
     ref = code_ref(text, context.request.root, context.request.model.settings, request.python)
     _require_libraries(ref)
@@ -90,6 +93,7 @@ def describe_recipe(context: Context) -> ModelDescription:
 def load_recipe(context: Context, recipe: ModelDescription) -> LoadedModel:
     """Load the recipe's net: with the weights of the request, else trained."""
     if context.request.model.weights is None:
+        check_training_data(context, recipe)
         return LoadedModel(recipe, _train(context, recipe))
     source = _with_weights(context, SourceOptions.of(_ref_of(recipe)), recipe.code, requires=recipe.requires)
     return LoadedModel(recipe, source, notes=SourceFacts.from_json(source.facts).notes)
@@ -156,6 +160,9 @@ def _describe(context: Context, ref: CodeRef, code: str, facts: RecipeFacts) -> 
     if need := missing(facts.requires):
         raise ToolMissing(f"the recipe {ref.text} {need}", fix="install it (transload doctor shows what is there)")
     allowed_loss = context.request.validate_.allowed_loss
+    if context.request.validate_.metric is None:
+        kind = recipe_kind(facts.metric, facts.metric_unit, higher_is_better=facts.higher_is_better)
+        check_metric_limits(context.request.gate.limits, kind)
     return ModelDescription(
         name=facts.name,
         signature=facts.signature,

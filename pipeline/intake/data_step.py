@@ -6,9 +6,10 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ...converters.steps import missing
+from ...models.data_checks.data_findings import DataUse, doubts_of_data
 from ...models.data_sources.data_argument import DataArgument, DataKind, parse_data, source_digest
 from ...models.errors import BadRequest, ToolMissing
-from ...models.job_records import SourceSamplesOptions
+from ...models.job_records import CodeOptions, DataFacts, SourceSamplesOptions
 from ...models.loading.code_refs import ref_digest
 from ...models.signature import TensorSpec
 from ...models.sources import code_ref
@@ -16,6 +17,7 @@ from ...models.store import Stored
 from ..context import Context
 from ..workers.engine import Action
 from ..workers.extras import install_command
+from .loaded_model import ModelDescription
 from .model_argument import ModelRequest
 
 _HALVES = ("float16", "bfloat16")
@@ -50,7 +52,9 @@ def samples_of_request(context: Context, request: ModelRequest) -> Stored | None
         return None
     wide = tuple(replace(spec, dtype="float32") if spec.dtype in _HALVES else spec for spec in inputs)
     with suppress(*(() if request.inputs else (BadRequest,))):  # a copy's inputs may be others than the model's
-        return context.executor.perform(samples_action(context, argument, wide))
+        stored = context.executor.perform(samples_action(context, argument, wide))
+        doubts_of_data(DataFacts.from_json(stored.facts).findings, DataUse.TIMES)
+        return stored
     return None
 
 
@@ -80,3 +84,18 @@ def samples_action(context: Context, argument: DataArgument, inputs: tuple[Tenso
     return replace(
         action, options=options.to_json(), framework="torch", code=ref_digest(ref), root=ref.root, reads=ref.reads
     )
+
+
+def recipe_data(context: Context, recipe: ModelDescription) -> Stored:
+    """Return the recipe's test set and its calibration samples."""
+    action = Action(
+        name="data",
+        entry="transload.models.training.data:prepare_data",
+        options=CodeOptions.of(recipe.ref).to_json() if recipe.ref else {},
+        requires=recipe.requires,
+        code=recipe.code,
+        root=recipe.root,
+        reads=recipe.reads,
+        limits=context.limits(),
+    )
+    return context.executor.perform(action)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...models.array_file import pieces
+from ...models.data_checks.class_labels import LabelRange, class_axis
 from ...models.dataset import TEST, read_dataset
 from ...models.errors import BadRequest
 from ...models.job_records import CodeOptions
@@ -17,16 +18,17 @@ from ...models.sources import code_ref
 from ...models.store import Stored
 from ..context import Context
 from ..drift.answer_shards import RecordedSeries
-from ..drift.metrics.class_answers import NAME_ANOTHER, LabelRange, class_axis, describe_sample
+from ..drift.metrics.class_answers import NAME_ANOTHER, describe_sample
 from ..drift.metrics.function_metric import FunctionFacts
 from ..drift.metrics.metric_kinds import SHARE, MetricChoice, is_function, kind_of_metric
 from ..drift.metrics.named_metric import named_metric
 from ..drift.recorded_answers import ANSWERS, split_by_sample
+from ..result.release_limits import METRIC_RULES, check_metric_limits
 from ..workers.engine import Action
 from .loaded_model import ModelDescription
 
 _FUNCTIONS = "transload.pipeline.drift.metrics.function_metric"
-_OF_VALUES = ("mae", "rmse", "r2", "cosine")
+OF_VALUES = ("mae", "rmse", "r2", "cosine")
 _BY_HAND = "name one with --metric"
 Dims = tuple[int | None, ...]  # None: any size
 
@@ -45,9 +47,18 @@ def choose_metric(context: Context, model: ModelDescription, data: Stored) -> Ta
     """Choose the metric of a model by the request, and hold it against the labels in `data` and the model's outputs.
     Raises BadRequest where the metric that was asked for needs labels that are not there, or that do not fit."""
     name, allowed_loss = context.request.validate_.metric, context.request.validate_.allowed_loss
-    if name is None and model.metric:
+    limits = context.request.gate.limits
+    rules = [rule for rule in METRIC_RULES if limits[rule] is not None]
+    if name is None and model.metric and not rules:
         return TaskChoice(allowed_loss=model.allowed_loss)
     labels = read_dataset(data.folder / TEST, model.signature.inputs).labels
+    if labels is None and rules:
+        raise BadRequest(
+            f"gate.{rules[0]} judges a metric, and the data has no labels",
+            fix=f"give --data FILE.npz with an array `labels` beside the inputs, or take {rules[0]} out of [gate]",
+        )
+    if name is None and model.metric:
+        return TaskChoice(allowed_loss=model.allowed_loss)
     if name is None:
         return _plain_choice(model.signature.outputs, labels, allowed_loss)
     if labels is None:
@@ -57,7 +68,7 @@ def choose_metric(context: Context, model: ModelDescription, data: Stored) -> Ta
         )
     _check_numbers(labels)
     if is_function(name):
-        return _function_choice(context, name, allowed_loss)
+        return choose_function(context, name, allowed_loss)
     kind = kind_of_metric(name)
     output = _fitting_output(name, model.signature.outputs, labels)
     choice = MetricChoice(
@@ -93,8 +104,9 @@ def check_answers(
     return choice
 
 
-def _function_choice(context: Context, text: str, allowed_loss: float | None) -> TaskChoice:
-    """Let a worker load the user's function, which says its unit and direction."""
+def choose_function(context: Context, text: str, allowed_loss: float | None) -> TaskChoice:
+    """Let a worker load the user's function, which says its unit and direction.
+    Raises BadRequest where there is none, or it goes against a limit of the request."""
     ref = code_ref(text, context.request.root)
     if text.endswith(".py"):
         raise BadRequest(f"the metric {text} names no function", fix=f"write it as {text}:FUNCTION")
@@ -109,6 +121,7 @@ def _function_choice(context: Context, text: str, allowed_loss: float | None) ->
         name=facts.name, unit=facts.unit, higher_is_better=facts.higher_is_better, ref=ref.text, root=ref.root
     )
     _check_allowed_loss(choice, allowed_loss)
+    check_metric_limits(context.request.gate.limits, choice.kind)
     return TaskChoice(choice, allowed_loss, code)
 
 
@@ -197,8 +210,8 @@ def _plain_metric(output: TensorSpec, labels: Array) -> str | None:
 
 def _fitting_output(name: str, outputs: Sequence[TensorSpec], labels: Array) -> TensorSpec:
     """Return the first output that the metric can be taken of. Raises BadRequest where none is."""
-    classes = None if name in _OF_VALUES else LabelRange.of(labels)
-    if classes is None and name not in _OF_VALUES:
+    classes = None if name in OF_VALUES else LabelRange.of(labels)
+    if classes is None and name not in OF_VALUES:
         raise BadRequest(f"{name} needs labels that are whole numbers, and these are {labels.dtype}", fix=NAME_ANOTHER)
     for output in _scores_first(outputs):
         fits = _same(_dims(output), labels)

@@ -7,10 +7,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from ...models.data_checks.data_findings import DataFault, DataUse, doubts_of_data
 from ...models.data_sources.data_argument import DataArgument
 from ...models.errors import BadRequest, NoAnswer, OpenFailed, StepFailed
 from ...models.formats import PAYLOAD, Format, Target
-from ...models.job_records import CodeOptions, DataFacts, RandomSamplesOptions, SourceFacts, TrainFacts
+from ...models.job_records import DataFacts, RandomSamplesOptions, SourceFacts, TrainFacts
 from ...models.probes.feeds import most_per_call
 from ...models.probes.integer_range import MOST_TRIES
 from ...models.probes.masks import blank_inputs, mask_inputs, stress_inputs
@@ -21,14 +22,16 @@ from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.runtimes.tuning_space import REFERENCE
 from ..context import Context
 from ..drift.drift_records import AcceptedFacts, AnswerOptions, SessionOptions
+from ..drift.metrics.metric_kinds import is_function
 from ..workers.engine import Action, Executor
 from ..workers.fork_server import framework_of
 from ..workers.interpreters import interpreter_of
 from .code_model import describe_recipe, load_code, load_recipe
-from .data_step import data_argument, samples_action
+from .data_faults import doubt_of_chance, doubts_of_answers, find_data_faults
+from .data_step import data_argument, recipe_data, samples_action
 from .file_model import load_artifact, load_file
 from .loaded_model import LoadedModel, ModelDescription, require_runtime
-from .metric_choice import TaskChoice, check_answers, choose_metric
+from .metric_choice import TaskChoice, check_answers, choose_function, choose_metric
 from .model_argument import ModelKind, ModelRequest, kind_of
 
 _EXAMPLES = "transload.models.probes.samples:take_examples"
@@ -52,6 +55,7 @@ class RunInputs(ModelWithData):
 
     reference: Stored
     metric: TaskChoice = field(default_factory=TaskChoice)
+    doubts: tuple[str, ...] = ()  # of the data, and of the reference's answers to it
 
 
 def resolve_inputs(
@@ -86,7 +90,12 @@ def resolve_inputs(
         stage.note = f"{samples} answered by {loaded.answers_by if request else 'PyTorch'}"
         metric = check_answers(context, metric, loaded.model, inputs.data, reference)
         stage.note = "; ".join([stage.note, *filter(None, (*loaded.accepted, metric.note))])
-    return RunInputs(**vars(inputs), reference=reference, metric=metric)
+        findings = find_data_faults(context, loaded, inputs.data, argument, learnt=True)
+        doubts = doubts_of_answers(findings, reference)
+        if not samples_only:
+            scored = metric if judged else choose_metric(context, loaded.model, inputs.data)
+            doubts += doubt_of_chance(context, loaded.model, inputs.data, reference, scored)
+    return RunInputs(**vars(inputs), reference=reference, metric=metric, doubts=doubts)
 
 
 def _ask_reference(
@@ -174,14 +183,22 @@ def load_model(context: Context, request: ModelRequest) -> LoadedModel:
     return load_file(context, request, kind)
 
 
-def resolve_data(context: Context, loaded: LoadedModel, argument: DataArgument | None) -> Stored:
+def resolve_data(
+    context: Context, loaded: LoadedModel, argument: DataArgument | None, use: DataUse = DataUse.ANSWERS
+) -> Stored:
     """Return the samples of the argument, else the recipe's own, else the example inputs of a model that refuses random
     ones, else random ones.
-    Raises BadRequest where the samples do not fit the model."""
+    Raises BadRequest where the samples do not fit the model, or have a fault that is refused for this use."""
+    data = _samples_of(context, loaded, argument)
+    doubts_of_data(find_data_faults(context, loaded, data, argument), use)
+    return data
+
+
+def _samples_of(context: Context, loaded: LoadedModel, argument: DataArgument | None) -> Stored:
     if argument is not None:
         return context.executor.perform(samples_action(context, argument, loaded.model.signature.inputs))
     if loaded.model.metric:
-        return _recipe_data(context, loaded.model)
+        return recipe_data(context, loaded.model)
     is_source = loaded.start is None and loaded.served is None
     if is_source and SourceFacts.part_of(loaded.stored.facts).examples:
         return context.executor.perform(
@@ -189,21 +206,6 @@ def resolve_data(context: Context, loaded: LoadedModel, argument: DataArgument |
         )
     options = RandomSamplesOptions(signature=loaded.model.signature).to_json()
     return context.executor.perform(Action("data", _RANDOM, options=options, limits=context.limits()))
-
-
-def _recipe_data(context: Context, recipe: ModelDescription) -> Stored:
-    """Return the recipe's test set and its calibration samples."""
-    action = Action(
-        name="data",
-        entry="transload.models.training.data:prepare_data",
-        options=CodeOptions.of(recipe.ref).to_json() if recipe.ref else {},
-        requires=recipe.requires,
-        code=recipe.code,
-        root=recipe.root,
-        reads=recipe.reads,
-        limits=context.limits(),
-    )
-    return context.executor.perform(action)
 
 
 def _load_stage(context: Context, request: ModelRequest) -> LoadedModel:
@@ -216,6 +218,9 @@ def _load_stage(context: Context, request: ModelRequest) -> LoadedModel:
 
 def _train_stage(context: Context) -> LoadedModel:
     recipe = describe_recipe(context)
+    metric = context.request.validate_.metric
+    if metric is not None and is_function(metric):  # a function that is none is told before the training
+        choose_function(context, metric, context.request.validate_.allowed_loss)
     with context.progress.stage("train") as stage:
         loaded = load_recipe(context, recipe)
         stage.note = f"{recipe.name} {'found' if loaded.stored.cached else 'done'}"
@@ -240,7 +245,7 @@ def _file_named(context: Context, loaded: LoadedModel, request: ModelRequest | N
         opened = str(loaded.stored.folder / PAYLOAD[loaded.start.format])
         message, fix = error.what.replace(opened, request.text), error.fix
         if isinstance(error, OpenFailed):
-            log = context.folder / "logs" / "reference.log"
+            log = (context.refused_logs or context.folder / "logs") / "reference.log"
             fix = f"copy {request.text} again, or make it of operators that {loaded.runtime} has; it says more in {log}"
         raise type(error)(message, fix=fix) from error
 
@@ -272,7 +277,8 @@ def _reference_action(
     """Return the step that records the reference, and whether integers other than the samples' can be tried in it."""
     interpreter = interpreter_of(RUNTIMES[runtime])
     model, data, specs = inputs.model, inputs.data, inputs.model.signature.inputs
-    random = DataFacts.from_json(data.facts).random
+    facts = DataFacts.from_json(data.facts)
+    random, faults = facts.random, facts.findings if facts.is_of_user else ()
     options = AnswerOptions(
         runtime=runtime,
         settings=REFERENCE.get(runtime, {}),
@@ -282,6 +288,8 @@ def _reference_action(
         chunk=most_per_call(model.signature),
         random=random and bool(mask_inputs(specs) or blank_inputs(specs)),
         stress=bool(stress_inputs(specs)),
+        not_finite=next((fault.rows for fault in faults if fault.fault == DataFault.SAMPLE_NOT_FINITE), ()),
+        scores=probes_only and facts.labels is not False,
     )
     action = Action(
         name="reference",

@@ -20,7 +20,7 @@ from ...models.errors import BadRequest
 from ...models.formats import Format, Precision, Target, parse_target
 from ...models.signature import parse_input
 from ...models.sources import LIBRARIES
-from ..request import Batches, DeviceText, FiniteLoss, MetricText, RuntimeText, TargetText
+from ..request import Batches, DeviceText, FiniteLoss, MetricText, NonFinite, RuntimeText, TargetText
 from ..toml_file import line_of, line_of_item, read_toml, refused_key
 from .row_names import check_names, name_of_row
 
@@ -61,6 +61,7 @@ class ModelOptions(_FileTable):
     sqnr_db: float | None = None
     metric: MetricText | None = None
     allowed_loss: FiniteLoss | None = None
+    non_finite: NonFinite | None = None
     bench: bool | None = None  # of `run`
     model_seconds: Annotated[float, Field(gt=0)] | None = None
     search_seconds: Annotated[float, Field(ge=0)] | None = None
@@ -243,6 +244,7 @@ def section_of(row: ListedModel, *, cross_check: bool | None = None) -> dict[str
         "validate": {
             "runtimes": runtimes, "batches": option("batches"), "sqnr_db": option("sqnr_db"),
             "metric": option("metric"), "allowed_loss": option("allowed_loss"),
+            "non_finite": option("non_finite"),
         },
         "bench": {"enabled": option("bench"), "runtimes": runtimes},
         "device": option("device"), "data": option("data"),

@@ -63,8 +63,8 @@ def rows_of_drift(drift: Sequence[DriftRow], gate: Sequence[GateRow]) -> tuple[T
         verdict = min(verdicts, key=order.index)
         telling = next((rule for rule in rules if rule.verdict is verdict and verdict is not Verdict.PASS), None)
         least, largest = _worst(own)
-        status = Status.DEGRADED if verdict is Verdict.PASS and any(row.lost for row in own) else _STATUS[verdict]
-        note = f"{telling.rule}: {telling.got}" if telling else "agrees"
+        status, lost = _STATUS[verdict], next((row.lost for row in own if row.lost), None)
+        note = f"{telling.rule}: {telling.got}" if telling else f"agrees; {lost}" if lost else "agrees"
         log = next((row.log for row in own if row.log), None)
         rows.append(TargetRow(artifact, status, runtime, (), least, largest, note, None, log))
     return tuple(rows)

@@ -15,6 +15,7 @@ from typing import Any
 
 from ...models.store import digest_of_json
 from ..card.card_records import Card
+from ..drift.metrics.outcomes import SOURCE
 from ..result.gate import worst_verdict
 from ..result.schema import Environment, GateRow, Status, Verdict
 from .envelope import sign_envelope
@@ -114,7 +115,7 @@ def _run_details(card: Card, build: BuildFacts) -> dict[str, Any]:
 def _verdict(card: Card, gate: Sequence[GateRow]) -> dict[str, Any]:
     """Return whether the artifact may be used: its status, the comparisons and the release rules."""
     own = {Status.FAILED: Verdict.FAIL, Status.UNVERIFIED: Verdict.INCONCLUSIVE}.get(Status(card.status), Verdict.PASS)
-    rows = [row for row in gate if row.artifact == card.target]
+    rows = [row for row in gate if row.artifact in (card.target, SOURCE[0])]
     return {
         "verdict": str(worst_verdict([own, *(row.verdict for row in rows)])),
         "status": card.status,

@@ -8,7 +8,7 @@ from textwrap import wrap
 
 from ..compare.change_records import SECONDS, Change, FigureChange, FigureKind, RunComparison
 from ..compare.run_comparison import decide
-from ..drift.metrics.metric_text import format_change, format_interval
+from ..drift.metrics.metric_text import format_change, format_interval, format_value
 from . import units
 from .markdown_text import escaped
 
@@ -50,7 +50,7 @@ def change_lines(rows: Sequence[FigureChange]) -> list[ChangeLine]:
             where=where_cell(row),
             before=value_cell(row, row.before),
             after=value_cell(row, row.after),
-            verdict=str(row.verdict),
+            verdict=verdict_cell(row),
             change=change_cell(row),
             reason=units.plain(row.reason),
             style=_CHIPS.get(row.verdict, str(row.verdict)),
@@ -60,10 +60,15 @@ def change_lines(rows: Sequence[FigureChange]) -> list[ChangeLine]:
 
 
 def changed_and_same(comparison: RunComparison) -> tuple[list[FigureChange], list[FigureChange]]:
-    """Return the figures that are not the same, the worst first, and those that are."""
+    """Return the figures that are not the same, the worst first, and those that are. A metric that has changed within
+    its limit is told, too."""
     rows = sorted(comparison.figures, key=lambda row: _ORDER.index(row.verdict))
-    same = [row for row in rows if row.verdict is Change.SAME]
-    return [row for row in rows if row.verdict is not Change.SAME], same
+    same = [row for row in rows if row.verdict is Change.SAME and not _is_told(row)]
+    return [row for row in rows if row.verdict is not Change.SAME or _is_told(row)], same
+
+
+def _is_told(row: FigureChange) -> bool:
+    return row.figure is FigureKind.METRIC and bool(row.change)
 
 
 def describe(comparison: RunComparison) -> list[str]:
@@ -85,11 +90,18 @@ def where_cell(row: FigureChange) -> str:
     return units.plain(", ".join(str(part) for part in (row.runtime, row.batch) if part is not None))
 
 
+def verdict_cell(row: FigureChange) -> str:
+    """Name the verdict: a metric that has changed within its limit is "no worse"."""
+    return "no worse" if row.verdict is Change.SAME and _is_told(row) else str(row.verdict)
+
+
 def value_cell(row: FigureChange, value: float | str | None) -> str:
     """Format a figure of one run."""
     if value is None or isinstance(value, str):
         return units.NONE if value is None else units.plain(value)
     if row.figure is FigureKind.METRIC:
+        return units.signed(format_value(value, units.plain(row.unit or "")))
+    if row.figure is FigureKind.METRIC_DRIFT:
         return units.signed(format_change(value, units.plain(row.unit or "")))
     if row.figure is FigureKind.DRIFT:
         return units.decibel(value)
@@ -99,16 +111,18 @@ def value_cell(row: FigureChange, value: float | str | None) -> str:
 
 
 def change_cell(row: FigureChange) -> str:
-    """Format a change with its interval: "+5.0 % [-2, +12]", "-3.2 dB", "-0.28 pp [-0.55, +0.01]"."""
+    """Format a change with the interval that decides it: "+5.0 % [-2, +12]", "-3.2 dB", "-0.28 pp [-0.55, +0.01]"."""
     if row.change is None:
         return ""
-    if row.figure is FigureKind.METRIC:
+    if row.figure in (FigureKind.METRIC, FigureKind.METRIC_DRIFT):
         unit = units.plain(row.unit or "")
-        interval = f" {format_interval(*row.ci95, unit)}" if row.ci95 else ""
+        is_open = row.verdict is not Change.SAME or _is_told(row)  # else the table does not fit 80 columns
+        interval = f" {format_interval(*row.ci95, unit)}" if row.ci95 and is_open else ""
         return units.signed(f"{format_change(row.change, unit)}{interval}")
     if row.figure is FigureKind.DRIFT:
         return units.signed(f"{row.change:+.1f} dB")
-    low_high = f" [{', '.join(f'{end * 100 - 100:+.0f}' for end in row.ci95)}]" if row.ci95 else ""
+    ends = row.verdict_interval or row.ci95
+    low_high = f" [{', '.join(f'{end * 100 - 100:+.0f}' for end in ends)}]" if ends else ""
     return units.signed(f"{row.change * 100 - 100:+.1f} %{low_high}")
 
 
@@ -131,7 +145,7 @@ def terminal_lines(comparison: RunComparison, width: int = 80) -> list[str]:
 
 def _cells(row: FigureChange) -> tuple[str, ...]:
     values = (value_cell(row, row.before), value_cell(row, row.after))
-    return str(row.figure), where_cell(row), *values, str(row.verdict), change_cell(row)
+    return str(row.figure), where_cell(row), *values, verdict_cell(row), change_cell(row)
 
 
 def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -146,11 +160,11 @@ def present_lines(comparison: RunComparison) -> list[str]:
 
 def reasons(comparison: RunComparison) -> list[str]:
     """Say why, for all that is not the same: a line for each reason, the worst first, with the rows that it is of."""
-    groups: dict[tuple[Change, FigureKind, str], list[str]] = {}
+    groups: dict[tuple[str, FigureKind, str], list[str]] = {}
     for row in sorted(comparison.figures, key=lambda row: _ORDER.index(row.verdict)):
-        if row.verdict is not Change.SAME:
+        if row.verdict is not Change.SAME or _is_told(row):
             subject = row.artifact + (f" in {row.runtime}" if row.runtime else "")
-            subjects = groups.setdefault((row.verdict, row.figure, row.reason), [])
+            subjects = groups.setdefault((verdict_cell(row), row.figure, row.reason), [])
             subjects += [] if subject in subjects else [subject]
     return [
         units.plain(f"{verdict}: {figure} of {', '.join(subjects)}: {reason}")

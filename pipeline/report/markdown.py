@@ -9,6 +9,7 @@ from ..result.gate import answered, is_reference
 from ..result.schema import DriftRow, LatencyRow, RunResult
 from . import exercise_view, probe_view, units, view
 from .compare_text import render_baseline_markdown
+from .doubt_view import split_doubts
 from .markdown_text import escaped
 
 
@@ -19,7 +20,7 @@ def write_markdown(result: RunResult, path: Path, *, logs: view.Links | None = N
 
 def render_markdown(result: RunResult, *, logs: view.Links | None = None) -> str:
     """Return the report in GitHub's Markdown. Names and sentences cannot break out of their cell."""
-    notes = view.flex(result), view.lost(result), view.weights(result), view.left_out(result)
+    notes = *view.remarks(result), view.weights(result)
     parts = [
         f"## transload: {result.verdict}",
         f"{escaped(view.headline(result))}.",
@@ -74,7 +75,10 @@ def _task(row: DriftRow | None) -> str:
     if row is None or row.metric is None:
         return units.NONE
     interval = f" {units.change_interval(row.metric)}" if any(row.metric.ci95) else ""
-    return escaped(f"{units.score(row.metric)} ({units.change(row.metric)}{interval})")
+    detectable = units.detectable(row.metric)
+    return escaped(
+        f"{units.score(row.metric)} ({units.change(row.metric)}{interval}{', ' * bool(detectable)}{detectable})"
+    )
 
 
 def _speed(row: LatencyRow | None) -> str:
@@ -120,12 +124,12 @@ def _findings(result: RunResult, logs: view.Links) -> str:
 
 
 def _doubts(result: RunResult) -> str:
-    doubts = view.doubts(result.latency)
-    if not doubts:
-        return ""
+    doubts = split_doubts(result.latency)
+    machine = f"<sub>{escaped(doubts.machine)}.</sub>\n\n" if doubts.machine else ""
     rows = []
-    for doubt in doubts:
+    for doubt in doubts.rows:
         named = escaped(", ".join(f"{units.where(row)} at batch {row.batch}" for row in doubt.rows))
         rows.append(f"- {escaped(doubt.text)}: {named}")
-    count = sum(len(doubt.rows) for doubt in doubts)
-    return f"<details><summary>{count} doubts about latencies</summary>\n\n" + "\n".join(rows) + "\n\n</details>"
+    count = sum(len(doubt.rows) for doubt in doubts.rows)
+    folded = f"<details><summary>{count} doubts about latencies</summary>\n\n" + "\n".join(rows) + "\n\n</details>"
+    return machine + (folded if rows else "")

@@ -15,6 +15,7 @@ from ..result.schema import DriftRow, LatencyRow, RunResult
 from ..terminal_text import wrap_words
 from . import exercise_view, load_view, probe_view, units, view
 from .compare_text import baseline_lines
+from .doubt_view import split_doubts
 
 WIDE = 116  # columns from which each fact has a column of its own
 NARROW = 76  # columns below which a table would break words
@@ -161,7 +162,9 @@ def _task(row: DriftRow | None) -> Text:
     if row is None or row.metric is None:
         return Text(units.NONE)
     text = Text(f"{units.score(row.metric)} {units.change(row.metric)}")
-    return text.append(f"\n{units.change_interval(row.metric)}", style="dim") if any(row.metric.ci95) else text
+    text.append(f"\n{units.change_interval(row.metric)}" if any(row.metric.ci95) else "", style="dim")
+    detectable = units.detectable(row.metric)
+    return text.append(f"\n{detectable}" if detectable else "", style="dim")
 
 
 def _speeds(line: view.Line, result: RunResult) -> list[Text]:
@@ -184,7 +187,7 @@ def _speed(row: LatencyRow | None) -> Text:
 
 def _notes(result: RunResult) -> list[str]:
     """Describe what the latencies of the table have in common, and what is not in it."""
-    needs = [sentence for sentence in (view.flex(result), view.lost(result), view.left_out(result)) if sentence]
+    needs = [sentence for sentence in view.remarks(result) if sentence]
     main = view.main_condition(result)
     if main is None:
         return ["no latency was measured", *needs]
@@ -225,14 +228,17 @@ def _print_finding(finding: view.Finding, console: Console) -> None:
 
 
 def _print_doubts(result: RunResult, console: Console) -> None:
-    doubts = view.doubts(result.latency)
-    if not doubts:
+    doubts = split_doubts(result.latency)
+    if doubts.machine:
+        console.print()
+        _print(Text(doubts.machine, style="yellow"), console)
+    if not doubts.rows:
         return
-    rows = {id(row) for doubt in doubts for row in doubt.rows}
+    rows = {id(row) for doubt in doubts.rows for row in doubt.rows}
     timed = sum(answered(row) for row in result.latency)
     console.print(Text(f"\ndoubts on {len(rows)} of {timed} latencies", style="yellow"))
-    for doubt in doubts[:_MOST_DOUBTS]:
+    for doubt in doubts.rows[:_MOST_DOUBTS]:
         _print(Text(f"{doubt.who}: {doubt.text}"), console, "  ")
-    rest = len(doubts) - _MOST_DOUBTS
+    rest = len(doubts.rows) - _MOST_DOUBTS
     if rest > 0:
         _print(Text(f"{rest} lighter {'kind' if rest == 1 else 'kinds'} in the report"), console, "  ")

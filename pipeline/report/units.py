@@ -15,6 +15,7 @@ from ..result.schema import (
     ErrorRow,
     ExercisedRow,
     GateRow,
+    Interval,
     LatencyRow,
     MetricRow,
     RunnerUpRow,
@@ -107,7 +108,7 @@ def sqnr(row: DriftRow | None) -> str:
         return "no answer"
     if row.mismatch is not None:
         return "other form"
-    if row.non_finite:
+    if row.non_finite and row.lost is None:
         return "NaN or inf"
     return "identical" if row.sqnr_db is None and row.max_abs == 0 else decibel(row.sqnr_db)
 
@@ -134,11 +135,18 @@ def change_interval(metric: MetricRow) -> str:
     return signed(format_interval(*metric.ci95, unit_of(metric)))
 
 
+def detectable(metric: MetricRow) -> str:
+    """Format the smallest loss that the samples show: "MDE 1.20 pp"; empty where there is none."""
+    least = metric.detectable_loss
+    return "" if least is None else f"MDE {format_loss(least, unit_of(metric))}"
+
+
 def task_metric(metric: MetricRow | None) -> str:
     """Format a metric with its name and change: "f1 0.98 (+0.003 [-0.01, +0.02])"; empty if there is none."""
     if metric is None:
         return ""
-    return f"{plain(metric.name)} {score(metric)} ({change(metric)} {change_interval(metric)})"
+    parts = [f"{change(metric)} {change_interval(metric)}", *filter(None, [detectable(metric)])]
+    return f"{plain(metric.name)} {score(metric)} ({', '.join(parts)})"
 
 
 def ratio(value: float | None) -> str:
@@ -149,8 +157,18 @@ def ratio(value: float | None) -> str:
 
 
 def ratio_interval(row: LatencyRow) -> str:
-    """Format the 95 % interval of the ratio; empty if it has none."""
-    return "" if row.ratio_ci95 is None else f"[{row.ratio_ci95[0]:.2f}, {row.ratio_ci95[1]:.2f}]"
+    """Format the 95 % interval of the ratio; empty if it has none. Beside a word of `comparison` stands the wider one
+    that decides it (`deciding_interval`)."""
+    return _bracketed(row.ratio_ci95)
+
+
+def deciding_interval(row: LatencyRow) -> str:
+    """Format the interval by which `comparison` is said, at 99.875 % for several looks; empty without."""
+    return _bracketed(row.comparison_interval)
+
+
+def _bracketed(interval: Interval | None) -> str:
+    return "" if interval is None else f"[{interval[0]:.2f}, {interval[1]:.2f}]"
 
 
 def comparison(row: LatencyRow) -> str:
@@ -168,13 +186,16 @@ def quantity(rule: str, value: float | str | None, unit: str | None = None) -> s
     if value is None or isinstance(value, str):
         return NONE if value is None else plain(value)
     name = rule.partition(" batch=")[0]
-    if name in ("metric_loss", "no_worse metric"):
+    if name in ("metric_loss", "no_worse metric", "no_worse metric drift"):
         return signed(format_loss(value, plain(unit or "")))
+    if name in ("metric_min", "metric_max"):
+        return format_value(value, plain(unit or ""))
     return _FORMATS.get(name, digits)(value)
 
 
 _FORMATS = {
-    "p99_s": duration, "size_bytes": size, "sqnr_db": decibel, "latency_ratio": ratio, "size_ratio": ratio,
+    "latency_p99": duration, "size": size, "peak_memory": size, "sqnr_db": decibel, "latency_ratio": ratio,
+    "size_ratio": ratio,
     "no_worse drift": decibel, "no_worse latency": ratio, "no_worse size": ratio, "no_worse memory": ratio,
 }  # fmt: skip
 
@@ -191,6 +212,9 @@ def sentence(row: GateRow) -> str:
     if row.rule == "answers":
         return quantity(row.rule, row.got)
     values = f"{quantity(row.rule, row.got, row.unit)}, limit {quantity(row.rule, row.limit, row.unit)}"
+    if isinstance(row.before, float) and isinstance(row.after, float):
+        unit = plain(row.unit or "")
+        values = f"{signed(format_value(row.before, unit))} -> {signed(format_value(row.after, unit))}, loss {values}"
     said = f"{rule_words(row.rule)}: {values}"
     why = _WHY_OPEN.get(row.rule.partition(" batch=")[0]) if row.verdict is Verdict.INCONCLUSIVE else None
     if why and row.samples_needed is not None:
@@ -201,9 +225,12 @@ def sentence(row: GateRow) -> str:
 _WHY_OPEN = {
     "metric_loss": "the 95 % interval reaches over the limit, so more test samples are needed",
     "latency_ratio": "the 95 % interval reaches over the limit, so a longer --budget is needed",
-    "p99_s": "this p99 is in doubt, so a longer --budget is needed",
+    "metric_min": "the 95 % interval reaches over the limit, so more test samples are needed",
+    "metric_max": "the 95 % interval reaches over the limit, so more test samples are needed",
+    "latency_p99": "this p99 is in doubt, so a longer --budget is needed",
     "no_worse latency": "the 95 % interval reaches over the limit, so a longer budget_s is needed",
     "no_worse metric": "the 95 % interval reaches over the limit, so more test samples are needed",
+    "no_worse metric drift": "the 95 % interval reaches over the limit, so more test samples are needed",
 }
 
 
@@ -214,11 +241,15 @@ _WORDS = {
     "sqnr_db": "SQNR",
     "metric_loss": "metric loss",
     "latency_ratio": "latency ratio",
-    "p99_s": "p99",
-    "size_bytes": "size",
+    "metric_min": "least metric",
+    "metric_max": "largest metric",
+    "latency_p99": "p99",
+    "peak_memory": "peak memory",
     "size_ratio": "size ratio to pt2",
     **{f"no_worse {figure}": f"{figure} against the baseline" for figure in ("drift", "latency", "size", "memory")},
-    "no_worse metric": "metric loss against the baseline",
+    "no_worse metric": "metric against the baseline",
+    "no_worse metric drift": "loss on its own source, against the baseline's,",
+    "no_worse presence": "what the baseline had",
 }
 
 

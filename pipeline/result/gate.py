@@ -16,12 +16,13 @@ from ...models.formats import Format
 from ...serving.runtimes.provider_check import runs_on
 from ...serving.runtimes.runtime_table import RUNTIMES, runtimes_for
 from ..drift.metrics.equivalence import loss_interval, samples_needed
-from ..drift.metrics.metric_text import format_change, format_interval, format_loss
-from .schema import ArtifactRow, DriftRow, GateRow, LatencyRow, RouteStatus, Status, Verdict
+from ..drift.metrics.metric_text import format_change, format_interval, format_loss, format_value
+from .release_limits import KINDS, SOURCE, Limit, limit_for, read_limit
+from .schema import ArtifactRow, DriftRow, GateRow, Interval, LatencyRow, RouteStatus, Status, Verdict
 
-PerBatch = float | Mapping[int, float]  # one limit for every batch size, or one by batch size
 Pair = tuple[str, str]  # artifact, runtime
 WORST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
+_METRIC_ENDS = ("metric_min", "metric_max")  # judged of the source, too
 _MADE = (  # of a route that gave an artifact
     RouteStatus.WRONG,
     RouteStatus.VERIFIED,
@@ -35,24 +36,23 @@ class GateRules:
     """The limits of a release; None switches a rule off. A limit that is met exactly is kept.
     An artifact whose answers left their tolerance always fails: that rule has no switch."""
 
-    require_verified: bool = False  # refuse `degraded` too
-    sqnr_db: float | None = None  # at least, in every runtime
-    metric_loss: float | None = None  # at most, absolute; None: what the drift row was allowed (the recipe's)
-    latency_ratio: PerBatch | None = None  # seconds over the reference's, at most
-    p99_s: PerBatch | None = None  # at most
-    size_bytes: float | None = None  # at most
-    size_ratio: float | None = None  # size over that of pt2, at most
+    require_verified: bool = False  # refuse `degraded` too; a note refuses nothing
+    sqnr_db: Limit | None = None  # at least, in every runtime
+    metric_loss: Limit | None = None  # at most, absolute; None: what the drift row was allowed (the recipe's)
+    metric_min: Limit | None = None  # of a score, at least: of the source, and of every artifact in every runtime
+    metric_max: Limit | None = None  # of an error, at most
+    latency_ratio: Limit | None = None  # seconds over the reference's, at most
+    latency_p99: Limit | None = None  # seconds, at most
+    size: Limit | None = None  # bytes, at most
+    size_ratio: Limit | None = None  # size over that of pt2, at most
+    peak_memory: Limit | None = None  # bytes of the process that was measured, at most
     answers: bool = True  # every artifact answers in every runtime that takes it
     device: str | None = None  # "cpu", "cuda", "cuda:1": where it must have run; None: anywhere
     runtimes: tuple[str, ...] | None = None  # the runtimes asked for; None: those that any row speaks of
 
     def __post_init__(self) -> None:
-        by_batch = (*_limits(self.latency_ratio), *_limits(self.p99_s))
-        limits = (self.metric_loss, self.size_bytes, self.size_ratio, *by_batch)
-        if any(limit is not None and not 0 <= limit < math.inf for limit in limits):
-            raise ValueError(f"a limit is a finite number from 0 up, got {limits}")
-        if self.sqnr_db is not None and not math.isfinite(self.sqnr_db):
-            raise ValueError(f"sqnr_db is a finite number, got {self.sqnr_db}")
+        for rule in KINDS:
+            object.__setattr__(self, rule, read_limit(rule, getattr(self, rule)))
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,7 @@ class _Evidence:
     latency: Sequence[LatencyRow]
     failures: Mapping[Pair, str]
     reasons: Mapping[Pair, str]
+    intervals: Mapping[Pair, Interval]
 
 
 def gate(
@@ -75,16 +76,18 @@ def gate(
     *,
     failures: Mapping[Pair, str] | None = None,
     reasons: Mapping[Pair, str] | None = None,
+    intervals: Mapping[Pair, Interval] | None = None,
 ) -> tuple[GateRow, ...]:
     """Apply every rule; return the rows in the order of `artifacts`, then of RULES.
     `failures` holds the sentence of each (artifact, runtime) that did not answer, for the runtimes that only drift
     asked; a latency row has its own in `doubts`. `reasons` holds the sentence of each pair that answered and did not
-    pass: what the wrong answers look like. Rows of drift or latency whose artifact is not in `artifacts` are the
-    reference's, and are not judged."""
-    evidence = _Evidence(rules, artifacts, drift, latency, failures or {}, reasons or {})
+    pass: what the wrong answers look like. `intervals` holds the 95 % interval of the
+    metric of each pair, and of the source, as far as they are known. Rows of drift or latency whose artifact is not in
+    `artifacts` are the reference's, and are not judged."""
+    evidence = _Evidence(rules, artifacts, drift, latency, failures or {}, reasons or {}, intervals or {})
     order = {row.name: at for at, row in enumerate(artifacts)}
-    rows = [row for rule in RULES for row in rule(evidence) if row.artifact in order]
-    return tuple(sorted(rows, key=lambda row: order[row.artifact]))
+    rows = [row for rule in RULES for row in rule(evidence) if row.artifact in order or row.rule in _METRIC_ENDS]
+    return tuple(sorted(rows, key=lambda row: order.get(row.artifact or "", -1)))
 
 
 def verdict_of(rows: Iterable[GateRow], artifacts: Sequence[ArtifactRow]) -> tuple[Verdict, Exit]:
@@ -249,21 +252,19 @@ def _unexplained(row: DriftRow) -> list[str]:
 
 
 def _sqnr(evidence: _Evidence) -> Iterator[GateRow]:
-    limit = evidence.rules.sqnr_db
-    if limit is None:
-        return
     for (artifact, runtime), rows in _by_pair(evidence.drift).items():
+        limit = limit_for(evidence.rules.sqnr_db, artifact)
         judged = [row for row in rows if answered(row) or not evidence.rules.answers]
-        if not judged:
+        if not judged or limit is None:
             continue
         verdict = worst_verdict(_sqnr_verdict(row, limit) for row in judged)
         noisy = [row.sqnr_db for row in judged if row.sqnr_db is not None]
         least = min(noisy) if noisy else ("identical" if verdict is Verdict.PASS else "no SQNR")
-        yield GateRow("sqnr_db", float(limit), least, verdict, artifact, runtime)
+        yield GateRow("sqnr_db", limit, least, verdict, artifact, runtime)
 
 
 def _sqnr_verdict(row: DriftRow, limit: float) -> Verdict:
-    if row.non_finite or row.mismatch is not None:
+    if (row.non_finite and row.lost is None) or row.mismatch is not None:
         return Verdict.FAIL
     if row.sqnr_db is not None:
         return Verdict.PASS if row.sqnr_db >= limit else Verdict.FAIL
@@ -281,7 +282,8 @@ def _metric(evidence: _Evidence) -> Iterator[GateRow]:
 
 def _judge_metric(row: DriftRow, rules: GateRules) -> tuple[float, GateRow] | None:
     """Judge the interval of one row's loss, in the metric's unit and direction; None where no limit holds."""
-    limit = row.tolerance.metric_loss if rules.metric_loss is None else rules.metric_loss
+    rule = limit_for(rules.metric_loss, row.artifact)
+    limit = row.tolerance.metric_loss if rule is None else rule
     if row.metric is None or limit is None:
         return None
     metric = asdict(row.metric)
@@ -290,6 +292,38 @@ def _judge_metric(row: DriftRow, rules: GateRules) -> tuple[float, GateRow] | No
     verdict = _upper_limit(low, high, limit)
     unit = row.metric.unit
     return loss, GateRow("metric_loss", float(limit), loss, verdict, row.artifact, row.runtime, unit, needed)
+
+
+def _metric_ends(evidence: _Evidence) -> Iterator[GateRow]:
+    """Judge the metric itself, of the source and of each artifact: a floor of a score, a ceiling of an error."""
+    scores: dict[Pair, tuple[float, DriftRow] | None] = {}
+    for row in evidence.drift:
+        pair = (row.artifact, row.runtime)
+        if row.metric is not None:  # the row of the whole test set
+            scores.setdefault((SOURCE, "torch"), (row.metric.reference, row))
+            scores[pair] = (row.metric.candidate, row)
+        elif answered(row) or not evidence.rules.answers:
+            scores.setdefault(pair, None)
+    for rule in _METRIC_ENDS:
+        for pair, score in scores.items():
+            if (limit := limit_for(getattr(evidence.rules, rule), pair[0])) is not None:
+                yield _metric_end(rule, limit, pair, score, evidence.intervals.get(pair))
+
+
+def _metric_end(
+    rule: str, limit: float, pair: Pair, score: tuple[float, DriftRow] | None, interval: Interval | None
+) -> GateRow:
+    """Judge one model's metric by its interval; without one by the metric alone, which is said."""
+    artifact, runtime = pair[0], None if pair[0] == SOURCE else pair[1]
+    if score is None or (metric := score[1].metric) is None:
+        return GateRow(rule, limit, "no metric", Verdict.INCONCLUSIVE, artifact, runtime)
+    value, unit = score[0], metric.unit or ""
+    sign = -1 if rule == "metric_min" else 1
+    low, high = sorted(sign * (end - limit) for end in interval or (value, value))
+    excess = {"delta": sign * (value - limit), "ci95": (low, high), "higher_is_better": False}
+    needed = samples_needed(score[1].samples, excess, 0.0)
+    shown: float | str = value if interval else f"{format_value(value, unit)} (one value: its interval is not known)"
+    return GateRow(rule, limit, shown, _upper_limit(low, high, 0.0), artifact, runtime, unit, needed)
 
 
 def _at_most(value: float, limit: float) -> Verdict:
@@ -318,17 +352,23 @@ def _p99(row: LatencyRow, limit: float) -> tuple[float | str, Verdict]:
     return row.p99_s, _at_most(row.p99_s, limit)
 
 
+def _peak_memory(row: LatencyRow, limit: float) -> tuple[float | str, Verdict]:
+    """Judge the resident memory of the process that was measured; nobody sees that of a server."""
+    if row.peak_rss_bytes is None:
+        return "not measured", Verdict.INCONCLUSIVE
+    return float(row.peak_rss_bytes), _at_most(row.peak_rss_bytes, limit)
+
+
 def _per_batch(
     rule: str, judge: Callable[[LatencyRow, float], tuple[float | str, Verdict]], evidence: _Evidence
 ) -> Iterator[GateRow]:
     """Yield a row for each latency row that has a limit; the batch size stands in the rule's name."""
-    limits: PerBatch | None = getattr(evidence.rules, rule)
     for row in evidence.latency:
-        limit = limits.get(row.batch) if isinstance(limits, Mapping) else limits
+        limit = limit_for(getattr(evidence.rules, rule), row.artifact, row.batch)
         if limit is None or is_reference(row) or (evidence.rules.answers and not answered(row)):
             continue
         value, verdict = judge(row, limit)
-        yield GateRow(f"{rule} batch={row.batch}", float(limit), value, verdict, row.artifact, row.runtime)
+        yield GateRow(f"{rule} batch={row.batch}", limit, value, verdict, row.artifact, row.runtime)
 
 
 def _size(evidence: _Evidence) -> Iterator[GateRow]:
@@ -337,12 +377,12 @@ def _size(evidence: _Evidence) -> Iterator[GateRow]:
     for row in evidence.artifacts:
         if row.bytes is None:
             continue
-        if (limit := evidence.rules.size_bytes) is not None:
-            yield GateRow("size_bytes", float(limit), float(row.bytes), _at_most(row.bytes, limit), row.name, None)
-        if (limit := evidence.rules.size_ratio) is not None:
+        if (limit := limit_for(evidence.rules.size, row.name)) is not None:
+            yield GateRow("size", limit, float(row.bytes), _at_most(row.bytes, limit), row.name, None)
+        if (limit := limit_for(evidence.rules.size_ratio, row.name)) is not None:
             ratio = row.bytes / reference if reference else "no pt2 to compare with"
             verdict = _at_most(row.bytes, limit * reference) if reference else Verdict.INCONCLUSIVE
-            yield GateRow("size_ratio", float(limit), ratio, verdict, row.name, None)
+            yield GateRow("size_ratio", limit, ratio, verdict, row.name, None)
 
 
 def _by_pair(rows: Iterable[DriftRow]) -> dict[Pair, list[DriftRow]]:
@@ -352,11 +392,7 @@ def _by_pair(rows: Iterable[DriftRow]) -> dict[Pair, list[DriftRow]]:
     return pairs
 
 
-def _limits(limits: PerBatch | None) -> tuple[float | None, ...]:
-    return tuple(limits.values()) if isinstance(limits, Mapping) else (limits,)
-
-
 RULES: tuple[Callable[[_Evidence], Iterator[GateRow]], ...] = (
-    _answers, _drift, _verified, _sqnr, _metric, partial(_per_batch, "latency_ratio", _latency_ratio),
-    partial(_per_batch, "p99_s", _p99), _size,
+    _answers, _drift, _verified, _sqnr, _metric, _metric_ends, partial(_per_batch, "latency_ratio", _latency_ratio),
+    partial(_per_batch, "latency_p99", _p99), partial(_per_batch, "peak_memory", _peak_memory), _size,
 )  # fmt: skip

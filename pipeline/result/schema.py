@@ -52,8 +52,8 @@ class Verdict(StrEnum):
 class Status(StrEnum):
     """Status of an artifact.
 
-    Verified: it keeps its rule. Degraded: it keeps its rule and is measurably worse all the same, or loses NaN or
-    infinities. Unverified: the evidence is not enough, or there is none.
+    Verified: it keeps its rule; a note may stand beside. Degraded: it is right for fewer sizes or values than were
+    asked for, or keeps its rule and is measurably worse in the metric. Unverified: the evidence is not enough.
     """
 
     VERIFIED = "verified"
@@ -66,7 +66,7 @@ class RouteStatus(StrEnum):
     """Status of a route that was looked at. Unverified: nothing speaks against its artifact, and nothing for it."""
 
     VERIFIED = "verified"
-    DEGRADED = "degraded"  # right for numbers, and loses NaN or infinities
+    DEGRADED = "degraded"  # of a file from before notes: right for numbers, and loses NaN or infinities
     UNVERIFIED = "unverified"
     WRONG = "wrong"
     FAILED = "failed"
@@ -162,6 +162,7 @@ class MetricRow:
     higher_is_better: bool = True
     p_value: NotNegative | None = None  # of McNemar's exact test, where every score is 0 or 1
     samples_needed: Count | None = None  # that would decide, where the interval spans what may be lost
+    detectable_loss: NotNegative | None = None  # the smallest that these samples show to be more than may be lost
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ class DriftRow:
     log: str | None = None  # of the comparison, relative to the folder
     mismatch: str | None = None  # how names, shapes or dtypes of the answers differ, so that no numbers compare
     derivation: str | None = None  # how the tolerance follows from the model's noise floor
-    lost: str | None = None  # what becomes of NaN or infinities, for which a copy is degraded and no failure
+    lost: str | None = None  # a note: what the copy answers where the model answers NaN or infinity
     settings: dict[str, bool | int | str] = field(default_factory=dict)  # of the runtime; empty: the defaults
 
 
@@ -348,6 +349,7 @@ class LatencyRow:
     ratio_to_default: NotNegative | None = None  # as it was where the settings were tuned; below 1 is faster
     ratio_to_default_ci95: Interval | None = None
     energy_j: NotNegative | None = None  # of the whole GPU for a sample of the task; None: no GPU that counts it
+    comparison_interval: Interval | None = None  # of the ratio, which decides `comparison`: wider than ratio_ci95
 
 
 @dataclass(frozen=True)
@@ -433,6 +435,8 @@ class GateRow:
     runtime: str | None
     unit: str | None = None  # of limit and got, where they are a metric's
     samples_needed: Count | None = None  # that would decide a metric's loss
+    before: FiniteFloat | str | None = None  # of `no_worse metric`: the metric of the baseline's model, and of this one
+    after: FiniteFloat | str | None = None
 
 
 @dataclass(frozen=True)
@@ -501,6 +505,23 @@ class Environment:
 
 
 @dataclass(frozen=True)
+class SampleSetRow:
+    """The test set that a run was asked. Digests do not depend on the order of the samples."""
+
+    samples: Count
+    inputs_sha256: Sha256
+    labels_sha256: Sha256 | None  # of the labels in the order of the inputs; null: there are none
+
+
+@dataclass(frozen=True)
+class SourceRow:
+    """What a run's copies were made from, and what it and they were asked (outcomes.npz has the scores by sample)."""
+
+    sha256: Sha256  # of the weights and of what makes the model
+    test_set: SampleSetRow
+
+
+@dataclass(frozen=True)
 class RunResult:
     """All that a run found out. What `--json` prints, and what every report is made from."""
 
@@ -533,6 +554,7 @@ class RunResult:
     timeline: tuple[TimelineRow, ...] = ()  # by start
     recommendation: Recommendation | None = None
     baseline: RunComparison | None = None  # how it compares with the run that --baseline names
+    source: SourceRow | None = None  # null: of a file from before this field
 
     def _repr_html_(self) -> str:
         from ..report.notebook_html import render_run

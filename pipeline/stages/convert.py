@@ -36,11 +36,14 @@ def convert_ahead(context: Context, plan: Plan, model: ModelWithData) -> Iterato
 
 def convert_all(context: Context, plan: Plan, inputs: RunInputs) -> list[TargetResult]:
     """Convert to each target; return what became of it, in the order of the plan."""
+    request = context.request.validate_
     verification_inputs = VerificationInputs(
         **vars(_conversion_inputs(context, inputs)),
         reference=inputs.reference,
-        verify_options=CheckOptions(batches=batch_sizes(context, inputs.model)),
-        sqnr_db=context.request.validate_.sqnr_db,
+        verify_options=CheckOptions(
+            batches=batch_sizes(context, inputs.model), require_non_finite=request.non_finite == "require"
+        ),
+        sqnr_db=request.sqnr_db,
     )
     router = Router(context.executor, verification_inputs, plan, ahead=context.jobs > 1)
     targets, progress = [planned.target for planned in plan.targets], context.progress

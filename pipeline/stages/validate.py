@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from ...converters.conversion_records import ConversionFacts
@@ -70,6 +71,7 @@ class ValidationRows:
     failures: Mapping[Pair, str] = field(default_factory=dict)
     reasons: Mapping[Pair, str] = field(default_factory=dict)
     evidence: CheckRows = field(default_factory=CheckRows)
+    outcomes: Mapping[Pair, Path] = field(default_factory=dict)  # the folders of the checks
 
 
 def pairs(results: Sequence[TargetResult], runtimes: Sequence[str]) -> list[CheckedArtifact]:
@@ -113,6 +115,7 @@ def validate_all(
         {pair: checked.silence for pair, checked in checked_pairs.items() if checked.silence},
         {pair: checked.reason for pair, checked in checked_pairs.items() if checked.reason},
         join_check_rows(checked.evidence for checked in checked_pairs.values()),
+        {pair: checked.folder for pair, checked in checked_pairs.items() if checked.folder},
     )
 
 
@@ -124,6 +127,7 @@ class _CheckedPair:
     reason: str | None = None
     silence: str | None = None
     evidence: CheckRows = field(default_factory=CheckRows)
+    folder: Path | None = None  # of the check
 
 
 def check_settings(
@@ -171,7 +175,7 @@ def _wait(
     own = {"artifact": checked.name, "log": log, "settings": dict(checked.settings)}
     rows = [_drift_row(row, **own) for row in facts.rows]
     evidence = read_check_rows(facts.evidence, checked.name)
-    return _CheckedPair(rows, facts.reason or facts.note, facts.silence, evidence)
+    return _CheckedPair(rows, facts.reason or facts.note, facts.silence, evidence, stored.folder)
 
 
 def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, servers: Servers) -> Action:
@@ -200,6 +204,7 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
             precision=str(checked.precision),
             tolerance_sqnr_db=request.sqnr_db if is_fp32 else None,
             allowed_loss=inputs.metric.allowed_loss,
+            require_non_finite=request.non_finite == "require",
         ).to_json(),
         requires=runtime.requires,
         python=interpreter.path,

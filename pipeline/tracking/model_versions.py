@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .run_figures import ARTIFACT_TAG, RUN_TAG
+from .run_figures import ARTIFACT_TAG, FORCED_TAG, RUN_TAG
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -48,15 +48,20 @@ def register_versions(
     name_of: Callable[[str], str],
     describe: Callable[[str], str],
     alias: str | None = None,
+    forced: str | None = None,
 ) -> list[LoggedModel]:
     """Return the models with a version each; one that an earlier call has made is kept. `run`: the ids of the run in
     MLflow and in transload. `name_of` names the registered model of an artifact, `describe` its version. `alias` moves
-    to the versions, once all are there.
+    to the versions, once all are there. `forced`: the verdict of a run that did not pass, which tags then say.
     All or nothing: where one is refused, those that were made here are removed, aliases move back, and the error is
     raised again."""
     mlflow_run, own_run = run
     registered = []
+    marks = {FORCED_TAG: forced} if forced else {}
     with _undo_on_error() as undo:
+        if forced and models:
+            undo.append(partial(client.delete_tag, mlflow_run, FORCED_TAG))
+            client.set_tag(mlflow_run, FORCED_TAG, forced)
         for model in models:
             name = name_of(model.artifact)
             known = _versions_of(client, mlflow_run, name, model)
@@ -68,7 +73,7 @@ def register_versions(
                     name,
                     f"models:/{model.model_id}",
                     run_id=mlflow_run,
-                    tags={RUN_TAG: own_run, ARTIFACT_TAG: model.artifact},
+                    tags={RUN_TAG: own_run, ARTIFACT_TAG: model.artifact, **marks},
                     description=describe(model.artifact),
                     await_creation_for=_CREATED_S,
                     model_id=model.model_id,

@@ -10,13 +10,20 @@ from pathlib import Path
 
 from ...models.formats import parse_target
 from ...models.store import digest_of
+from ..compare.change_records import FigureKind
+from ..compare.release_metric import scores_of
+from ..drift.metrics.outcomes import SOURCE
 from ..result.schema import DriftRow, LatencyRow, RunResult
 
 RUN_TAG, DIGEST_TAG, VERDICT_TAG = "transload.run", "transload.sha256", "transload.verdict"
+FORCED_TAG = "transload.forced"  # of a run and of its versions: the verdict in spite of which an alias moved
 VERSION_TAG, ARTIFACT_TAG, STATUS_TAG = "transload.version", "transload.artifact", "transload.status"
 RUN_FILE = "run.json"
 _MOST_PARAM = 500  # letters: what older servers take
-_LOGGED = (RUN_FILE, "report.html", "report.md", "plan.json", "latency.npz", "baseline-latency.npz", "load.npz")
+_LOGGED = (
+    RUN_FILE, "report.html", "report.md", "plan.json", "outcomes.npz", "latency.npz", "baseline-latency.npz",
+    "load.npz",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,21 @@ def run_figures(result: RunResult) -> list[RunFigure]:
             for name, value in values
             if value is not None
         ]
+    figures += _score_figures(result)
     return list({figure.name: figure for figure in reversed(figures)}.values())[::-1]
+
+
+def _score_figures(result: RunResult) -> Iterator[RunFigure]:
+    """Yield the source's metric, and beside each metric that of the baseline's model and the gain on it."""
+    if (source := scores_of(result).get(SOURCE)) is not None:
+        yield RunFigure(f"source/metric_{_word(source.metric.name)}", source.value)
+    for row in result.baseline.figures if result.baseline else ():
+        if row.figure is FigureKind.METRIC and isinstance(row.before, float):
+            place = "/".join(filter(None, (_slug(row.artifact), row.runtime)))
+            artifact = None if row.artifact == SOURCE[0] else row.artifact
+            yield RunFigure(f"{place}/baseline_metric", row.before, artifact)
+            if row.change is not None:
+                yield RunFigure(f"{place}/baseline_metric_change", row.change, artifact)
 
 
 def _drift_values(row: DriftRow) -> Iterator[tuple[str, float | None]]:

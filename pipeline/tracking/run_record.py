@@ -78,9 +78,10 @@ class FinishedFolder:
 
 
 def record_run(
-    server: TrackingServer, run: FinishedFolder, *, experiment: str, promote: str | None = None
+    server: TrackingServer, run: FinishedFolder, *, experiment: str, promote: str | None = None, force: bool = False
 ) -> RecordedRun:
     """Send a run to a server, unless it has it; register versions where it passed, and then move the alias `promote`.
+    `force`: do so whatever the verdict, and tag the run and its versions with it.
     Raises what mlflow raises, and BadRequest where an artifact has changed since the run."""
     client = server.client
     experiment_id = _experiment_id(client, experiment)
@@ -91,7 +92,8 @@ def record_run(
     )
     run_id, notes = (known[0].info.run_id, ()) if known else _log_run(client, experiment_id, run)
     models: Sequence[LoggedModel] = _logged_models(client, experiment_id, run_id)
-    if run.result.verdict is Verdict.PASS:
+    is_pass = run.result.verdict is Verdict.PASS
+    if is_pass or (force and promote):
         rows = {row.name: row for row in run.verified}
         models = register_versions(
             client,
@@ -100,6 +102,7 @@ def record_run(
             name_of=lambda artifact: f"{run.model}-{artifact_slug(artifact)}",
             describe=lambda artifact: describe_model(read_artifact(run.place_of(rows[artifact]))),
             alias=promote,
+            forced=None if is_pass else str(run.result.verdict),
         )
     return RecordedRun(server.address, experiment, experiment_id, run_id, tuple(models), tuple(notes))
 

@@ -66,7 +66,7 @@ def fixes_of(code: str) -> Iterator[tuple[int, str]]:
 
 def wrong_words(text: str, commands: frozenset[str]) -> list[str]:
     """Return what a fix names that the commands which print it lack.
-    `commands` is empty where any may print it. An option in a clause behind `transload NAME` is that one's."""
+    `commands` is empty where any command may print it. An option behind `transload NAME` is that command's."""
     options = options_of_commands()
     everywhere = frozenset[str]().union(*options.values(), {"--help"})
     wrong = []

@@ -260,7 +260,7 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
         model("m.onnx", of_acme()), "m.onnx",
         "onnxruntime cannot open m.onnx: Fatal error: com.acme:MatMul(-1) is not a registered function/op"
         "\n  fix: copy m.onnx again, or make it of operators that onnxruntime has; "
-        "it says more in out/logs/reference.log",
+        "it says more in .transload/refused/reference.log",
     ),
     "an unknown file": (
         data("m.bin", b"x"), "m.bin",

@@ -141,6 +141,11 @@ def test_a_run_that_failed_is_recorded_and_never_registered(
     assert "nothing is registered, and champion stays where it is" in capsys.readouterr().out
     assert client.search_registered_models("name LIKE 'failing%'") == []
     assert main(words) == 0
+    assert main([*words, "--promote", "champion", "--force"]) == 0
+    assert "champion was moved by --force: the verdict of the run is fail" in capsys.readouterr().out
+    version = client.get_model_version_by_alias("failing-onnx", "champion")
+    assert version.tags["transload.forced"] == "fail"
+    assert client.get_run(version.run_id).data.tags["transload.forced"] == "fail"
 
 
 def test_of_a_record_that_cannot_be_finished_nothing_stays(

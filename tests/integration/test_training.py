@@ -65,7 +65,10 @@ def test_the_template_trains_as_it_is_and_leaves_a_source(tmp_path: Path, capfd:
     assert facts["parameters"] == 13 * 32 + 32 + 64 + 32 * 3 + 3
     lines = [line for line in capfd.readouterr().out.splitlines() if line.startswith("epoch ")]
     assert len(lines) == facts["epochs"]
-    assert re.fullmatch(r"epoch 1/40  loss \d\.\d{4}  validation loss \d\.\d{4}  best \d\.\d{4}", lines[0])
+    assert re.fullmatch(
+        r"epoch 1/40  loss \d\.\d{4}  validation loss \d\.\d{4}  best \d\.\d{4}  rate 0\.00\d+  \d+ s left", lines[0]
+    )
+    assert lines[-1].endswith(" 0 s left")
     source = read_source(tmp_path / "out")
     assert source.ref == CodeRef("wine.py", str(tmp_path))
     recipe = load_recipe(CodeRef(str(path)))
@@ -277,10 +280,41 @@ def test_what_cannot_be_trained_is_refused(
     assert str(caught.value) == text
 
 
-def test_a_loss_that_is_no_number_ends_the_training(wine: Path, tmp_path: Path) -> None:
-    wine.write_text(wine.read_text().replace('outputs["logits"], labels)', 'outputs["logits"] * float("inf"), labels)'))
-    with pytest.raises(StepFailed, match="the validation loss of epoch 1 is nan"):
-        train(job(wine, tmp_path / "out"))
+PLAIN = ("torch.relu(self.norm(", "torch.relu((")
+DIVERGING: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
+    "NaN at once": ((('outputs["logits"], labels)', 'outputs["logits"] * float("inf"), labels)'),),
+                    "the validation loss is nan"),
+    "a rate that is too high": ((PLAIN, ("learning_rate=5e-3", "learning_rate=1e9")),
+                                "the loss has risen from "),
+    "a weight that no output shows": (
+        (("        self.head = nn.Linear(32, 3)", "        self.head = nn.Linear(32, 3)\n"
+          "        self.register_buffer('mask', torch.tensor([float('-inf')]))\n"
+          "        self.register_buffer('count', torch.zeros(1))"),
+         ("    def forward(self, features):", "    def forward(self, features):\n        self.count /= 0")),
+        "count holds NaN or an infinity"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DIVERGING)
+def test_a_training_that_diverges_says_so_with_epoch_and_rate(case: str, wine: Path, tmp_path: Path) -> None:
+    changes, course = DIVERGING[case]
+    for before, after in changes:
+        assert before in wine.read_text()
+        wine.write_text(wine.read_text().replace(before, after))
+    with pytest.raises(StepFailed) as caught:
+        train(job(wine, tmp_path / "out", epochs=4))
+    assert re.match(r"the training diverged in epoch 1 of 4, at the learning rate \S+ \(at most ", caught.value.what)
+    assert course in caught.value.what
+    assert re.fullmatch(rf"lower learning_rate in the Training of {wine}, as to \S+", caught.value.fix)
+    for innocent in ("data", "precision", "32-true"):
+        assert innocent not in str(caught.value).replace(str(wine), "")
+
+
+def test_a_mask_of_infinities_is_no_divergence(wine: Path, tmp_path: Path) -> None:
+    head = "        self.head = nn.Linear(32, 3)"
+    mask = "\n        self.register_buffer('mask', torch.tensor([float('-inf'), 0.0]))"
+    wine.write_text(wine.read_text().replace(head, head + mask))
+    assert train(job(wine, tmp_path / "out", epochs=2))["epochs"] == 2
 
 
 def test_a_users_loss_that_raises_is_told_with_its_line(wine: Path, tmp_path: Path) -> None:

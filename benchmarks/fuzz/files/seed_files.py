@@ -36,7 +36,7 @@ rounds = 3
 budget_s = 1
 [gate]
 require_verified = true
-p99_s = 0.5
+latency_p99 = 0.5
 """
 MODELS = """model_config_list {
   config { name: "m" base_path: "d" model_platform: "tensorflow"

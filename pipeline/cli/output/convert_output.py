@@ -153,7 +153,7 @@ _SHOWN, _LONG = 80, 88
 
 
 def _count(rows: Sequence[ArtifactRow]) -> str:
-    return f"{sum(row.status is Status.VERIFIED for row in rows)} of {len(rows)}"
+    return f"{sum(row.status in (Status.VERIFIED, Status.DEGRADED) for row in rows)} of {len(rows)}"
 
 
 MOST = 6  # routes to a target that are shown to a person

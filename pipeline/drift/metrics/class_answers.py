@@ -13,11 +13,10 @@ from itertools import chain
 
 import numpy as np
 
-from ....models.array_file import pieces
+from ....models.data_checks.class_labels import LabelRange, class_axis
 from ....models.errors import BadRequest
 from ....models.signature import Array
 
-_VOID = 255
 _NEAR_ONE = 1e-3  # that the probabilities of a row may miss in their sum
 NAME_ANOTHER = "name another metric, or write one: --metric FILE.py:FUNCTION"
 
@@ -53,33 +52,6 @@ class ClassAnswers:
         return self.labels >= 0
 
 
-@dataclass(frozen=True)
-class LabelRange:
-    """Labels that are classes: the shape of a sample's, and the least and the largest, 0 among them."""
-
-    shape: tuple[int, ...]
-    least: int
-    largest: int
-
-    @classmethod
-    def of(cls, labels: Array) -> LabelRange | None:
-        """Read labels piece by piece; None where they are no whole numbers."""
-        least = largest = 0
-        shape: tuple[int, ...] = ()
-        for piece in pieces(labels):
-            classes = as_classes(piece)
-            if classes is None:
-                return None
-            least, largest = min(least, int(classes.min(initial=0))), max(largest, int(classes.max(initial=0)))
-            shape = classes.shape[1:]
-        return cls(shape, least, largest)
-
-    @property
-    def are_bits(self) -> bool:
-        """Whether every label is 0 or 1."""
-        return self.least >= 0 and self.largest <= 1
-
-
 def describe_sample(array: Array) -> str:
     """Return the shape of a sample as text: "the shape [samples, 3, 3]"."""
     return _describe_shape(array.shape[1:])
@@ -87,30 +59,6 @@ def describe_sample(array: Array) -> str:
 
 def _describe_shape(shape: Sequence[int]) -> str:
     return f"the shape [{', '.join(['samples', *map(str, shape)])}]"
-
-
-def as_classes(labels: Array) -> Array | None:
-    """Return labels as int64, without a trailing axis of 1; None where they are no whole numbers.
-    In images 255 is a pixel without a label, as in Pascal VOC and Cityscapes; it becomes -1."""
-    if labels.dtype.kind not in "biuf" or (labels.dtype.kind == "f" and not np.array_equal(labels, np.round(labels))):
-        return None
-    classes = (labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels).astype(np.int64)
-    return np.where(classes == _VOID, -1, classes) if classes.ndim > 2 else classes
-
-
-def class_axis(output: Sequence[int | None], labels: Sequence[int | None]) -> int | None:
-    """Return the axis of the classes in an output whose other axes are those of the labels; None where none is.
-
-    A None stands for any size. Of several axes that fit, images have theirs at 1 and tokens at the end.
-    """
-    if len(output) != len(labels) + 1:
-        return None
-    last = len(output) - 1
-    for axis in (last, 1) if last == 2 else (1, last):
-        rest = [*output[:axis], *output[axis + 1 :]]
-        if all(None in pair or pair[0] == pair[1] for pair in zip(rest, labels, strict=True)):
-            return axis
-    return None
 
 
 def find_form(labels: LabelRange, reference: Iterable[Array]) -> ClassForm:

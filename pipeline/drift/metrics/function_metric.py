@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,9 @@ from ....models.sources import CodeRef
 from ..answer_shards import RecordedSeries
 from ..recorded_answers import ANSWERS, read_record, split_by_sample
 from ..sessions import read_test_set
-from .corpus_intervals import bootstrap_interval, unseen_interval
+from .corpus_intervals import replicate
 from .metric_kinds import MetricChoice, MetricKind
-from .task_metric import PairedAnswers, PairedScores, metric_row
+from .task_metric import PairedAnswers, PairedResult, PairedScores, metric_row
 
 Function = Callable[[Mapping[str, Array], Array], Any]
 _RESAMPLES = 499  # of a function's value, which is slow to take beside a sum's
@@ -89,7 +90,7 @@ class PairedFunction:
         self.sides[1].append(candidate)
         self.labels.append(labels)
 
-    def row(self, allowed_loss: float | None) -> dict[str, Any]:
+    def result(self, allowed_loss: float | None) -> PairedResult:
         """Return what the function says of both sides, with the interval of the difference."""
         labels = np.concatenate(self.labels)
         sides = [_joined(calls) for calls in self.sides]
@@ -97,23 +98,16 @@ class PairedFunction:
         if all(value.ndim for value in values):
             scores = PairedScores(self.kind, lambda answers, _: answers["score"])
             scores.add({"score": values[0]}, {"score": values[1]}, labels)
-            return scores.row(allowed_loss)
-        ends = self._interval(sides, labels)
-        return metric_row(self.kind, (float(values[0]), float(values[1])), ends, len(labels), allowed_loss)
+            return scores.result(allowed_loss)
+        counts = len(labels), len(labels)
+        reference, candidate = (
+            replicate(partial(self._of_weights, side, labels), *counts, resamples=_RESAMPLES) for side in sides
+        )
+        return PairedResult(metric_row(self.kind, (reference, candidate), allowed_loss), reference, candidate)
 
-    def _interval(self, sides: Sequence[Answers], labels: Array) -> tuple[float, float]:
-        def of_side(side: Answers, weights: Array) -> Array:
-            draws = (np.repeat(np.arange(len(labels)), row) for row in weights.astype(np.int64))
-            return np.array([self._value(side, labels, rows) for rows in draws])
-
-        def difference(weights: Array) -> Array:
-            return of_side(sides[1], weights) - of_side(sides[0], weights)
-
-        interval = bootstrap_interval(difference, len(labels), resamples=_RESAMPLES)
-        if interval is not None:
-            return interval
-        delta = float(difference(np.ones((1, len(labels))))[0])
-        return unseen_interval(delta, lambda weights: of_side(sides[0], weights), len(labels))
+    def _of_weights(self, side: Answers, labels: Array, weights: Array) -> Array:
+        draws = (np.repeat(np.arange(len(labels)), row) for row in weights.astype(np.int64))
+        return np.array([self._value(side, labels, rows) for rows in draws])
 
     def _value(self, side: Answers, labels: Array, rows: Array) -> float:
         return float(self.call({name: array[rows] for name, array in side.items()}, labels[rows]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,6 +22,16 @@ class MetricKind:
     name: str
     unit: str = ""
     higher_is_better: bool = True
+    span: tuple[float, float] | None = None  # that its values lie in; None: 0 to 1 of a share, else without ends
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the greatest value that it can have; infinite where it has none."""
+        if self.span is not None:
+            return self.span
+        if self.unit == SHARE:
+            return 0.0, 1.0
+        return -math.inf, math.inf
 
 
 KINDS: Mapping[str, MetricKind] = {
@@ -28,17 +39,17 @@ KINDS: Mapping[str, MetricKind] = {
     for kind in (
         MetricKind("accuracy", SHARE),
         MetricKind("top5", SHARE),
-        MetricKind("f1"),
-        MetricKind("auroc"),
+        MetricKind("f1", span=(0.0, 1.0)),
+        MetricKind("auroc", span=(0.0, 1.0)),
         MetricKind("ece", SHARE, higher_is_better=False),
-        MetricKind("mae", higher_is_better=False),
-        MetricKind("rmse", higher_is_better=False),
-        MetricKind("r2"),
-        MetricKind("cosine"),
+        MetricKind("mae", higher_is_better=False, span=(0.0, math.inf)),
+        MetricKind("rmse", higher_is_better=False, span=(0.0, math.inf)),
+        MetricKind("r2", span=(-math.inf, 1.0)),
+        MetricKind("cosine", span=(-1.0, 1.0)),
         MetricKind("recall@k", SHARE),
         MetricKind("miou", SHARE),
         MetricKind("map", SHARE),
-        MetricKind("perplexity", higher_is_better=False),
+        MetricKind("perplexity", higher_is_better=False, span=(1.0, math.inf)),
     )
 }
 NAMES = f"{', '.join(KINDS)} (with a number for k), or FILE.py:FUNCTION"
@@ -79,6 +90,13 @@ def kind_of_metric(text: str) -> MetricKind:
     if text not in KINDS or text == "recall@k":
         raise BadRequest(f"unknown metric {text!r}", fix=f"use one of {NAMES}")
     return KINDS[text]
+
+
+def recipe_kind(name: str, unit: str, *, higher_is_better: bool) -> MetricKind:
+    """Return the kind of a recipe's metric: one of KINDS where it is called and meant so, else what the recipe says."""
+    known = KINDS.get(name)
+    is_known = known is not None and known.higher_is_better == higher_is_better and unit in ("", known.unit)
+    return known if known is not None and is_known else MetricKind(name, unit, higher_is_better)
 
 
 def places_of(name: str) -> int:

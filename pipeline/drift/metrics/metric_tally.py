@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ....models.errors import BadRequest
 from ....models.probes.evidence import Answers
 from ....models.signature import Array
-from .task_metric import PairedAnswers, TaskMetric
+from .task_metric import PairedAnswers, PairedResult, TaskMetric
 
 
 @dataclass
@@ -40,11 +39,11 @@ class MetricTally:
         except BadRequest as error:
             self.pairs, self.complaint = None, error.what
 
-    def row(self, allowed_loss: float | None) -> tuple[dict[str, Any] | None, str | None]:
+    def result(self, allowed_loss: float | None) -> tuple[PairedResult | None, str | None]:
         """Return the metric of both sides, or why there is none."""
         if self.pairs is None:
             return None, self.complaint
         try:
-            return self.pairs.row(allowed_loss), None
+            return self.pairs.result(allowed_loss), None
         except BadRequest as error:
             return None, error.what

@@ -9,11 +9,12 @@ from functools import partial
 import numpy as np
 
 from ....models.array_file import pieces
+from ....models.data_checks.class_labels import LabelRange, as_classes
 from ....models.errors import BadRequest
 from ....models.probes.evidence import Answers
 from ....models.signature import Array
 from . import class_metrics, ranking_metrics, value_metrics
-from .class_answers import NAME_ANOTHER, ClassForm, LabelRange, as_classes, find_form, read_answers
+from .class_answers import NAME_ANOTHER, ClassForm, find_form, read_answers
 from .metric_kinds import MetricChoice, MetricKind, places_of
 from .task_metric import PairedAnswers, PairedRankings, PairedScores, PairedSums
 

@@ -1,12 +1,11 @@
-"""95 % intervals of the mean paired difference of scores, one score a sample.
+"""95 % intervals of the mean of scores, one score a sample: of one model's, and of the difference of two.
 
-Up to 4096 scores are resampled. Of more, sums are enough, which may be merged: no score need be kept.
+Up to 4096 scores are resampled; the mean of more is normal.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,90 +15,64 @@ from .equivalence import Z95
 RESAMPLES = 4999
 _BLOCK = 1 << 21  # float64 elements that one batch of resamples may hold: 16 MB
 LARGE = 4096  # from so many samples on the mean is normal, and a bootstrap only costs time
+_LEAST = 3  # samples that can be resampled
 
 
 def paired_interval(reference: Array, candidate: Array, *, seed: int = 0) -> tuple[float, float]:
     """Return the 95 % interval of mean(candidate - reference), shape (samples,) each, at least one sample.
     Scores that are all 0 or 1 get the adjusted Wald interval; others a bootstrap of the mean paired difference (BCa,
     4999 resamples, seeded), or from 4096 samples on the normal interval, which it has then become."""
-    if not len(reference):
+    scores = np.asarray([reference, candidate], np.float64)
+    samples = scores.shape[1]
+    if not samples:
         raise ValueError("an interval needs at least one sample")
-    return PairedSpread.of(reference, candidate).interval(seed)
+    if is_binary(scores):
+        return paired_proportions(*won_and_lost(*scores), samples)
+    gaps = scores[1] - scores[0]
+    low, high = float(gaps.min()), float(gaps.max())
+    if high - low <= 1e-12 * float(np.max(np.abs(scores))) or samples < _LEAST:
+        reach = _unseen_reach(scores)
+        return low - reach, high + reach
+    return _bootstrap(gaps, seed) if samples < LARGE else _normal(gaps)
 
 
-@dataclass(frozen=True, eq=False)
-class PairedSpread:
-    """Sums and extremes of paired scores and of their gaps (candidate - reference), exact for any split of them."""
+def own_interval(scores: Array) -> tuple[float, float]:
+    """Return the 95 % interval of mean(scores), shape (samples,), at least one sample.
+    Scores that are all 0 or 1 get Wilson's interval (J. American Statistical Association 22, 1927, 209-212); others the
+    normal one; where all are the same, the rule of three widens them by the range from 0."""
+    scores = np.asarray(scores, np.float64)
+    samples, mean = len(scores), float(scores.mean())
+    if is_binary(scores):
+        centre = (mean + Z95**2 / (2 * samples)) / (1 + Z95**2 / samples)
+        half = Z95 * math.sqrt(mean * (1 - mean) / samples + Z95**2 / (4 * samples**2)) / (1 + Z95**2 / samples)
+        return min(mean, max(0.0, centre - half)), max(mean, min(1.0, centre + half))
+    if samples < _LEAST or float(np.ptp(scores)) <= 1e-12 * float(np.max(np.abs(scores))):
+        reach = _unseen_reach(scores)
+        return float(scores.min()) - reach, float(scores.max()) + reach
+    return _normal(scores)
 
-    samples: int
-    reference: float  # sum
-    candidate: float  # sum
-    mean: float  # of the gaps
-    squares: float  # sum of the squared distances of the gaps from their mean
-    gaps: tuple[float, float]  # least and largest
-    scores: tuple[float, float]  # least and largest of both sides
-    won: int  # samples that the candidate has the larger score of
-    lost: int
-    binary: bool  # all scores are 0 or 1
-    few: Array | None = None  # the gaps themselves, where they are few enough to be resampled
 
-    @classmethod
-    def of(cls, reference: Array, candidate: Array) -> PairedSpread:
-        """Sum up scores of shape (samples,) each, at least one sample."""
-        scores = np.asarray([reference, candidate], np.float64)
-        gaps = scores[1] - scores[0]
-        return cls(
-            samples=len(gaps),
-            reference=float(scores[0].sum()),
-            candidate=float(scores[1].sum()),
-            mean=float(gaps.mean()),
-            squares=float(np.sum((gaps - gaps.mean()) ** 2)),
-            gaps=(float(gaps.min()), float(gaps.max())),
-            scores=(float(scores.min()), float(scores.max())),
-            won=int(np.count_nonzero(gaps > 0)),
-            lost=int(np.count_nonzero(gaps < 0)),
-            binary=bool(np.isin(scores, (0, 1)).all()),
-            few=gaps if len(gaps) < LARGE else None,
-        )
+def is_binary(scores: Array) -> bool:
+    """Return whether all scores are 0 or 1: one right or wrong answer a sample."""
+    return bool(np.isin(scores, (0, 1)).all())
 
-    def merge(self, other: PairedSpread) -> PairedSpread:
-        """Return the spread over the samples of both.
-        Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979)."""
-        samples = self.samples + other.samples
-        shift = other.mean - self.mean
-        few = None if self.few is None or other.few is None else np.concatenate([self.few, other.few])
-        return PairedSpread(
-            samples=samples,
-            reference=self.reference + other.reference,
-            candidate=self.candidate + other.candidate,
-            mean=self.mean + shift * other.samples / samples,
-            squares=self.squares + other.squares + shift * shift * self.samples * other.samples / samples,
-            gaps=(min(self.gaps[0], other.gaps[0]), max(self.gaps[1], other.gaps[1])),
-            scores=(min(self.scores[0], other.scores[0]), max(self.scores[1], other.scores[1])),
-            won=self.won + other.won,
-            lost=self.lost + other.lost,
-            binary=self.binary and other.binary,
-            few=None if few is None or len(few) >= LARGE else few,
-        )
 
-    def interval(self, seed: int = 0) -> tuple[float, float]:
-        """Return the 95 % interval of the mean gap, as `paired_interval` does."""
-        if self.binary:
-            return paired_proportions(self.won, self.lost, self.samples)
-        low, high = self.gaps
-        if high - low <= 1e-12 * max(map(abs, self.scores)) or self.samples < 3:
-            return self._constant_interval()
-        if self.few is not None:
-            return _bootstrap(self.few, seed)
-        half = Z95 * math.sqrt(self.squares / (self.samples - 1) / self.samples)
-        return self.mean - half, self.mean + half
+def won_and_lost(reference: Array, candidate: Array) -> tuple[int, int]:
+    """Return of how many samples the candidate has the larger score, and of how many the smaller one."""
+    return int(np.count_nonzero(candidate > reference)), int(np.count_nonzero(candidate < reference))
 
-    def _constant_interval(self) -> tuple[float, float]:
-        """Return the interval of gaps that are all the same, or too few to resample.
-        Up to 1 - 0.05^(1/n) of all samples may be of a kind that was not seen (the rule of three). Any of them may
-        differ by the range of scores that was seen."""
-        reach = (max(self.scores[1], 0.0) - min(self.scores[0], 0.0)) * (1 - 0.05 ** (1 / self.samples))
-        return self.gaps[0] - reach, self.gaps[1] + reach
+
+def _unseen_reach(scores: Array) -> float:
+    """Return how far the interval of numbers reaches that are all the same, or too few to resample.
+    Up to 1 - 0.05^(1/n) of all samples may be of a kind that was not seen (the rule of three). Any of them may differ
+    by the range of scores that was seen."""
+    least, most = min(float(scores.min()), 0.0), max(float(scores.max()), 0.0)
+    return float((most - least) * (1 - 0.05 ** (1 / scores.shape[-1])))
+
+
+def _normal(values: Array) -> tuple[float, float]:
+    mean, half = float(values.mean()), Z95 * float(values.std(ddof=1)) / math.sqrt(len(values))
+    return mean - half, mean + half
 
 
 def paired_proportions(won: int, lost: int, samples: int) -> tuple[float, float]:

@@ -1,12 +1,12 @@
 """A task's metric of a reference and a candidate on the same samples: fed call by call, asked for a row at the end.
 
-What is kept is small and may be merged: scores of samples, or sums of groups of them, which give the metric of all
-samples exactly. Only rankings and a user's function keep a sample's numbers.
+What is kept is small: a score of each sample, or sums of groups of them, which give the metric of all samples exactly.
+Only rankings and a user's function keep a sample's numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -16,12 +16,20 @@ import numpy as np
 from ....models.errors import BadRequest
 from ....models.probes.evidence import Answers
 from ....models.signature import Array
-from .corpus_intervals import Difference, bootstrap_interval, jackknife_interval, unseen_interval
-from .equivalence import mcnemar, samples_needed
+from .corpus_intervals import GROUPS, Value, replicate
+from .equivalence import detectable_loss, mcnemar, samples_needed
 from .metric_kinds import SHARE, MetricKind
-from .paired_intervals import LARGE, PairedSpread
+from .outcomes import Outcome, SampleScores, paired_gain
+from .paired_intervals import is_binary, won_and_lost
 
-GROUPS = 4096  # of samples: sums of more samples than this are put together at random
+
+@dataclass(frozen=True, eq=False)
+class PairedResult:
+    """A metric of both sides: result.MetricRow as JSON values, and what a later release is compared by."""
+
+    row: dict[str, Any]
+    reference: Outcome
+    candidate: Outcome
 
 
 class PairedAnswers(Protocol):
@@ -30,8 +38,8 @@ class PairedAnswers(Protocol):
     def add(self, reference: Answers, candidate: Answers, labels: Array) -> None:
         """Add one call, with samples along axis 0. Raises BadRequest where the metric does not take it."""
 
-    def row(self, allowed_loss: float | None) -> dict[str, Any]:
-        """Return result.MetricRow as JSON values. Raises BadRequest where the metric has no value."""
+    def result(self, allowed_loss: float | None) -> PairedResult:
+        """Return the row and both outcomes. Raises BadRequest where the metric has no value."""
 
 
 class TaskMetric(Protocol):
@@ -43,16 +51,12 @@ class TaskMetric(Protocol):
 
 
 def metric_row(
-    kind: MetricKind,
-    sides: tuple[float, float],
-    ci95: tuple[float, float],
-    samples: int,
-    allowed_loss: float | None,
-    *,
-    p_value: float | None = None,
+    kind: MetricKind, outcomes: tuple[Outcome, Outcome], allowed_loss: float | None, *, p_value: float | None = None
 ) -> dict[str, Any]:
-    """Return a result.MetricRow as JSON values.
+    """Return a result.MetricRow as JSON values, of the outcomes of the reference and of the candidate.
     Raises BadRequest where a side has no finite value."""
+    before, after = outcomes
+    sides, samples = (before.value, after.value), before.samples
     for side, value in zip(("reference", "candidate"), sides, strict=True):
         if not np.isfinite(value):
             raise BadRequest(
@@ -65,58 +69,43 @@ def metric_row(
         "reference": reference,
         "candidate": candidate,
         "delta": candidate - reference,
-        "ci95": list(ci95),
+        "ci95": list(paired_gain(before, after)),
         "unit": kind.unit,
         "higher_is_better": kind.higher_is_better,
         "p_value": p_value,
     }
     alike = reference == candidate and p_value in (None, 1.0)
-    return {**row, "samples_needed": samples_needed(samples, row, allowed_loss, alike=alike)}
+    needed = samples_needed(samples, row, allowed_loss, alike=alike)
+    return {**row, "samples_needed": needed, "detectable_loss": detectable_loss(samples, row, allowed_loss)}
 
 
 @dataclass
 class PairedScores:
-    """Scores of a sample, whose mean is the metric. Of more than are resampled only sums are kept."""
+    """Scores of a sample, whose mean is the metric."""
 
     kind: MetricKind
     score: Callable[[Answers, Array], Array]  # (answers, labels) -> (samples,)
     is_unit_known: bool = True  # else scores of 0 and 1 are a share
     sides: tuple[list[Array], list[Array]] = field(default_factory=lambda: ([], []))
-    spread: PairedSpread | None = None  # of all scores that are no longer in `sides`
 
     def add(self, reference: Answers, candidate: Answers, labels: Array) -> None:
         """Score one call of both sides."""
         for scores, answers in zip(self.sides, (reference, candidate), strict=True):
             scores.append(np.array(self.score(answers, labels)))  # a view would keep what it is of
-        if sum(map(len, self.sides[0])) > LARGE:
-            self._fold()
 
-    def _fold(self) -> PairedSpread:
-        """Add the scores to the sums. Raises BadRequest where they are none that can be paired."""
+    def result(self, allowed_loss: float | None) -> PairedResult:
+        """Return the means, with the interval of their paired difference."""
         reference, candidate = (_scores(self.kind.name, np.concatenate(scores)) for scores in self.sides)
         if reference.shape != candidate.shape:
             raise BadRequest(
                 f"the metric {self.kind.name} gave {len(reference)} and {len(candidate)} scores for the same samples",
                 fix="let the metric return one score a sample",
             )
-        spread = PairedSpread.of(reference, candidate)
-        self.spread = spread if self.spread is None else self.spread.merge(spread)
-        for scores in self.sides:
-            scores.clear()
-        return self.spread
-
-    def row(self, allowed_loss: float | None) -> dict[str, Any]:
-        """Return the means, with the interval of their paired difference."""
-        spread = self._fold() if self.sides[0] or self.spread is None else self.spread
-        kind = replace(self.kind, unit=SHARE) if spread.binary and not self.is_unit_known else self.kind
-        return metric_row(
-            kind,
-            (spread.reference / spread.samples, spread.candidate / spread.samples),
-            spread.interval(),
-            spread.samples,
-            allowed_loss,
-            p_value=mcnemar(spread.won, spread.lost) if spread.binary else None,
-        )
+        binary = is_binary(reference) and is_binary(candidate)
+        kind = replace(self.kind, unit=SHARE) if binary and not self.is_unit_known else self.kind
+        outcomes = SampleScores(reference), SampleScores(candidate)
+        p_value = mcnemar(*won_and_lost(reference, candidate)) if binary else None
+        return PairedResult(metric_row(kind, outcomes, allowed_loss, p_value=p_value), *outcomes)
 
 
 def _scores(name: str, scores: Array) -> Array:
@@ -157,23 +146,21 @@ class PairedSums:
             self._fold()
 
     def _fold(self) -> None:
-        """Add the rows to random groups."""
+        """Add the rows to random groups, which depend on a sample's number alone: so do those of other models."""
         rows = np.concatenate(self.parts)
-        groups = np.random.default_rng(self.samples).integers(GROUPS, size=len(rows))
+        groups = random_groups(self.samples - len(rows), len(rows), GROUPS)
         self.sums = np.zeros((GROUPS, rows.shape[1])) if self.sums is None else self.sums
         np.add.at(self.sums, groups, rows)
         self.parts.clear()
 
-    def row(self, allowed_loss: float | None) -> dict[str, Any]:
+    def result(self, allowed_loss: float | None) -> PairedResult:
         """Return the metric of both sides, with the interval of the difference."""
         if self.sums is not None and self.parts:
             self._fold()
         rows = np.concatenate(self.parts) if self.sums is None else self.sums
-        reference, candidate = (partial(self._value_of, half) for half in np.split(rows, 2, axis=1))
-        every = np.ones((1, len(rows)))
-        sides = float(reference(every)[0]), float(candidate(every)[0])
-        ci95 = paired_interval_of(reference, candidate, len(rows))
-        return metric_row(self.kind, sides, ci95, self.samples, allowed_loss)
+        halves = np.split(rows, 2, axis=1)
+        values = [partial(self._value_of, half) for half in halves]
+        return _of_corpus(self.kind, values, (len(rows), self.samples), allowed_loss)
 
     def _value_of(self, rows: Array, weights: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -194,23 +181,25 @@ class PairedRankings:
         for rows, side in zip(self.parts, (reference, candidate), strict=True):
             rows.append(self.rows(side, labels))
 
-    def row(self, allowed_loss: float | None) -> dict[str, Any]:
+    def result(self, allowed_loss: float | None) -> PairedResult:
         """Return the metric of both sides, with the interval of the difference."""
-        reference, candidate = (partial(self.value, np.concatenate(rows)) for rows in self.parts)
+        values = [partial(self.value, np.concatenate(rows)) for rows in self.parts]
         samples = sum(map(len, self.parts[0]))
-        every = np.ones((1, samples))
-        sides = float(reference(every)[0]), float(candidate(every)[0])
-        return metric_row(self.kind, sides, paired_interval_of(reference, candidate, samples), samples, allowed_loss)
+        return _of_corpus(self.kind, values, (samples, samples), allowed_loss)
 
 
-def paired_interval_of(reference: Difference, candidate: Difference, samples: int) -> tuple[float, float]:
-    """Return the 95 % interval of the difference of two values of weighted samples.
-    Up to 4,096 samples are resampled; of more, which only rankings have, groups are left out."""
+def _of_corpus(
+    kind: MetricKind, values: Sequence[Value], counts: tuple[int, int], allowed_loss: float | None
+) -> PairedResult:
+    """Return the result of a metric of all samples. `counts`: of what is weighted (samples, or groups), of samples."""
+    reference, candidate = (replicate(value, *counts) for value in values)
+    return PairedResult(metric_row(kind, (reference, candidate), allowed_loss), reference, candidate)
 
-    def difference(weights: Array) -> Array:
-        return candidate(weights) - reference(weights)
 
-    interval = (bootstrap_interval if samples <= GROUPS else jackknife_interval)(difference, samples)
-    if interval is not None:
-        return interval
-    return unseen_interval(float(difference(np.ones((1, samples)))[0]), reference, samples)
+def random_groups(first: int, count: int, groups: int) -> Array:
+    """Return the random groups of the samples first .. first + count - 1; a sample's depends on its number alone.
+    The finaliser of splitmix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014)."""
+    state = (np.arange(first, first + count, dtype=np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray((state ^ (state >> np.uint64(31))) % np.uint64(groups)).astype(np.int64)

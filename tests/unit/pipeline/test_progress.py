@@ -155,6 +155,50 @@ def test_a_long_stage_says_where_it_is_if_nobody_sees_a_live_line(monkeypatch: p
     assert stream.getvalue().splitlines()[0] == "net  convert    still at verify torch.export after 0 s"
 
 
+EPOCH = "epoch {}/9  loss 0.1250  validation loss 0.2500  best 0.2500  rate 0.005  3 s left"
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_training_tells_its_first_and_its_last_epoch_and_few_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress_module, "_REMINDER_S", 0.02)
+    stream, steps, log = io.StringIO(), Timeline(), tmp_path / "train.log"
+    progress = Progress(stream)
+    progress.follow(steps, "net", lambda name: tmp_path / f"{name}.log")
+    with progress.stage("train") as stage:
+        with steps.span("train"):
+            log.write_text(f"a word of the user's\n{EPOCH.format(1)}\nwarning\nepoch 2/9  lo")
+            wait_for(lambda: "epoch" in stream.getvalue())
+            for epoch in range(2, 10):
+                log.write_text(f"{EPOCH.format(epoch)}\n")
+                progress._screen._remind()
+        stage.note = "done"
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == f"train      {EPOCH.format(1)}"
+    assert lines[-1].endswith("s  done")
+    assert [line for line in lines if "epoch" in line and "still" not in line] == [
+        f"train      {EPOCH.format(at)}" for at in (1, 9)
+    ]
+
+
+@pytest.mark.usefixtures("fast")
+def test_an_epoch_is_in_the_live_line_of_a_terminal_and_none_of_a_training_of_before(tmp_path: Path) -> None:
+    screen, steps = TerminalScreen(110), Timeline()
+    (tmp_path / "train.log").write_text(f"{EPOCH.format(4)}\n")
+    progress = Progress(screen.stream)
+    progress.follow(steps, "net", lambda name: tmp_path / f"{name}.log")
+    with progress.stage("model"):
+        wait_for(lambda: " model " in progress._screen.shown)
+        assert "epoch" not in progress._screen.shown
+    with progress.stage("train"), steps.span("train"):
+        wait_for(lambda: EPOCH.format(4) in progress._screen.shown)
+    with progress.stage("reference"):
+        wait_for(lambda: " reference " in progress._screen.shown)
+        assert "epoch" not in progress._screen.shown
+    assert left(screen.written()).count("epoch") == 0
+
+
 def test_lines_of_several_models_begin_with_their_names() -> None:
     stream = io.StringIO()
     progress = Progress(stream)

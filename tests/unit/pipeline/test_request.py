@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +25,7 @@ WRONG = {
     "[bench]\nroundz = 3\n": "line 2: unknown key 'bench.roundz'\n  fix: did you mean 'rounds'?",
     "\n\n[tarin]\nseed = 1\n": "line 3: unknown key 'tarin'\n  fix: did you mean 'train'?",
     "[gate]\nxyz = 1\n": "line 2: unknown key 'gate.xyz'\n  fix: use one of require_verified, sqnr_db, metric_loss, "
-    "latency_ratio, p99_s, size_bytes, size_ratio, no_worse",
+    "metric_min, metric_max, latency_ratio, latency_p99, size, size_ratio, peak_memory, no_worse",
     "[convert]\ntargets = ['onx']\n": "line 2: convert.targets: unknown target 'onx': no format is called 'onx'"
     f"\n  fix: did you mean onnx? use one of {FORMATS}, with a precision behind a colon if need be "
     "('transload formats')",
@@ -116,3 +118,31 @@ def test_the_documented_file_is_taken_and_names_every_key() -> None:
             fields = section.model_fields if issubclass(section, BaseModel) else {}
             keys = {each.alias or key for key, each in fields.items()} or None
             assert told[field.alias or name] == keys
+
+
+def _numbers(model: type[BaseModel], place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the place of every key of a request that is a number, or a list of numbers."""
+    for name, field in model.model_fields.items():
+        key = (*place, field.alias or name)
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _numbers(field.annotation, key)
+        elif re.search(r"\b(float|int)\b", str(field.annotation)):
+            yield key
+
+
+@pytest.mark.parametrize("place", [place for place in _numbers(RunRequest) if place[-1] != "set"], ids=".".join)
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "-1", "true", "false", "'abc'"])
+def test_no_number_of_a_request_is_absurd(place: tuple[str, ...], text: str, tmp_path: Path) -> None:
+    section, key = place
+    if (key, text) == ("metric_min", "-1"):  # r2 may be below 0, and the metric is not known here
+        return
+    file = tmp_path / "p.toml"
+    file.write_text(f"[{section}]\n{key} = {f'[{text}]' if key == 'batches' else text}\n")
+    with pytest.raises(BadRequest, match=rf"line 2: {section}\.{key}: [^\n]+\n  fix: "):
+        read_request(file)
+
+
+def test_the_walk_over_the_numbers_sees_them() -> None:
+    assert {("gate", "metric_min"), ("validate", "sqnr_db"), ("bench", "batches"), ("bench", "budget_s")} <= {
+        *_numbers(RunRequest)
+    }

@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from transload.models.data_sources.data_argument import DataKind, source_digest
+from transload.models.data_sources.source_options import TableOptions
 from transload.models.data_sources.take_samples import take_samples
 from transload.models.dataset import Dataset, read_dataset
 from transload.models.errors import BadRequest
@@ -70,10 +73,6 @@ MESSAGES: dict[str, tuple[dict[str, Any], str]] = {
         {"x": ROWS, "labels": np.zeros(299)},
         "{path}: its arrays hold different numbers of samples: x 300, labels 299" + MADE_BY,
     ),
-    "nan": (
-        {"x": ROWS, "labels": np.where(np.arange(300) == 41, np.nan, 1)},
-        "{path}: the label of sample 42 is no finite number\n  fix: mend it, or leave it out",
-    ),
     "missing": (
         {"y": ROWS},
         "{path} holds the arrays y, and the model takes the inputs x\n"
@@ -102,5 +101,43 @@ def test_a_table_says_which_columns_it_gave_and_what_its_labels_are_called(tmp_p
 
 
 def test_samples_of_arrays_say_nothing_of_how_they_were_made(tmp_path: Path) -> None:
-    np.savez(tmp_path / "d.npz", x=ROWS, labels=np.arange(300))
+    np.savez(tmp_path / "d.npz", x=ROWS, labels=np.arange(300) % 7)
     assert facts_of(tmp_path / "d.npz").keys() == {"test", "calibration", "labels"}
+
+
+def texts_of(path: Path, kind: DataKind = DataKind.ARRAYS, **options: Any) -> list[str]:
+    return [finding["text"] for finding in facts_of(path, kind, **options).get("findings", ())]
+
+
+def test_faults_are_facts_of_the_data(tmp_path: Path) -> None:
+    np.savez(tmp_path / "d.npz", x=ROWS, labels=np.where(np.arange(300) == 41, np.nan, 1))
+    assert texts_of(tmp_path / "d.npz") == [
+        "d.npz: the labels hold NaN or an infinity in 1 of 300 samples, first in sample 42 (index 41)"
+    ]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
+def test_a_fault_of_a_table_names_column_and_row(suffix: str, tmp_path: Path) -> None:
+    columns: dict[str, Any] = {name: np.random.default_rng(at).normal(size=300) for at, name in enumerate("ab")}
+    columns |= {"c": np.full(300, 4.0), "kind": np.arange(300) % 3}
+    columns["b"][16] = np.nan
+    path = tmp_path / f"d.{suffix}"
+    table = pa.table({name: pa.array(values, from_pandas=False) for name, values in columns.items()})
+    if suffix == "parquet":
+        parquet.write_table(table, path)
+    else:
+        rows = "\n".join("\t".join(map(str, row)) for row in zip(*columns.values(), strict=True))
+        path.write_text(("\t".join(columns) + "\n" + rows).replace("\t", "," if suffix == "csv" else "\t"))
+    table_options = TableOptions(label="kind").to_json()
+    assert texts_of(path, DataKind.TABLE, table=table_options) == [
+        f"d.{suffix}: the column b holds NaN in 1 of 300 rows, first in row 17",
+        f"d.{suffix}: the column c holds one value in all 300 rows, 4",
+    ]
+
+
+@pytest.mark.parametrize(("name", "fault"), [("target", True), ("Class", True), ("height", False)])
+def test_a_label_that_nobody_named_is_told_by_its_name(name: str, fault: bool, tmp_path: Path) -> None:
+    numbers = np.random.default_rng(0).normal(size=(40, 3))
+    np.savetxt(tmp_path / "d.csv", numbers, "%g", ",", header=f"a,b,{name}", comments="")
+    expected = [f"d.csv: the column {name.lower()} is taken as a feature, and none as the label"]
+    assert texts_of(tmp_path / "d.csv", DataKind.TABLE) == expected * fault

@@ -11,6 +11,7 @@ import torch
 from transload.models.dataset import Dataset, read_dataset, shuffled
 from transload.models.errors import BadRequest
 from transload.models.job import Job
+from transload.models.job_records import DataFacts
 from transload.models.loading.build import call_model
 from transload.models.loading.code_refs import RECIPES, zoo_recipe
 from transload.models.probes.random_inputs import sample_inputs
@@ -19,6 +20,7 @@ from transload.models.sources import CodeRef
 from transload.models.training.data import load_splits, prepare_data
 from transload.models.training.objectives import accuracy
 from transload.models.zoo.digits import shift_images
+from transload.models.zoo.template import write_recipe
 
 
 def test_accuracy_is_one_or_zero_a_sample_and_a_nan_is_wrong() -> None:
@@ -88,7 +90,8 @@ def test_an_image_is_moved_by_at_most_one_pixel_and_nothing_wraps_around() -> No
 
 
 def test_the_data_step_writes_the_test_split_and_calibration_samples(tmp_path: Path) -> None:
-    assert prepare_data(Job({}, tmp_path, {"ref": "zoo:digits-cnn"})) == {"test": 540, "calibration": 256}
+    facts = prepare_data(Job({}, tmp_path, {"ref": "zoo:digits-cnn"}))
+    assert facts == {"test": 540, "calibration": 256}
     splits = zoo_recipe("digits-cnn").data()
     test, calibration = read_dataset(tmp_path / "test.npz"), read_dataset(tmp_path / "calibration.npz")
     np.testing.assert_array_equal(test.inputs["image"], splits.test.inputs["image"])
@@ -126,3 +129,52 @@ def test_data_that_do_not_fit_the_signature_are_refused(change: str, words: str,
     ref = CodeRef("wine.py", str(tmp_path))
     with pytest.raises(BadRequest, match=words):
         load_splits(load_recipe(ref), ref)
+
+
+def faults_of(changes: tuple[tuple[str, str], ...], folder: Path) -> list[tuple[str, bool, str]]:
+    path = write_recipe("wine", folder)
+    for before, after in changes:
+        assert before in path.read_text()
+        path.write_text(path.read_text().replace(before, after))
+    (folder / "out").mkdir()
+    facts = DataFacts.from_json(prepare_data(Job({}, folder / "out", {"ref": str(path)})))
+    return [(fault.fault, fault.accepted, fault.text) for fault in facts.findings]
+
+
+CAST = "    features = scaled.astype(np.float32)\n"
+HOLE = (CAST, f"{CAST}    features[train[3], 2] = np.nan\n")
+FORWARD = "    def forward(self, features):\n"
+LOSS = 'return nn.functional.cross_entropy(outputs["logits"], labels)'
+SPLIT_FAULTS: dict[str, tuple[tuple[tuple[str, str], ...], list[tuple[str, bool, str]]]] = {
+    "as it is": ((), []),
+    "NaN": ((HOLE,), [("sample-not-finite", False, "the train split: features[:, 2] holds NaN in 1 of 80 samples, "
+                       "first in sample 4 (index 3)")]),
+    "NaN that the net fills": ((HOLE, (FORWARD, f"{FORWARD}        features = torch.nan_to_num(features)\n")), [
+        ("sample-not-finite", True, "the train split: features[:, 2] holds NaN in 1 of 80 samples, "
+         "first in sample 4 (index 3)")]),
+    "a label outside": (((CAST, f"{CAST}    labels[test[5]] = 3\n"),), [
+        ("label-outside", False, "the test split: the labels hold 3, which is none of 3 classes that count from 0, in "
+         "1 of 70 samples, first in sample 6 (index 5)")]),
+    "a label that the loss leaves out": (
+        ((CAST, f"{CAST}    labels[train[5]] = 3\n"), (LOSS, LOSS.replace("labels)", "labels, ignore_index=3)")),
+         ("labels, ignore_index=3)", "labels.clamp(max=2) * (labels < 3))")),
+        [("label-outside", True, "the train split: the labels hold 3, which is none of 3 classes that count from 0, in "
+          "1 of 80 samples, first in sample 6 (index 5)")]),
+    "copies": (((CAST, f"{CAST}    train = np.concatenate([train, test[:7]])\n"),), [
+        ("in-train-and-test", False, "the test split: 7 of 70 samples stand in the train split, too (10.0%), first "
+         "sample 1 (index 0)")]),
+    "the label among the features": (((CAST, f"{CAST}    features[:, 4] = labels\n"),), [
+        ("label-as-feature", False, "the train split: the label of every sample can be read off features[:, 4]: is "
+         "that the label itself?")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SPLIT_FAULTS)
+def test_the_faults_of_splits_are_facts_of_the_data_step(case: str, tmp_path: Path) -> None:
+    changes, expected = SPLIT_FAULTS[case]
+    assert faults_of(changes, tmp_path) == expected
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_our_own_recipes_have_no_faults(name: str, tmp_path: Path) -> None:
+    assert "findings" not in prepare_data(Job({}, tmp_path, {"ref": f"zoo:{name}"}))

@@ -129,15 +129,15 @@ def test_the_examples_use_inputs_and_outputs_that_the_action_has(root: Path, act
 
 def test_a_request_that_is_refused_leaves_its_error_as_the_report_and_ends_with_its_status(checkout: Checkout) -> None:
     name = "$(touch owned).toml"
-    (checkout.here / name).write_text("[gate]\nsize_byts = 1\n")
+    (checkout.here / name).write_text("[gate]\nsiz = 1\n")
     assert checkout.run(name, python=sys.executable) == {"exit-code": "2", "run": ""}
     assert not (checkout.here / "owned").exists()
     report = (checkout.here / "summary").read_text()
     assert report.splitlines() == [
         "transload ended with 2 before there was a result:",
         "",
-        f"    error: {name}, line 2: unknown key 'gate.size_byts'",
-        "      fix: did you mean 'size_bytes'?",
+        f"    error: {name}, line 2: unknown key 'gate.siz'",
+        "      fix: did you mean 'size'?",
     ]
     assert "did you mean" in (checkout.here / "out" / "transload.xml").read_text()
     assert checkout.comment() == [f"<!-- transload report -->\n{report}"]

@@ -51,7 +51,7 @@ targets = [
 ]
 
 [gate]
-size_bytes = 1000
+size = 1000
 """
 NET = "import torch\n\n\nclass Net(torch.nn.Module):\n    pass\n"
 NOWHERE = SourcePlaces()
@@ -226,10 +226,10 @@ def test_figures_of_two_runs_are_cases() -> None:
 ROWS = [
     CiRow(suite="targets", name="a", rule="target", outcome=CiOutcome.PASS, message="fine", seconds=1.5),
     CiRow(
-        suite="gate", name="b & <c>", rule="p99_s", outcome=CiOutcome.FAIL, message="bell \x07 and \ud800",
+        suite="gate", name="b & <c>", rule="latency_p99", outcome=CiOutcome.FAIL, message="bell \x07 and \ud800",
         place=SourcePlace(Path("/elsewhere/a b.toml"), 3),
     ),
-    CiRow(suite="gate", name="d", rule="p99_s", outcome=CiOutcome.INCONCLUSIVE, message="open"),
+    CiRow(suite="gate", name="d", rule="latency_p99", outcome=CiOutcome.INCONCLUSIVE, message="open"),
     CiRow(suite="gate", name="e", rule="size", outcome=CiOutcome.SKIPPED, message="left out"),
 ]  # fmt: skip
 
@@ -260,9 +260,9 @@ def test_sarif_is_of_the_standards_form_and_holds_what_does_not_pass() -> None:
     document = json.loads(sarif_text(ROWS[:1] + ROWS[2:], "run", 3))
     jsonschema.Draft202012Validator(SARIF).validate(document)
     (run,) = document["runs"]
-    assert [(result["ruleId"], result["level"]) for result in run["results"]] == [("p99_s", "warning")]
+    assert [(result["ruleId"], result["level"]) for result in run["results"]] == [("latency_p99", "warning")]
     assert run["invocations"] == [{"executionSuccessful": False, "exitCode": 3}]
-    assert run["tool"]["driver"]["rules"][run["results"][0]["ruleIndex"]]["id"] == "p99_s"
+    assert run["tool"]["driver"]["rules"][run["results"][0]["ruleIndex"]]["id"] == "latency_p99"
 
 
 def test_an_alert_keeps_its_fingerprint_when_its_numbers_change() -> None:
@@ -274,7 +274,7 @@ def test_an_alert_keeps_its_fingerprint_when_its_numbers_change() -> None:
 PLACES = {
     ("target", "tflite:int8", "it failed"): ("pipeline.toml", 7),  # the item of the list
     ("target", "pt2", "it failed"): ("pipeline.toml", 5),  # that is not in the list
-    ("size_bytes", "onnx", "size: 2 KB, limit 1 KB"): ("pipeline.toml", 11),
+    ("size", "onnx", "size: 2 KB, limit 1 KB"): ("pipeline.toml", 11),
     ("drift", "onnx", "aten.flip, net.py:5 (`pass`)"): ("net.py", 5),
     ("drift", "onnx", "aten.flip, other.py:5"): ("net.py", 4),  # no such file: where the model begins
     ("no_worse latency", "onnx", "slower"): ("net.py", 4),
@@ -323,11 +323,11 @@ def test_a_place_that_cannot_be_written_stops_the_command(project: Path, capsys:
 
 
 def test_a_broken_pipeline_file_is_told_to_the_ci(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (project / "pipeline.toml").write_text(PIPELINE.replace("size_bytes", "size_byts"))
+    (project / "pipeline.toml").write_text(PIPELINE.replace("size", "siz"))
     assert main(["run", "pipeline.toml", "--sarif", "s.sarif"]) == 2
     result = json.loads((project / "s.sarif").read_text())["runs"][0]["results"][0]
     assert result["locations"][0]["physicalLocation"]["region"] == {"startLine": 11}
-    assert "did you mean 'size_bytes'?" in result["message"]["text"]
+    assert "did you mean 'size'?" in result["message"]["text"]
 
 
 def test_a_target_that_was_left_out_is_skipped() -> None:

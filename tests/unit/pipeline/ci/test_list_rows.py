@@ -107,26 +107,26 @@ def test_a_target_that_fails_says_why_and_is_told_once() -> None:
 def test_a_release_rule_that_is_not_kept_is_told_once_for_its_copy() -> None:
     gate = [
         GateRow("drift", "60 dB", "20 dB", Verdict.FAIL, "onnx", "onnxruntime"),
-        GateRow("size_bytes", "1 KB", "2 KB", Verdict.FAIL, "onnx", None),
-        GateRow("p99_s batch=8", "1 ms", "unsure", Verdict.INCONCLUSIVE, "onnx", "openvino"),
+        GateRow("size", "1 KB", "2 KB", Verdict.FAIL, "onnx", None),
+        GateRow("latency_p99 batch=8", "1 ms", "unsure", Verdict.INCONCLUSIVE, "onnx", "openvino"),
     ]
     targets = rows_of_drift([compared(Verdict.FAIL)], gate)
     rows = rows_of(replace(row("net-Net", *failures_of_gate(gate), status=1), targets=targets))
     names = {ci_row.name: (ci_row.rule, ci_row.outcome) for ci_row in rows if ci_row.suite == "gate"}
     assert names == {
-        "net-Net: drift of onnx in onnxruntime": ("drift", FAIL), "net-Net: size_bytes of onnx": ("size_bytes", FAIL),
-        "net-Net: p99_s batch=8 of onnx in openvino": ("p99_s", OPEN),
+        "net-Net: drift of onnx in onnxruntime": ("drift", FAIL), "net-Net: size of onnx": ("size", FAIL),
+        "net-Net: latency_p99 batch=8 of onnx in openvino": ("latency_p99", OPEN),
     }  # fmt: skip
     results = json.loads(sarif_text(rows, "validate", 1))["runs"][0]["results"]
-    assert [result["ruleId"] for result in results] == ["drift", "size_bytes", "p99_s"], "and not once more as a target"
+    assert [result["ruleId"] for result in results] == ["drift", "size", "latency_p99"], "and not once more as a target"
     assert len({ci_row.name for ci_row in rows}) == len(rows)
 
 
 def test_a_rule_of_a_pipeline_file_leads_to_its_key(project: Path) -> None:
-    (project / "other.toml").write_text("[gate]\nverified = true\nsize_bytes = 1000\n")
-    gate = [GateRow("size_bytes", 1000.0, 2000.0, Verdict.FAIL, "onnx", None)]
+    (project / "other.toml").write_text("[gate]\nverified = true\nsize = 1000\n")
+    gate = [GateRow("size", 1000.0, 2000.0, Verdict.FAIL, "onnx", None)]
     rows = rows_of(replace(row("other", *failures_of_gate(gate), status=1), targets=(target(),)))
-    assert told(rows) == [("other: size_bytes of onnx", FAIL, "other.toml", 3)]
+    assert told(rows) == [("other: size of onnx", FAIL, "other.toml", 3)]
 
 
 @pytest.mark.usefixtures("project")

@@ -17,14 +17,14 @@ def test_the_hook_names_the_check(root: Path) -> None:
 
 def test_every_pipeline_file_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good, bad = tmp_path / "good.toml", tmp_path / "bad.toml"
-    good.write_text("[gate]\nsize_bytes = 1\n")
-    bad.write_text("[gate]\nsize_byts = 1\n")
+    good.write_text("[gate]\nsize = 1\n")
+    bad.write_text("[gate]\nsiz = 1\n")
     assert check_pipelines([str(good)]) == 0
     assert capsys.readouterr().err == ""
     assert check_pipelines([str(bad), str(good), str(tmp_path / "none.toml")]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        f"error: {bad}, line 2: unknown key 'gate.size_byts'",
-        "  fix: did you mean 'size_bytes'?",
+        f"error: {bad}, line 2: unknown key 'gate.siz'",
+        "  fix: did you mean 'size'?",
         f"error: {tmp_path}/none.toml cannot be read: No such file or directory",
         "  fix: name a pipeline file (docs/pipeline-file.md)",
     ]

@@ -21,6 +21,7 @@ from transload.pipeline.commands.baseline import Baseline, judge_baseline, read_
 from transload.pipeline.commands.remeasure import ArtifactPair, OpenedArtifacts, open_artifacts, pair_up, remeasure
 from transload.pipeline.compare.change_records import Change, CompareMethod, FigureChange, FigureKind
 from transload.pipeline.compare.compare_limits import CompareLimits
+from transload.pipeline.compare.release_metric import Release
 from transload.pipeline.compare.run_comparison import compare_runs, decide
 from transload.pipeline.compare.side_by_side import SideBySide
 from transload.pipeline.report.compare_page import ratio_plots, render_compare_page
@@ -251,9 +252,9 @@ def test_no_set_of_processes_begins_that_would_end_after_the_most(
 RULES: list[tuple[dict[str, Any], str, Verdict]] = [
     ({"sqnr_db": 90.0}, "no_worse drift", Verdict.FAIL),
     ({"sqnr_db": 96.0}, "no_worse drift", Verdict.PASS),
-    ({"delta": (-0.03, -0.032, -0.028)}, "no_worse metric", Verdict.FAIL),
-    ({"delta": (-0.03, -0.06, 0.001)}, "no_worse metric", Verdict.INCONCLUSIVE),
-    ({"delta": (0.03, 0.001, 0.06)}, "no_worse metric", Verdict.PASS),  # how much better it is, is open
+    ({"delta": (-0.03, -0.032, -0.028)}, "no_worse metric drift", Verdict.FAIL),
+    ({"delta": (-0.03, -0.06, 0.001)}, "no_worse metric drift", Verdict.INCONCLUSIVE),
+    ({"delta": (0.03, 0.001, 0.06)}, "no_worse metric drift", Verdict.PASS),  # how much better it is, is open
     ({"size": 2000}, "no_worse size", Verdict.FAIL),
     ({"peak": 2_000_000}, "no_worse memory", Verdict.FAIL),
     ({"ratio": 0.6}, "no_worse latency batch=1", Verdict.FAIL),
@@ -262,17 +263,20 @@ RULES: list[tuple[dict[str, Any], str, Verdict]] = [
 ]
 
 
+def judge(after: RunResult, before: RunResult, *, judges: bool = True) -> RunResult:
+    baseline = Baseline(Path("a"), Release(before), CompareLimits(), judges=judges)
+    return judge_baseline(Release(replace(after, gate=())), baseline, None)
+
+
 def rule_row(result: RunResult, rule: str) -> GateRow:
-    (row,) = (row for row in result.gate if row.rule == rule)
+    (row,) = (row for row in result.gate if row.rule == rule and row.artifact == "onnx")
     return row
 
 
 @pytest.mark.parametrize(("change", "rule", "verdict"), RULES, ids=lambda value: str(value)[:40])
 def test_the_gate_refuses_what_is_worse_than_the_baseline(change: dict[str, Any], rule: str, verdict: Verdict) -> None:
     quiet = small(spread=1.005)
-    judged = judge_baseline(
-        replace(small(**change), gate=()), Baseline(Path("a"), quiet, CompareLimits(), judges=True), None
-    )
+    judged = judge(small(**change), quiet)
     assert rule_row(judged, rule).verdict is verdict
     if verdict is Verdict.FAIL:
         assert (judged.verdict, judged.exit_code) == (Verdict.FAIL, Exit.FAIL)
@@ -282,11 +286,11 @@ def test_the_gate_refuses_what_is_worse_than_the_baseline(change: dict[str, Any]
 
 def test_a_figure_that_cannot_be_compared_is_no_pass() -> None:
     unlike = replace(small(), environment=replace(small().environment, cpu="6502"))
-    judged = judge_baseline(replace(small(), gate=()), Baseline(Path("a"), unlike, CompareLimits(), judges=True), None)
+    judged = judge(small(), unlike)
     row = rule_row(judged, "no_worse latency batch=1")
     assert row.verdict is Verdict.INCONCLUSIVE
     assert str(row.got).startswith("unlike conditions: cpu: 6502 against")
-    shown = judge_baseline(replace(small(), gate=()), Baseline(Path("a"), unlike, CompareLimits(), judges=False), None)
+    shown = judge(small(), unlike, judges=False)
     assert shown.gate == ()
     assert decide(cast("Any", shown.baseline))[1] is Exit.PASS
 
@@ -296,7 +300,7 @@ def test_the_report_shows_the_baseline() -> None:
     from transload.pipeline.report.markdown import render_markdown
 
     former = replace(small(size=500), id="20200101-000000-former")
-    judged = judge_baseline(replace(small(), gate=()), Baseline(Path("a"), former, CompareLimits(), judges=True), None)
+    judged = judge(small(), former)
     for text in (render_html(judged, {}), render_markdown(judged), samples.render(judged, 120)):
         assert "20200101-000000-former" in text
         assert "+100.0 %" in text

@@ -16,19 +16,28 @@ from transload.pipeline.drift.answer_shards import write_series
 from transload.pipeline.drift.recorded_answers import ANSWERS
 from transload.pipeline.intake.loaded_model import ModelDescription
 from transload.pipeline.intake.metric_choice import TaskChoice, check_answers, choose_metric
+from transload.pipeline.request import GateSection
 
 Shape = tuple[int | str, ...]
 
 
 def choose(
-    folder: Path, labels: Array | None, shape: Shape, *, dtype: str = "float32", recipe: str | None = None, **asked: Any
+    folder: Path,
+    labels: Array | None,
+    shape: Shape,
+    *,
+    dtype: str = "float32",
+    recipe: str | None = None,
+    rules: dict[str, Any] | None = None,
+    **asked: Any,
 ) -> TaskChoice:
     write_dataset(folder / TEST, Dataset({"x": np.zeros((4, 2), np.float32)}, labels))
     signature = Signature(
         (TensorSpec("x", "float32", ("batch", 2)),),
         (TensorSpec("ids", "int64", ("batch", 2)), TensorSpec("y", dtype, shape)),
     )
-    request = SimpleNamespace(validate_=SimpleNamespace(**{"metric": None, "allowed_loss": None, **asked}), root=None)
+    validate = SimpleNamespace(**{"metric": None, "allowed_loss": None, **asked})
+    request = SimpleNamespace(validate_=validate, root=None, gate=GateSection(**(rules or {})))
     model = ModelDescription("net", signature, metric=recipe, allowed_loss=0.02 if recipe else None)
     context: Any = SimpleNamespace(request=request)
     data: Any = SimpleNamespace(folder=folder)
@@ -106,6 +115,15 @@ def test_what_cannot_be_measured_is_refused_in_a_sentence(
     with pytest.raises(BadRequest) as caught:
         choose(tmp_path, labels, ("batch", 3), **asked)
     assert caught.value.what == words
+
+
+@pytest.mark.parametrize("rule", ["metric_loss", "metric_min", "metric_max"])
+@pytest.mark.parametrize("recipe", [None, "accuracy"])
+def test_a_rule_on_the_metric_needs_labels(rule: str, recipe: str | None, tmp_path: Path) -> None:
+    with pytest.raises(BadRequest) as caught:
+        choose(tmp_path, None, ("batch", 3), recipe=recipe, rules={rule: 0.5})
+    assert caught.value.what == f"gate.{rule} judges a metric, and the data has no labels"
+    assert choose(tmp_path, INTS, ("batch", 3), recipe="accuracy", rules={rule: 0.5}).allowed_loss == 0.02
 
 
 def checked(folder: Path, labels: Array, answers: Array, **asked: Any) -> TaskChoice:

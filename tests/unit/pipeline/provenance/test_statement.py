@@ -68,12 +68,12 @@ def test_a_run_has_its_id_and_its_start(tmp_path: Path) -> None:
 def test_the_verdict_is_that_of_the_status_and_of_the_own_rules(
     tmp_path: Path, status: str, verdicts: dict[str, Verdict], expected: str
 ) -> None:
-    gate = tuple(GateRow("p99_s", 0.1, 0.2, verdict, name, "onnxruntime") for name, verdict in verdicts.items())
+    gate = tuple(GateRow("latency_p99", 0.1, 0.2, verdict, name, "onnxruntime") for name, verdict in verdicts.items())
     part = make_statement(DIGESTS, card(tmp_path / "onnx", status=status), BUILD, gate)["predicate"][
         "transload_verdict"
     ]
     assert (part["verdict"], part["status"]) == (expected, status)
-    assert [row["rule"] for row in part["gate"]] == ["p99_s"] * ("onnx" in verdicts)
+    assert [row["rule"] for row in part["gate"]] == ["latency_p99"] * ("onnx" in verdicts)
 
 
 def test_absolute_paths_lose_their_folders() -> None:

@@ -77,7 +77,7 @@ def test_a_folder_without_a_list_of_digests_passes(folder: Path) -> None:
     ],
 )
 def test_the_artifacts_own_verdict_counts(tmp_path: Path, status: str, gate: Verdict, expected: Exit) -> None:
-    rows = (GateRow("p99_s", 0.1, 0.2, gate, "onnx", None),)
+    rows = (GateRow("latency_p99", 0.1, 0.2, gate, "onnx", None),)
     assert verify(write_stated(tmp_path / "onnx", gate=rows, status=status)).decided[1] is expected
 
 

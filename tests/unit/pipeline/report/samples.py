@@ -30,8 +30,10 @@ from transload.pipeline.result.schema import (
     ProbeResultRow,
     RouteStatus,
     RunResult,
+    SampleSetRow,
     SignatureRow,
     SmallestRow,
+    SourceRow,
     Status,
     TensorRow,
     Tolerance,
@@ -41,7 +43,7 @@ from transload.pipeline.result.schema import (
     to_json,
 )
 
-RULES = GateRules(latency_ratio=6.0, size_bytes=1_000_000)
+RULES = GateRules(latency_ratio=6.0, size=1_000_000)
 FP32, REDUCED = Tolerance(60.0, None), Tolerance(None, 0.01)
 LOGS = {"tflite:int8": "logs/validate-tflite-int8.log", "saved-model in tfserving-rest": "logs/bench-rest.log"}
 REPEAT = {"torch.export": "repeat/03-pt2.sh", "lowering": "repeat/07-saved-model.sh"}
@@ -292,7 +294,7 @@ def result(rules: GateRules = RULES) -> RunResult:
     return RunResult(
         1, "20261121-040901-digits-cnn", "0.1.0", verdict, int(code), "2026-11-21T04:09:01Z", 118.4, environment,
         _ARTIFACTS, _DRIFT, timed, rows, _PROBES, _EXERCISED, _ERRORS, _WORST, _SMALLEST, _LOCATED,
-        _LEFT_OUT,
+        _LEFT_OUT, source=SourceRow("5" * 64, SampleSetRow(540, "6" * 64, "7" * 64)),
     )  # fmt: skip
 
 
@@ -339,7 +341,16 @@ def renamed(run: RunResult, old: str, new: str) -> RunResult:
     )
 
 
-_CLOSED = {"picture", "status", "verdict", "server", "sha256", "started_at"}  # what the schema does not leave free
+_CLOSED = {
+    "picture",
+    "status",
+    "verdict",
+    "server",
+    "sha256",
+    "inputs_sha256",
+    "labels_sha256",
+    "started_at",
+}  # what the schema does not leave free
 
 
 def hostile(run: RunResult, bad: str) -> RunResult:

@@ -82,9 +82,9 @@ def test_a_metric_that_is_no_share_is_read_as_it_is() -> None:
     ("rule", "limit", "got", "text"),
     [
         ("answers", "answers", "killed by\n SIGSEGV", "killed by SIGSEGV"),
-        ("p99_s batch=8", 0.01, 0.0123, "p99 at batch 8: 12.3 ms, limit 10 ms"),
+        ("latency_p99 batch=8", 0.01, 0.0123, "p99 at batch 8: 12.3 ms, limit 10 ms"),
         ("latency_ratio batch=1", 1.0, 1.22, f"latency ratio at batch 1: 1.22{TIMES}, limit 1.00{TIMES}"),
-        ("size_bytes", 1e6, 1.2e6, "size: 1.2 MB, limit 1 MB"),
+        ("size", 1e6, 1.2e6, "size: 1.2 MB, limit 1 MB"),
         ("size_ratio", 0.5, 0.61, f"size ratio to pt2: 0.61{TIMES}, limit 0.50{TIMES}"),
         ("sqnr_db", 60.0, 12.0, "SQNR: 12.0 dB, limit 60.0 dB"),
         ("drift", "SQNR at least 60 dB", None, "drift: \u2013, limit SQNR at least 60 dB"),

@@ -14,6 +14,7 @@ from transload.pipeline.result.schema import (
     DriftRow,
     GateRow,
     LatencyRow,
+    MetricRow,
     RouteStatus,
     Status,
     Tolerance,
@@ -143,7 +144,7 @@ def test_the_latency_ratio_is_judged_by_its_interval(ci95: tuple[float, float] |
 
 def test_a_limit_by_batch_size_judges_only_those_batches() -> None:
     timed = [latency("onnx", "onnxruntime", 1e-3, batch=batch, ratio=0.5, ci95=(0.4, 0.6)) for batch in (1, 8, 32)]
-    rows = rows_of("latency_ratio", GateRules(latency_ratio={1: 0.7, 8: 0.3}), timed=timed)
+    rows = rows_of("latency_ratio", GateRules(latency_ratio={"1": 0.7, "8": 0.3}), timed=timed)
     assert [(row.rule, row.verdict) for row in rows] == [
         ("latency_ratio batch=1", PASS),
         ("latency_ratio batch=8", FAIL),
@@ -158,7 +159,7 @@ def test_the_reference_is_not_held_against_itself() -> None:
 @pytest.mark.parametrize(("p99_s", "verdict"), [(0.0099, PASS), (0.01, PASS), (0.0101, FAIL)])
 def test_p99_is_kept_at_its_limit(p99_s: float, verdict: Verdict) -> None:
     timed = [latency("onnx", "onnxruntime", 1e-3, p99_s=p99_s)]
-    row = only(rows_of("p99_s", GateRules(p99_s=0.01), timed=timed))
+    row = only(rows_of("latency_p99", GateRules(latency_p99=0.01), timed=timed))
     assert (row.verdict, row.got, row.limit) == (verdict, p99_s, 0.01)
 
 
@@ -168,12 +169,12 @@ def test_a_doubted_p99_decides_only_where_the_p90_is_over_the_limit_too(
 ) -> None:
     doubts = ("a p99 from 40 samples is a guess",)
     timed = [latency("onnx", "onnxruntime", 1e-3, p90_s=p90_s, p99_s=p99_s, doubts=doubts)]
-    assert only(rows_of("p99_s", GateRules(p99_s=0.01), timed=timed)).verdict is verdict
+    assert only(rows_of("latency_p99", GateRules(latency_p99=0.01), timed=timed)).verdict is verdict
 
 
 @pytest.mark.parametrize(("size", "verdict"), [(999, PASS), (1000, PASS), (1001, FAIL)])
 def test_size_is_kept_at_its_limit(size: int, verdict: Verdict) -> None:
-    row = only(rows_of("size_bytes", GateRules(size_bytes=1000), [artifact("onnx", size)]))
+    row = only(rows_of("size", GateRules(size=1000), [artifact("onnx", size)]))
     assert (row.verdict, row.got, row.runtime) == (verdict, size, None)
 
 
@@ -301,7 +302,7 @@ def test_a_runtime_without_cuda_is_asked_for_the_cpu() -> None:
 
 def test_what_did_not_run_is_judged_once() -> None:
     timed = [latency("onnx", "onnxruntime", None, batch=batch, doubts=("died",)) for batch in (1, 8)]
-    rules = GateRules(latency_ratio=1.0, p99_s=0.01, sqnr_db=60.0)
+    rules = GateRules(latency_ratio=1.0, latency_p99=0.01, sqnr_db=60.0)
     found = gate(rules, ONNX, [silent(AGREES[0])], timed)
     assert [row.rule for row in found] == ["answers"]
 
@@ -309,10 +310,10 @@ def test_what_did_not_run_is_judged_once() -> None:
 def test_what_did_not_run_passes_nothing_where_answering_is_not_asked() -> None:
     timed = [latency("onnx", "onnxruntime", None, doubts=("died",))]
     found = gate(
-        GateRules(answers=False, latency_ratio=1.0, p99_s=0.01, sqnr_db=60.0), ONNX, [silent(AGREES[0])], timed
+        GateRules(answers=False, latency_ratio=1.0, latency_p99=0.01, sqnr_db=60.0), ONNX, [silent(AGREES[0])], timed
     )
     assert {row.rule: row.verdict for row in found} == {
-        "drift": FAIL, "sqnr_db": OPEN, "latency_ratio batch=1": OPEN, "p99_s batch=1": OPEN,
+        "drift": FAIL, "sqnr_db": OPEN, "latency_ratio batch=1": OPEN, "latency_p99 batch=1": OPEN,
     }  # fmt: skip
 
 
@@ -325,7 +326,7 @@ def test_rows_of_the_reference_are_not_judged() -> None:
 def test_rows_come_in_the_order_of_the_artifacts() -> None:
     artifacts = [artifact("tflite"), artifact("onnx")]
     compared = [*AGREES, drift("tflite", "tflite", 100.0)]
-    found = gate(GateRules(size_bytes=10), artifacts, compared, ())
+    found = gate(GateRules(size=10), artifacts, compared, ())
     assert [row.artifact for row in found] == ["tflite"] * 3 + ["onnx"] * 3
 
 
@@ -392,14 +393,14 @@ def test_why_not_made_tells_of_the_route_that_came_furthest() -> None:
     [
         {"metric_loss": -0.1},
         {"latency_ratio": float("nan")},
-        {"latency_ratio": {1: -1.0}},
-        {"p99_s": float("inf")},
-        {"size_bytes": -1},
+        {"latency_ratio": {"1": -1.0}},
+        {"latency_p99": float("inf")},
+        {"size": -1},
         {"sqnr_db": float("nan")},
     ],
 )
 def test_impossible_limits_are_refused(bad: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="finite number"):
+    with pytest.raises(ValueError, match=r"limit|finite number"):
         GateRules(**bad)  # type: ignore[arg-type]
 
 
@@ -414,3 +415,98 @@ def test_a_drift_that_fails_tells_what_the_wrong_answers_look_like() -> None:
     rows = gate(GateRules(), ONNX, compared, (), reasons=said)
     assert [row.got for row in rows if row.rule == "drift"] == ["equals the reference after swapping axes 1 and 2"]
     assert [row.verdict for row in rows if row.rule == "answers"] == [Verdict.PASS]  # it answered, wrongly
+
+
+WILSON = (0.9640, 0.9924)  # of 354 right of 360
+
+
+def floors(
+    limit: float, interval: tuple[float, float] | None, rule: str = "metric_min", task: MetricRow | None = None
+) -> dict[str, GateRow]:
+    """The rows of one floor or ceiling, by artifact; source and copy have the same interval."""
+    compared = [drift("onnx", "onnxruntime", 90.0, task=task or metric(0, 0, 0))]
+    intervals = {("source", "torch"): interval, ("onnx", "onnxruntime"): interval} if interval else {}
+    rules = GateRules(**{rule: limit})  # type: ignore[arg-type]
+    return {row.artifact or "": row for row in gate(rules, ONNX, compared, (), intervals=intervals) if row.rule == rule}
+
+
+@pytest.mark.parametrize(
+    ("limit", "verdict", "needed"),
+    [
+        (0.9640, PASS, None),  # the interval ends on the floor, and keeps it
+        (0.95, PASS, None),
+        (0.97, OPEN, 840),
+        (0.99, OPEN, 3400),
+        (0.9924, OPEN, 1800),
+        (0.9925, FAIL, None),
+    ],
+)
+def test_a_floor_is_judged_by_the_interval_of_the_score(limit: float, verdict: Verdict, needed: int | None) -> None:
+    rows = floors(limit, WILSON)
+    assert list(rows) == ["source", "onnx"]
+    for row in rows.values():
+        assert (row.verdict, row.limit, row.got, row.unit, row.samples_needed) == (
+            verdict,
+            limit,
+            0.9833,
+            "share",
+            needed,
+        )
+    assert (rows["source"].runtime, rows["onnx"].runtime) == (None, "onnxruntime")
+
+
+@pytest.mark.parametrize(("limit", "verdict"), [(2.2, PASS), (2.1, OPEN), (1.8, OPEN), (1.79, FAIL)])
+def test_a_ceiling_of_an_error_is_judged_from_the_other_side(limit: float, verdict: Verdict) -> None:
+    error = MetricRow("mae", 2.0, 2.0, 0.0, (0.0, 0.0), "mm", higher_is_better=False)
+    rows = floors(limit, (1.8, 2.2), "metric_max", error)
+    assert {row.verdict for row in rows.values()} == {verdict}
+
+
+@pytest.mark.parametrize(("limit", "verdict"), [(0.9833, PASS), (0.98, PASS), (0.99, FAIL)])
+def test_a_score_without_an_interval_is_judged_as_it_is_and_says_so(limit: float, verdict: Verdict) -> None:
+    for row in floors(limit, None).values():
+        assert (row.verdict, row.got) == (verdict, "98.33 % (one value: its interval is not known)")
+
+
+def test_the_copy_may_fail_a_floor_that_its_source_keeps() -> None:
+    task = MetricRow("accuracy", 0.98, 0.90, -0.08, (-0.1, -0.06), "share")
+    compared = [drift("onnx", "onnxruntime", 30.0, task=task)]
+    intervals = {("source", "torch"): (0.97, 0.99), ("onnx", "onnxruntime"): (0.88, 0.92)}
+    rows = gate(GateRules(metric_min=0.95), ONNX, compared, (), intervals=intervals)
+    assert {row.artifact: row.verdict for row in rows if row.rule == "metric_min"} == {"source": PASS, "onnx": FAIL}
+    assert verdict_of(rows, ONNX)[0] is FAIL
+
+
+def test_a_floor_without_a_metric_decides_nothing() -> None:
+    row = only(rows_of("metric_min", GateRules(metric_min=0.9)))
+    assert (row.artifact, row.got, row.verdict) == ("onnx", "no metric", OPEN)
+
+
+@pytest.mark.parametrize(("limit", "verdict"), [(310_000_000, PASS), (309_999_999, FAIL)])
+def test_peak_memory_is_kept_at_its_limit(limit: int, verdict: Verdict) -> None:
+    row = only(rows_of("peak_memory", GateRules(peak_memory=limit), timed=[latency("onnx", "onnxruntime", 1e-3)]))
+    assert (row.rule, row.got, row.verdict) == ("peak_memory batch=1", 310_000_000, verdict)
+    unseen = [replace(latency("onnx", "onnxruntime", 1e-3), peak_rss_bytes=None)]
+    row = only(rows_of("peak_memory", GateRules(peak_memory=limit), timed=unseen))
+    assert (row.got, row.verdict) == ("not measured", OPEN)
+
+
+def test_every_rule_takes_a_limit_for_each_target() -> None:
+    artifacts = (artifact("pt2", 1000), artifact("onnx", 600), artifact("tflite", 600))
+    pairs = {"pt2": "torch", "onnx": "onnxruntime", "tflite": "tflite"}
+    compared = [drift(name, at, 50.0, task=metric(-0.02, -0.021, -0.019)) for name, at in pairs.items()]
+    timed = [latency(name, at, 1e-3, ratio=0.9, ci95=(0.89, 0.91)) for name, at in pairs.items()]
+    strict = {
+        "sqnr_db": 60.0, "metric_loss": 0.01, "metric_min": 0.99, "latency_ratio": 0.5, "latency_p99": 1e-3,
+        "size": 500, "size_ratio": 0.5, "peak_memory": 1_000_000,
+    }  # fmt: skip
+    for rule, limit in strict.items():
+        for table in ({"onnx": limit}, {"onnx": limit, "default": 0.95 if rule == "metric_min" else limit * 1000}):
+            if rule == "sqnr_db" and "default" in table:
+                table["default"] = 1.0
+            rules = GateRules(**{rule: table})  # type: ignore[arg-type]
+            judged = [row for row in gate(rules, artifacts, compared, timed) if row.rule.startswith(rule)]
+            failed = {row.artifact for row in judged if row.verdict is FAIL}
+            assert failed == {"onnx"}, rule
+            others = {row.artifact for row in judged} - {"onnx"}
+            assert bool(others) == ("default" in table), rule

@@ -21,7 +21,7 @@ PUBLISHED = Path(__file__).parents[4] / "docs" / "run.schema.json"
 FIELDS = {
     "": "schema id transload_version verdict exit_code started_at seconds environment artifacts drift latency gate "
     "probes exercised errors worst_samples smallest located left_out load tuning bounds doubts timeline recommendation "
-    "baseline",
+    "baseline source",
     "artifacts": "name format precision path sha256 bytes status route tried seconds signature batches_verified flex "
     "weights",
     "drift": "artifact runtime batch samples max_abs rms cosine sqnr_db non_finite tolerance verdict metric log "
@@ -38,7 +38,7 @@ FIELDS = {
     "smallest": "target route operators message script fix operator",
     "located": "artifact runtime message operator module line error_class nodes",
     "left_out": "target reason",
-    "gate": "rule limit got verdict artifact runtime unit samples_needed",
+    "gate": "rule limit got verdict artifact runtime unit samples_needed before after",
 }
 
 

@@ -36,6 +36,16 @@ class Registry:
     versions: list[Version] = field(default_factory=list)
     models: dict[str, dict[str, str]] = field(default_factory=dict)  # name -> aliases
     calls: list[str] = field(default_factory=list)
+    run_tags: dict[str, str] = field(default_factory=dict)
+    version_tags: list[dict[str, str]] = field(default_factory=list)
+
+    def set_tag(self, run_id: str, key: str, value: str) -> None:
+        assert run_id
+        self.run_tags[key] = value
+
+    def delete_tag(self, run_id: str, key: str) -> None:
+        assert run_id
+        del self.run_tags[key]
 
     def search_model_versions(self, query: str) -> list[Version]:
         key, _, value = query.partition("=")
@@ -49,12 +59,13 @@ class Registry:
             raise RegistryError("RESOURCE_ALREADY_EXISTS")
         self.models[name] = {}
 
-    def create_model_version(self, name: str, source: str, *, run_id: str, **_: Any) -> Version:
+    def create_model_version(self, name: str, source: str, *, run_id: str, tags: dict[str, str], **_: Any) -> Version:
         if name == self.refuse:
             raise RegistryError("PERMISSION_DENIED")
         count = sum(row.name == name for row in self.versions)
         self.versions.append(Version(name, str(count + 1), source, run_id))
         self.calls.append(f"version {name}")
+        self.version_tags.append(tags)
         if name == self.lose:
             raise RegistryError("TIMEOUT")
         return self.versions[-1]
@@ -82,7 +93,11 @@ MODELS = [LoggedModel("onnx", "m-1"), LoggedModel("tflite", "m-2")]
 
 
 def register(
-    registry: Registry, run: str = "r1", models: list[LoggedModel] = MODELS, alias: str | None = None
+    registry: Registry,
+    run: str = "r1",
+    models: list[LoggedModel] = MODELS,
+    alias: str | None = None,
+    forced: str | None = None,
 ) -> list[LoggedModel]:
     return register_versions(
         registry,  # a fake of the client
@@ -91,6 +106,7 @@ def register(
         name_of=lambda artifact: f"net-{artifact}",
         describe=lambda artifact: artifact,
         alias=alias,
+        forced=forced,
     )
 
 
@@ -165,3 +181,21 @@ def test_an_alias_goes_to_versions_that_an_earlier_call_made() -> None:
         register(registry, alias="champion")
     assert len(registry.versions) == 2, "what this call has not made stays"
     assert registry.models == {"net-onnx": {}, "net-tflite": {}}
+
+
+def test_a_forced_promotion_is_a_tag_of_the_run_and_of_its_versions() -> None:
+    registry = Registry()
+    register(registry, alias="champion", forced="fail")
+    assert registry.run_tags == {"transload.forced": "fail"}
+    assert [tags["transload.forced"] for tags in registry.version_tags] == ["fail", "fail"]
+    plain = Registry()
+    register(plain, alias="champion")
+    assert plain.run_tags == {}
+    assert all("transload.forced" not in tags for tags in plain.version_tags)
+
+
+def test_a_forced_promotion_that_is_refused_leaves_no_tag() -> None:
+    registry = Registry(refuse_alias="net-tflite")
+    with pytest.raises(RegistryError):
+        register(registry, alias="champion", forced="fail")
+    assert (registry.run_tags, registry.versions) == ({}, [])

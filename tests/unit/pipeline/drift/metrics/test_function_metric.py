@@ -48,7 +48,7 @@ def row_of(folder: Path, name: str) -> dict[str, object]:
     pairs = FunctionMetric(kind, CodeRef(f"own.py:{name}", str(folder))).open(labels, [])
     for start, stop in ((0, 20), (20, 50)):
         pairs.add({"y": reference[start:stop]}, {"y": candidate[start:stop]}, labels[start:stop])
-    return pairs.row(None)
+    return pairs.result(None).row
 
 
 def test_a_number_and_a_score_a_sample_give_one_row(tmp_path: Path) -> None:

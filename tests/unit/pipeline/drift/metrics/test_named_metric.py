@@ -14,9 +14,9 @@ from sklearn import metrics as sk
 from sklearn.preprocessing import label_binarize
 
 from transload.models import array_file
+from transload.models.data_checks.class_labels import LabelRange
 from transload.models.errors import BadRequest
 from transload.models.signature import Array
-from transload.pipeline.drift.metrics.class_answers import LabelRange
 from transload.pipeline.drift.metrics.metric_kinds import kind_of_metric
 from transload.pipeline.drift.metrics.named_metric import NamedMetric
 
@@ -31,7 +31,7 @@ def row_of(name: str, labels: Array, reference: Array, candidate: Array, *, cuts
     edges = [0, *sorted({max(1, len(labels) * at // cuts) for at in range(1, cuts)}), len(labels)]
     for start, stop in pairwise(edges):
         pairs.add({"y": reference[start:stop]}, {"y": candidate[start:stop]}, labels[start:stop])
-    return pairs.row(allowed.get("allowed_loss"))
+    return pairs.result(allowed.get("allowed_loss")).row
 
 
 def softmax(scores: Array) -> Array:
@@ -275,4 +275,4 @@ def test_r2_has_the_mean_of_all_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     outputs = labels + rng.normal(size=(50, 2))
     pairs = NamedMetric(kind_of_metric("r2"), "y").open(labels, [])
     pairs.add({"y": outputs}, {"y": outputs}, labels)
-    assert pairs.row(None)["reference"] == pytest.approx(sk.r2_score(labels, outputs))
+    assert pairs.result(None).row["reference"] == pytest.approx(sk.r2_score(labels, outputs))

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from functools import reduce
-from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy import stats
 
 from transload.models.signature import Array
-from transload.pipeline.drift.metrics.paired_intervals import PairedSpread, paired_interval, paired_proportions
+from transload.pipeline.drift.metrics.paired_intervals import own_interval, paired_interval, paired_proportions
 
 BITS = arrays(np.float64, 40, elements=st.sampled_from([0.0, 1.0]))
 
@@ -111,27 +110,13 @@ def test_one_different_sample_among_equal_ones_has_an_interval() -> None:
     assert low < -0.01 < high <= 0.0 + 1e-12
 
 
-@pytest.mark.parametrize("kind", ["scores", "large", "constant", "bits"])
-@pytest.mark.parametrize("samples", [60, 9000])
-@given(cuts=st.lists(st.integers(1, 8999), max_size=4), seed=st.integers(0, 99))
-@settings(max_examples=10, deadline=None)
-def test_the_spread_of_parts_is_that_of_the_whole(kind: str, samples: int, cuts: list[int], seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    x: Array = rng.normal(size=samples) + (1e6 if kind == "large" else 0.0)
-    y: Array = x + (0.25 if kind == "constant" else rng.normal(0.1, 1.0, size=samples))
-    if kind == "bits":
-        x, y = (x > 0) * 1.0, (y > 0) * 1.0
-    ends = [0, *sorted({cut for cut in cuts if cut < samples}), samples]
-    parts = [PairedSpread.of(x[low:high], y[low:high]) for low, high in pairwise(ends)]
-    spread = reduce(PairedSpread.merge, parts)
-    assert spread.samples == samples
-    assert spread.reference == pytest.approx(x.sum(), rel=1e-12, abs=1e-9)
-    assert spread.interval() == pytest.approx(paired_interval(x, y), rel=1e-9, abs=1e-9)
-    assert spread.won == np.count_nonzero(y > x)
-    assert spread.lost == np.count_nonzero(y < x)
+@given(bits=BITS)
+def test_the_interval_of_a_share_is_wilsons(bits: Array) -> None:
+    expected = stats.binomtest(int(bits.sum()), len(bits)).proportion_ci(method="wilson")
+    assert own_interval(bits) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
-def test_no_gap_of_many_samples_is_kept() -> None:
-    spread = PairedSpread.of(np.zeros(4000), np.arange(4000.0))
-    assert spread.few is not None
-    assert spread.merge(spread).few is None
+def test_the_interval_of_a_mean_is_normal() -> None:
+    scores = np.random.default_rng(1).gamma(2, size=400)
+    half = 1.959963984540054 * scores.std(ddof=1) / 20
+    assert own_interval(scores) == pytest.approx((scores.mean() - half, scores.mean() + half))

@@ -23,8 +23,9 @@ from transload.pipeline.drift.metrics import (
 from transload.pipeline.drift.metrics.chosen_metric import RecipeMetric
 from transload.pipeline.drift.metrics.metric_kinds import MetricKind, kind_of_metric
 from transload.pipeline.drift.metrics.named_metric import NamedMetric
+from transload.pipeline.drift.metrics.outcomes import SampleScores, paired_gain
 from transload.pipeline.drift.metrics.paired_intervals import paired_interval, paired_proportions
-from transload.pipeline.drift.metrics.task_metric import PairedScores, paired_interval_of
+from transload.pipeline.drift.metrics.task_metric import PairedScores
 
 
 def scored(reference: Array, candidate: Array, kind: MetricKind | None = None) -> PairedScores:
@@ -35,23 +36,26 @@ def scored(reference: Array, candidate: Array, kind: MetricKind | None = None) -
 
 def test_the_row_has_both_sides_and_the_difference() -> None:
     reference, candidate = np.array([1.0, 1.0, 0.0, 0.0]), np.array([1.0, 0.0, 0.0, 0.0])
-    row = scored(reference, candidate, kind_of_metric("accuracy")).row(None)
+    row = scored(reference, candidate, kind_of_metric("accuracy")).result(None).row
     assert row == {
         "name": "accuracy", "reference": 0.5, "candidate": 0.25, "delta": -0.25,
         "ci95": list(paired_proportions(0, 1, 4)),
         "unit": "share", "higher_is_better": True, "p_value": 1.0, "samples_needed": None,
+        "detectable_loss": None,  # four samples show no loss of a share
     }  # fmt: skip
 
 
-def test_many_scores_are_summed_and_not_kept() -> None:
+def test_scores_of_many_calls_are_those_of_all_samples() -> None:
     rng = np.random.default_rng(1)
     reference, candidate = rng.normal(size=(2, 20_100))
     pairs = scored(reference[:100], candidate[:100])
     for start in range(100, 20_100, 250):
         rows = slice(start, start + 250)
         pairs.add({"score": reference[rows]}, {"score": candidate[rows]}, rng.normal(size=250))
-        assert sum(map(len, pairs.sides[0])) <= 4096
-    row = pairs.row(None)
+    result = pairs.result(None)
+    row = result.row
+    assert isinstance(result.candidate, SampleScores)
+    assert np.array_equal(result.candidate.scores, candidate)
     assert row["candidate"] == pytest.approx(candidate.mean(), rel=1e-12)
     assert row["ci95"] == pytest.approx(list(paired_interval(reference, candidate)), rel=1e-12)
 
@@ -67,7 +71,7 @@ BAD = [
 @pytest.mark.parametrize(("scores", "words"), BAD)
 def test_scores_that_cannot_be_paired_are_refused(scores: Array, words: str) -> None:
     with pytest.raises(BadRequest) as caught:
-        scored(np.array([0.0, 1.0]), scores).row(None)
+        scored(np.array([0.0, 1.0]), scores).result(None)
     assert caught.value.what == words
 
 
@@ -81,7 +85,7 @@ def test_a_recipe_without_a_unit_has_shares_where_its_scores_are_0_or_1(
     metric = Metric("m", lambda outputs, labels: np.array(scores), unit, higher_is_better=False)
     pairs = RecipeMetric(metric).open(np.zeros(2), [])
     pairs.add({}, {}, np.zeros(2))
-    row = pairs.row(None)
+    row = pairs.result(None).row
     assert (row["unit"], row["higher_is_better"]) == (expected, False)
 
 
@@ -108,8 +112,9 @@ def test_exchanging_the_sides_mirrors_the_interval(name: str, seed: int) -> None
     value, draw = ROWS[name]
     rng = np.random.default_rng(seed)
     first, second = (partial(lambda rows, weights: value(weights @ rows), draw(rng, 40)) for _ in range(2))
-    low, high = paired_interval_of(first, second, 40)
-    assert paired_interval_of(second, first, 40) == pytest.approx((-high, -low), rel=1e-6, abs=1e-9)
+    replicates = [corpus_intervals.replicate(value, 40, 40) for value in (first, second)]
+    low, high = paired_gain(*replicates)
+    assert paired_gain(*reversed(replicates)) == pytest.approx((-high, -low), rel=1e-6, abs=1e-9)
     assert low < high
 
 
@@ -131,11 +136,8 @@ def test_the_bootstrap_of_a_corpus_metric_covers_near_95_percent(
             errors = [np.stack([(side - labels) ** 2, np.ones(samples)], axis=1) for side in sides]
             values = [partial(lambda rows, weights: value_metrics.rmse(weights @ rows), rows) for rows in errors]
 
-        def difference(weights: Array, pair: list[partial[Array]] = values) -> Array:
-            return pair[1](weights) - pair[0](weights)
-
-        interval = corpus_intervals.bootstrap_interval(difference, samples, resamples=999)
-        assert interval is not None
+        first, second = (corpus_intervals.replicate(value, samples, samples, resamples=999) for value in values)
+        interval = paired_gain(first, second)
         hits += interval[0] <= truth <= interval[1]
     assert 0.91 <= hits / draws <= 0.985
 
@@ -149,24 +151,21 @@ def test_the_bootstrap_is_scipys() -> None:
     for seed in range(3):  # the draws of one seed are scipy's own
         rng = np.random.default_rng(seed)
         expected = stats.bootstrap((skewed,), np.mean, n_resamples=999, method="BCa", rng=rng).confidence_interval
-        assert corpus_intervals.bootstrap_interval(mean, 60, seed=seed, resamples=999) == pytest.approx(tuple(expected))
+        replicates = corpus_intervals.replicate(mean, 60, 60, seed=seed, resamples=999)
+        assert replicates.interval(0.0) == pytest.approx(tuple(expected))
 
 
-def test_leaving_groups_out_gives_the_bootstraps_width() -> None:
+def test_leaving_groups_out_gives_the_bootstraps_width(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(2)
     labels = rng.integers(2, size=1500)
     sides = [labels + rng.normal(size=1500) for _ in range(2)]
     first, second = (partial(ranking_metrics.auroc, np.stack([side, labels], axis=1)) for side in sides)
 
-    def difference(weights: Array) -> Array:
-        return second(weights) - first(weights)
-
-    booted, left_out = (
-        corpus_intervals.bootstrap_interval(difference, 1500, resamples=999),
-        corpus_intervals.jackknife_interval(difference, 1500),
-    )
-    assert booted is not None
-    assert left_out is not None
+    intervals = []
+    for most in (4096, 1000):
+        monkeypatch.setattr(corpus_intervals, "GROUPS", most)
+        intervals.append(paired_gain(*(corpus_intervals.replicate(side, 1500, 1500) for side in (first, second))))
+    booted, left_out = intervals
     assert left_out[1] - left_out[0] == pytest.approx(booted[1] - booted[0], rel=0.3)
 
 
@@ -177,7 +176,7 @@ def test_equal_sides_still_leave_room_for_the_unseen(name: str) -> None:
     scores = rng.normal(size=(60, 3)) + 2 * np.eye(3)[labels]
     pairs = NamedMetric(kind_of_metric(name), "y").open(labels, [{"y": scores}])
     pairs.add({"y": scores}, {"y": scores}, labels)
-    row = pairs.row(0.001)
+    row = pairs.result(0.001).row
     assert row["delta"] == 0
     assert row["ci95"][0] < 0 < row["ci95"][1]
     assert row["samples_needed"] > 60
@@ -194,7 +193,7 @@ def test_sums_of_groups_have_the_interval_of_samples(monkeypatch: pytest.MonkeyP
         for start in range(0, 3000, 250):
             rows = slice(start, start + 250)
             pairs.add({"y": sides[0][rows]}, {"y": sides[1][rows]}, labels[rows])
-        row = pairs.row(None)
+        row = pairs.result(None).row
         assert row["candidate"] == pytest.approx(np.sqrt(np.mean(sides[1] ** 2)))
         widths.append(row["ci95"][1] - row["ci95"][0])
     assert widths[1] == pytest.approx(widths[0], rel=0.15)
