@@ -105,7 +105,6 @@ def validate(
         rules = GateRules(device=context.device, runtimes=tuple(sorted(set(runtimes))))
         rows = gate(rules, artifacts, validated.rows, (), failures=validated.failures, reasons=validated.reasons)
         decided = verdict_of(rows, artifacts)
-        note = inputs.metric.note
         wrong = {row.artifact for row in validated.rows if row.verdict is Verdict.FAIL and row.max_abs is not None}
         departing = tuple(
             text for text, label, candidate in named
@@ -113,7 +112,7 @@ def validate(
             and has_same_inputs(candidate.model.signature, inputs.model.signature)
         )  # fmt: skip
         result = ValidateResult(
-            validated.rows, rows, decided, context.folder, note, validated.evidence, departing,
+            validated.rows, rows, decided, context.folder, inputs.metric.note, validated.evidence, departing,
             (*context.doubts, *inputs.doubts), against.text,
         )  # fmt: skip
         write_document(context.folder / "validate.json", result.document)

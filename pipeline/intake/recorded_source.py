@@ -58,7 +58,7 @@ class RecordedSource:
     @property
     def text(self) -> str:
         """The MODEL argument. Raises BadRequest where it has been moved."""
-        return self._found(str(self.record.model["recipe"]), "the model")
+        return self._path_from_here(str(self.record.model["recipe"]), "the model")
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -68,13 +68,13 @@ class RecordedSource:
     @property
     def data(self) -> str | None:
         """The samples that were named. Raises BadRequest where they have been moved."""
-        return self._found(self.record.data, "the data", "name them with --data") if self.record.data else None
+        return self._path_from_here(self.record.data, "the data", "name them with --data") if self.record.data else None
 
     def section(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
         """Return the section [model]: what is recorded, under what the user named now."""
         section = {**self.record.model, "recipe": self.text}
         if self.record.model.get("weights") and overrides.get("weights") is None:
-            weights = self._found(str(section["weights"]), "the weights", "name them with --weights")
+            weights = self._path_from_here(str(section["weights"]), "the weights", "name them with --weights")
             section["weights"] = str(Path(weights).absolute())
         return section | {name: value for name, value in overrides.items() if value not in (None, {})}
 
@@ -97,7 +97,7 @@ class RecordedSource:
             fix=f"convert it again; or {_NAME_IT}, to compare with that one",
         )
 
-    def _found(self, text: str, role: str, fix: str = _NAME_IT) -> str:
+    def _path_from_here(self, text: str, role: str, fix: str = _NAME_IT) -> str:
         """Return a recorded text with its path from here."""
         prefix, place = ("hf:", text[3:]) if text.startswith("hf:") else ("", text)
         if not place.startswith(".."):

@@ -87,7 +87,7 @@ def test_wrong_words_are_sentences(here: Path) -> None:
         (("convert", "nets.py:Small", "--out", "o", "--resume"), "error: --resume is for a models file\n"),
         (("convert", "models.toml", "--out", "o", "--weights", "w"), "error: --weights is for one model\n"),
         (("convert", "models.toml"), "error: nothing says where to put what is made\n"),
-        (("validate", "nets.py:Small"), "error: nothing says what the candidates were made from\n"),
+        (("validate", "nets.py:Small"), "error: nothing says what nets.py:Small was made from: "),
         (("convert", "none.toml", "--out", "o"), "error: none.toml cannot be read: No such file or directory\n"),
     ):
         assert run(here, *words, status=2).stderr.startswith(said)

@@ -1,0 +1,142 @@
+"""`validate`, `locate` and `bench` take an artifact's source from its record, and refuse one that has changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+NET = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        self.layer = torch.nn.Linear(3, width)
+
+    def forward(self, x):
+        return torch.relu(self.layer(x))
+"""
+WEIGHTS = (
+    "import sys, torch, net; w = net.Net(5).state_dict(); w['layer.bias'] += {0}; torch.save({{'ema': w}}, 'w.pt')"
+)
+OPTIONS = ("--weights", "w.pt", "--weights-key", "ema", "--set", "width=5", "--input", "x=float32[batch,3]")
+
+
+def transload(here: Path, *words: str, status: int = 0) -> str:
+    """Run a command in a folder; return what it printed."""
+    program = [sys.executable, "-P", "-m", "transload"]
+    done = subprocess.run([*program, *words], cwd=here, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def save_weights(here: Path, shift: int) -> None:
+    """Write w.pt, with biases that are shifted."""
+    code, environment = (
+        f"import sys; sys.path.insert(0, '.'); import torch; torch.manual_seed(0); {WEIGHTS}",
+        os.environ,
+    )
+    subprocess.run([sys.executable, "-P", "-c", code.format(shift)], cwd=here, check=True, env=environment)
+
+
+@pytest.fixture(scope="module")
+def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a project whose model has been converted."""
+    here = tmp_path_factory.mktemp("project")
+    (here / "sub").mkdir()
+    (here / "net.py").write_text(NET)
+    save_weights(here, 0)
+    transload(here, "convert", "net.py:Net", *OPTIONS, "--to", "onnx,torchscript", "--out", "made", "--quiet")
+    return here
+
+
+@pytest.fixture
+def project(converted: Path, tmp_path: Path) -> Path:
+    """Return a copy of the project at another place."""
+    return Path(shutil.copytree(converted, tmp_path / "moved"))
+
+
+def test_the_record_holds_no_folder_of_the_machine(converted: Path) -> None:
+    text = (converted / "made/onnx/made_from.json").read_text()
+    assert str(converted) not in text
+    record = json.loads(text)
+    assert record["model"]["recipe"] == "../../net.py:Net"
+    assert (record["model"]["weights"], record["model"]["weights_key"]) == ("../../w.pt", "ema")
+    assert "made_from.json" not in (converted / "made/onnx/SHA256SUMS").read_text()
+
+
+def test_a_whole_convert_is_validated_from_another_folder(project: Path) -> None:
+    printed = transload(project / "sub", "validate", "../made", "--batch", "1")
+    assert "net.py:Net, which ../made/onnx was made from" in printed
+    assert "onnxruntime" in printed
+    assert "torchscript" in printed
+    assert "PASS" in printed
+
+
+def test_one_artifact_is_located_and_verified(project: Path) -> None:
+    assert "nothing departs" in transload(project, "locate", "made/onnx", "--quiet")
+    assert "PASS" in transload(project, "verify", "made/onnx")
+
+
+def test_bench_holds_against_the_recorded_source(project: Path) -> None:
+    printed = transload(project, "bench", "made/onnx", "--batch", "1", "--budget", "0s", "--quiet", "--rounds", "3")
+    assert "source" in printed
+
+
+def _other_weights(here: Path) -> None:
+    save_weights(here, 1)
+
+
+def _other_code(here: Path) -> None:
+    (here / "net.py").write_text(NET.replace("relu", "tanh"))
+
+
+def _moved(here: Path) -> None:
+    (here / "net.py").rename(here / "other.py")
+
+
+def _moved_weights(here: Path) -> None:
+    (here / "w.pt").rename(here / "v.pt")
+
+
+def _broken(here: Path) -> None:
+    (here / "made/onnx/made_from.json").write_text('{"root": 3}')
+
+
+def _unknown(here: Path) -> None:
+    (here / "made/onnx/made_from.json").unlink()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentences"),
+    [
+        (_other_weights, ("its weights changed since: the record has ", ", and ", " is there")),
+        (_other_code, ("its code changed since: the record has ", ", and ", " is there")),
+        (_moved, ("made/onnx says the model lay at ", "net.py, and nothing is there", "--against")),
+        (_moved_weights, ("made/onnx says the weights lay at ", "w.pt, and nothing is there", "--weights")),
+        (_broken, ("made_from.json cannot be read: ",)),
+        (_unknown, ("nothing says what made/onnx was made from", "--against")),
+    ],
+)
+@pytest.mark.parametrize("command", ["validate", "locate"])
+def test_a_source_that_is_another_is_refused(
+    project: Path, command: str, change: Callable[[Path], None], sentences: tuple[str, ...]
+) -> None:
+    change(project)
+    printed = transload(project, command, "made/onnx", "--quiet", status=2)
+    for sentence in sentences:
+        assert sentence in printed
+
+
+def test_against_has_precedence(project: Path) -> None:
+    _other_weights(project)
+    words = ("validate", "made/onnx", "--against", "net.py:Net", *OPTIONS, "--batch", "1", "--quiet")
+    assert "FAIL" in transload(project, *words, status=1)
+    assert "FAIL" in transload(project, "validate", "made/onnx", "--weights", "w.pt", "--batch", "1", "-q", status=1)
