@@ -16,6 +16,7 @@
 # make libraries   models of 35 other libraries from an environment of theirs (docs/libraries-tried.md); two hours, 3 GB
 # make zoo   many models through every step, and onnx2tf beside them (docs/zoo.md); hours. ZOO='--only timm/*' for some
 # make calibration   how often verdicts on latency are right: 200 pairs in process and served; four hours
+# make release   12 pairs of releases, worse and not, through `run --baseline`, and the verdict resampled; 20 minutes
 # make audit   known holes in the tested set    make lock   constraints.lock, with hashes    make sbom   sbom.cdx.json
 #
 # PYTHON=/path/to/python3.12 picks the interpreter, EXTRAS=gpu,dev the extras (docs/install.md).
@@ -27,10 +28,10 @@ EXTRAS ?= cpu,dev
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: calibration cluster audit lock sbom help setup demo quick test slow canaries lint gpu-check docs-check conformance environments libraries zoo routes mutations soak hostile fuzz
+.PHONY: calibration release cluster audit lock sbom help setup demo quick test slow canaries lint gpu-check docs-check conformance environments libraries zoo routes mutations soak hostile fuzz
 
 help:
-	@sed -n '1,21s/^# \{0,1\}//p' Makefile
+	@sed -n '1,22s/^# \{0,1\}//p' Makefile
 
 setup: # .ci/setup keeps a stamp: a second call is instant, a changed list of libraries installs anew
 	@.ci/setup "$(PYTHON)" "$(EXTRAS)"
@@ -76,6 +77,9 @@ fuzz: setup $(FUZZ_PACKAGES)/stamp
 calibration: setup # the pool goes on where it was stopped
 	$(RUN) benchmarks/calibration collect --pool $(POOL)
 	$(RUN) benchmarks/calibration judge --pool $(POOL)
+
+release: setup
+	$(RUN) benchmarks/release $(RELEASE)
 
 soak: setup
 	$(RUN) benchmarks/serving/soak.py --minutes 10 --out benchmarks/results/soak.json

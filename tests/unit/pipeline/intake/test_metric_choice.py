@@ -28,7 +28,7 @@ def choose(
     *,
     dtype: str = "float32",
     recipe: str | None = None,
-    rules: dict[str, float] | None = None,
+    rules: dict[str, Any] | None = None,
     **asked: Any,
 ) -> TaskChoice:
     write_dataset(folder / TEST, Dataset({"x": np.zeros((4, 2), np.float32)}, labels))
