@@ -16,7 +16,7 @@
 # make libraries   models of 35 other libraries from an environment of theirs (docs/libraries-tried.md); two hours, 3 GB
 # make zoo   many models through every step, and onnx2tf beside them (docs/zoo.md); hours. ZOO='--only timm/*' for some
 # make calibration   how often verdicts on latency are right: 200 pairs in process and served; four hours
-# make release   12 pairs of releases, worse and not, through `run --baseline`, and the verdict resampled; 20 minutes
+# make release   12 pairs of trained releases, and how often the verdict on them is right (docs/compare.md); 20 minutes
 # make audit   known holes in the tested set    make lock   constraints.lock, with hashes    make sbom   sbom.cdx.json
 #
 # PYTHON=/path/to/python3.12 picks the interpreter, EXTRAS=gpu,dev the extras (docs/install.md).
@@ -28,7 +28,7 @@ EXTRAS ?= cpu,dev
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: calibration release cluster audit lock sbom help setup demo quick test slow canaries lint gpu-check docs-check conformance environments libraries zoo routes mutations soak hostile fuzz
+.PHONY: release calibration cluster audit lock sbom help setup demo quick test slow canaries lint gpu-check docs-check conformance environments libraries zoo routes mutations soak hostile fuzz
 
 help:
 	@sed -n '1,22s/^# \{0,1\}//p' Makefile
@@ -79,7 +79,7 @@ calibration: setup # the pool goes on where it was stopped
 	$(RUN) benchmarks/calibration judge --pool $(POOL)
 
 release: setup
-	$(RUN) benchmarks/release $(RELEASE)
+	$(RUN) benchmarks/release --out benchmarks/results/release.json
 
 soak: setup
 	$(RUN) benchmarks/serving/soak.py --minutes 10 --out benchmarks/results/soak.json

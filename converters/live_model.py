@@ -1,22 +1,27 @@
 """A model that is an object in the caller's process: written to a file, which is taken as any other file is.
 
 Nothing is pickled. A module of PyTorch is captured here, where its code and its packages are, from a copy on the CPU in
-evaluation mode; the caller's own is not touched. The capture has to answer as the module does.
+evaluation mode; the caller's own is not touched. The capture has to answer as the module does. What torch.export cannot
+capture at every size, such as an LSTM over an open time, becomes TorchScript, as the steps do that begin at a file.
 """
 
 from __future__ import annotations
 
 import copy
 import inspect
+import io
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..models.errors import BadRequest, TransloadError
+from ..models.errors import BadRequest, Refused, TransloadError
 from ..models.foreign_errors import first_line
 from ..models.signature import Signature, TensorSpec
+from ..models.sources import CodeRef, Source
 
 _TAKEN = "a path, a name, an nn.Module, an onnx.ModelProto or a Keras model"
 
@@ -34,9 +39,9 @@ class LiveModelFile:
 def write_live_model(model: object, inputs: Sequence[TensorSpec], folder: Path) -> LiveModelFile:
     """Write a model to a file in `folder`. `inputs`: those of an nn.Module, by the names of its forward.
     Raises BadRequest where it is no model, raises at whatever it was called with, or cannot be written, and Refused
-    where torch.export cannot capture it."""
+    where neither torch.export nor TorchScript can capture it."""
     if _is_a(model, "torch.nn", "Module"):
-        return _write_module(model, inputs, folder / "model.pt2")
+        return _write_module(model, inputs, folder)
     if _is_a(model, "onnx", "ModelProto"):
         return LiveModelFile(_write_onnx(model, _new_folder(folder) / "model.onnx"), tuple(inputs))
     if _is_a(model, "keras", "Model"):
@@ -56,7 +61,7 @@ def _is_a(model: object, module: str, name: str) -> bool:
     return loaded is not None and isinstance(model, getattr(loaded, name, ()))
 
 
-def _write_module(model: Any, inputs: Sequence[TensorSpec], path: Path) -> LiveModelFile:
+def _write_module(model: Any, inputs: Sequence[TensorSpec], folder: Path) -> LiveModelFile:
     import torch
 
     from .to_pytorch.pt2_from_source import program_for_all_sizes
@@ -67,17 +72,46 @@ def _write_module(model: Any, inputs: Sequence[TensorSpec], path: Path) -> LiveM
         module = copy.deepcopy(model).cpu().eval()
     except Exception as error:  # a tensor that is computed from others cannot be copied, and a hook may raise anything
         raise BadRequest(f"{name} cannot be copied: {error}", fix="name its file instead, as FILE.py:NAME") from error
-    accepted, notes = _accepted_inputs(module, ordered, name)
-    # The outputs stand for any: they are read off the program when the file is taken.
-    program, _ = program_for_all_sizes(module, Signature(accepted, accepted))
-    torch.export.save(program, _new_folder(path.parent) / path.name)
-    return LiveModelFile(path, accepted, notes)
+    signature, notes = _accepted_signature(module, ordered, name)
+    try:
+        with _without_warnings():
+            # The inputs stand for any outputs: these are read off the program when the file is taken.
+            program, _ = program_for_all_sizes(module, Signature(signature.inputs, signature.inputs))
+    except Refused as refused:
+        path = _write_script(module, signature, folder, refused)
+    else:
+        path = _new_folder(folder) / "model.pt2"
+        torch.export.save(program, path)
+    return LiveModelFile(path, signature.inputs, notes)
 
 
-def _accepted_inputs(
-    module: Any, inputs: tuple[TensorSpec, ...], name: str
-) -> tuple[tuple[TensorSpec, ...], tuple[str, ...]]:
-    """Return the inputs with values and sizes that a module takes, and a sentence on each change.
+def _write_script(module: Any, signature: Signature, folder: Path, refused: Refused) -> Path:
+    """Write the module as TorchScript, traced or compiled. Raises what torch.export `refused` where that fails, too."""
+    import torch
+
+    from .to_pytorch.tracing import script_or_trace
+
+    source = Source(CodeRef(type(module).__name__), signature, code="")
+    try:
+        with _without_warnings():
+            script = torch.jit.freeze(script_or_trace(module, source)[0])
+            path = _new_folder(folder) / "model.pt"
+            torch.jit.save(script, str(path))
+    except Exception as error:
+        raise refused from error
+    return path
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Drop what torch's captures and ours print: a worker's log has it, and the caller's process none."""
+    with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _accepted_signature(module: Any, inputs: tuple[TensorSpec, ...], name: str) -> tuple[Signature, tuple[str, ...]]:
+    """Return the signature with values and sizes that a module takes, and a sentence on each change of its inputs.
     Raises BadRequest where it raises at whatever it was called with."""
     from ..models.loading.call_convention import call_by_name
     from ..models.loading.refused_inputs import fix_of_refusal, infer_accepted
@@ -90,7 +124,7 @@ def _accepted_inputs(
     except Exception as error:
         fix = fix_of_refusal(module, inputs, call) or f"hold inputs={[*map(str, inputs)]} against what forward takes"
         raise BadRequest(f"calling {name} raised {type(error).__name__}: {first_line(error)}", fix=fix) from error
-    return signature.inputs, notes
+    return signature, notes
 
 
 def _in_order(model: Any, inputs: Sequence[TensorSpec], name: str) -> tuple[TensorSpec, ...]:

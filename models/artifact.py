@@ -15,11 +15,13 @@ from .signature import Signature
 
 RECORD = "artifact.json"
 TUNING = "tuning.json"  # beside it, of this machine and no part of the artifact (serving/runtimes/tuning_file.py)
+MADE_FROM = "made_from.json"  # beside it, too: where its source lies (pipeline/intake/recorded_source.py)
 CARD, CARD_TEXT, REQUIREMENTS, DIGESTS = "card.json", "README.md", "requirements.txt", "SHA256SUMS"
 PROVENANCE = "provenance.json"
 # What says something of an artifact beside its payload and record. It is no part of the artifact: other words about
 # the same model make no other model.
-BESIDE = (TUNING, CARD, CARD_TEXT, REQUIREMENTS, PROVENANCE, DIGESTS)
+LOCAL = (TUNING, MADE_FROM)
+BESIDE = (*LOCAL, CARD, CARD_TEXT, REQUIREMENTS, PROVENANCE, DIGESTS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from .errors import BadRequest
+from .loading.source_folders import import_folders
 
 _Import: TypeAlias = tuple[int, tuple[str, ...]]  # the dots before the name (none: absolute), and its parts
 _State: TypeAlias = frozenset[tuple[str, int, int, int]]
@@ -41,7 +42,7 @@ def code_digest(path: Path, root: Path | None = None) -> str:
     path = path.absolute()
     if not path.is_file():
         raise BadRequest(f"no such file: {path}", fix="check the path; it starts at the folder you run transload in")
-    roots = dict.fromkeys([*([root.absolute()] if root else []), path.parent])
+    roots = dict.fromkeys([*(import_folders(root) if root else ()), path.parent])
     own = tuple(folder for folder in roots if folder.name not in _INSTALLED)
     return _digest(_closure([path], lambda file: _imported(file, own)), own)
 
@@ -52,7 +53,8 @@ def module_file(name: str, root: Path | None = None, path: Sequence[str] | None 
     Raises BadRequest where there is none."""
     first, *rest = name.split(".")
     search = sys.path if path is None else path
-    spec = PathFinder.find_spec(first, [*search, *([str(root.absolute())] if root else [])])
+    own = import_folders(root) if root else ()
+    spec = PathFinder.find_spec(first, [*search, *map(str, own)])
     spec = spec or (_known(first) if path is None else None)
     if spec and rest:
         bases = [Path(folder) for folder in spec.submodule_search_locations or ()]
@@ -62,7 +64,12 @@ def module_file(name: str, root: Path | None = None, path: Sequence[str] | None 
     for file in files:
         if file.is_file():
             return file
-    if root and spec and spec.origin and any(path.exists() for path in ((root / first), (root / f"{first}.py"))):
+    if (
+        root
+        and spec
+        and spec.origin
+        and any((base / first).exists() or (base / f"{first}.py").exists() for base in own)
+    ):
         raise BadRequest(
             f"there is no module {name!r}: {spec.origin} hides the {first} of {root}", fix=f"rename your {first}"
         )

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from .errors import BadRequest
+from .probes.value_range import AxisRange, Values, check_never_empty, parse_values, values_from_json, values_to_json
+from .probes.value_range import ValueRange as ValueRange  # noqa: PLC0414  (its users import it from here)
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Axis: TypeAlias = int | str
@@ -77,16 +79,6 @@ class Bounds(NamedTuple):
 ANY_SIZE = Bounds()
 
 
-class ValueRange(NamedTuple):
-    """The numbers that an input holds, both ends included."""
-
-    low: float  # of integers: an int
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.low:g}..{self.high:g}" if isinstance(self.low, float) else f"{self.low}..{self.high}"
-
-
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
     """One input or output.
@@ -98,7 +90,7 @@ class TensorSpec:
     dtype: str  # a numpy name: "float32"
     shape: tuple[Axis, ...]
     bounds: tuple[tuple[str, Bounds], ...] = ()
-    values: ValueRange | None = None  # of an input whose numbers are declared: nothing else is asked
+    values: Values | None = None  # of an input whose numbers are declared: nothing else is asked
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -115,7 +107,7 @@ class TensorSpec:
             ends_well = step > 0 and (high is None or (high > bounds.filled.low and high in bounds))
             if axis not in self.shape or low < 0 or not ends_well:
                 raise ValueError(f"bounds are of an axis in {self.shape}, from 0 and rising, got {axis}={bounds}")
-        if self.values is not None and not self.values.low < self.values.high:
+        if isinstance(self.values, ValueRange) and not self.values.low < self.values.high:
             raise ValueError(f"values rise, got {self.values}")
 
     def __str__(self) -> str:
@@ -135,10 +127,10 @@ class TensorSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Return {name, dtype, shape}, dynamic axes as strings in `shape`, any bounds as {axis: [low, high]}, or as
-        [low, high, step] where there is a step, and any values as [low, high]."""
+        [low, high, step] where there is a step, and any values as [low, high], an end of which may be "time-1"."""
         limits = {axis: list(bounds if bounds.step > 1 else bounds[:2]) for axis, bounds in self.bounds}
         bounds = {"bounds": limits} if limits else {}
-        values = {"values": list(self.values)} if self.values else {}
+        values = {"values": values_to_json(self.values)} if self.values else {}
         return {"name": self.name, "dtype": self.dtype, "shape": list(self.shape), **bounds, **values}
 
     @staticmethod
@@ -147,7 +139,7 @@ class TensorSpec:
         _check_types(row)
         name, dtype, shape = row["name"], row["dtype"], tuple(row["shape"])
         bounds = ((axis, Bounds(*limits)) for axis, limits in dict(row.get("bounds", ())).items())
-        values = ValueRange(*row["values"]) if "values" in row else None
+        values = values_from_json(row["values"]) if "values" in row else None
         return TensorSpec(name, dtype, shape, tuple(bounds), values)
 
 
@@ -165,10 +157,7 @@ def _check_types(row: Mapping[str, Any]) -> None:
     for limits in dict(row.get("bounds", ())).values():
         if not (isinstance(limits, list | tuple) and len(limits) in (2, 3) and all(map(_is_integer_or_none, limits))):
             raise ValueError(f"bounds are [low, high] or [low, high, step], got {limits}")
-    values = row.get("values", [0, 0])
-    numbers = isinstance(values, list | tuple) and all(type(value) in (int, float) for value in values)
-    if not numbers or len(values) != 2:
-        raise ValueError(f"values are two numbers, got {values}")
+    values_from_json(row.get("values", [0, 0]))
 
 
 def _is_integer(value: object) -> bool:
@@ -191,7 +180,7 @@ class Signature:
             names = [spec.name for spec in specs]
             if not names or len(set(names)) != len(names):
                 raise ValueError(f"{side} need names that differ, got {names}")
-        bounds_of(self.inputs)
+        check_inputs(self.inputs)
 
     @property
     def batch(self) -> str | None:
@@ -247,10 +236,26 @@ def bounds_of(specs: Iterable[TensorSpec]) -> dict[str, Bounds]:
     return known
 
 
+def check_inputs(specs: Sequence[TensorSpec]) -> None:
+    """Check what inputs declare: one axis has one bounds, and a range up to an axis always holds a number.
+    Raises BadRequest."""
+    bounds, axes = bounds_of(specs), {axis for spec in specs for axis in spec.dynamic_axes.values()}
+    for spec in specs:
+        if not isinstance(spec.values, AxisRange):
+            continue
+        if unknown := [axis for axis in spec.values.axes if axis not in axes]:
+            known = ", ".join(sorted(axes)) or "none"
+            raise BadRequest(
+                f"{spec.name} is declared in {spec.values}, and no input has a dynamic axis {unknown[0]}",
+                fix=f"name an axis of the inputs ({known}), or a number",
+            )
+        own = {axis: limits if axis not in spec.shape else limits.filled
+               for axis in axes for limits in (bounds.get(axis, ANY_SIZE),)}  # fmt: skip
+        check_never_empty(spec.name, spec.values, own)
+
+
 _MOST_TEXT = 4000  # of an --input: below what Python takes as the digits of one number
 _INPUT = re.compile(r"(?P<name>[^=\s]+)=(?P<dtype>[a-z0-9]+)\[(?P<dims>[^\]]*)\](\s+in\s+(?P<values>.*))?")
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_VALUES = re.compile(rf"(?P<low>{_NUMBER})\s*\.\.\s*(?P<high>{_NUMBER})", re.ASCII)
 _BOUNDS = r"(?P<low>\d+)\s*\.\.\s*(?P<high>\d*)(\s*:\s*(?P<step>\d+))?"
 _MULTIPLE = re.compile(r"(\d+)\s*\*\s*([A-Za-z_]\w*)", re.ASCII)
 _AXIS = re.compile(rf"(?P<name>[A-Za-z_]\w*)(\s*=\s*{_BOUNDS})?", re.ASCII)
@@ -258,6 +263,7 @@ _AXIS = re.compile(rf"(?P<name>[A-Za-z_]\w*)(\s*=\s*{_BOUNDS})?", re.ASCII)
 
 def parse_input(text: str) -> TensorSpec:
     """Parse `NAME=DTYPE[dims]`, or `NAME=DTYPE[dims] in LOW..HIGH`, which says what numbers the input holds.
+    LOW or HIGH is a number, an axis of any input, or `axis-1`.
 
     A number is a fixed size, a word a dynamic axis, `word=1..64` or `word=8..` one with bounds, `word=32..1024:32` or
     `32*word` one with a step; `word=0..`, and nothing else, is one that may be empty. Raises BadRequest."""
@@ -278,7 +284,7 @@ def parse_input(text: str) -> TensorSpec:
     for axis, bounds in bounded:
         if dict(bounded)[axis] != bounds:
             raise BadRequest(f"--input {text!r}: the axis {axis} has two bounds", fix=f"give {axis} its bounds once")
-    values = None if match["values"] is None else _values(match["values"], match["dtype"], text)
+    values = None if match["values"] is None else parse_values(match["values"], match["dtype"], text)
     shape = tuple(axis for axis, _ in axes)
     try:
         spec = TensorSpec(match["name"], match["dtype"], shape, tuple(dict(bounded).items()), values)
@@ -286,26 +292,6 @@ def parse_input(text: str) -> TensorSpec:
     except ValueError as error:
         raise BadRequest(f"--input {text!r}: {error}", fix=fix) from error
     return spec
-
-
-def _values(range_text: str, dtype: str, text: str) -> ValueRange:
-    """Parse LOW..HIGH for an input of `dtype`. Raises BadRequest."""
-    match, kind = _VALUES.fullmatch(range_text.strip()), np.dtype(dtype).kind
-    if kind == "b" or not match:
-        words = "true and false are all that a bool holds" if kind == "b" else f"{range_text!r} is no LOW..HIGH"
-        fix = "leave it out" if kind == "b" else "write it as in --input 'ids=int64[batch] in 0..9'"
-        raise BadRequest(f"--input {text!r}: {words}", fix=fix)
-    numbers = match["low"], match["high"]
-    if kind != "f" and not all(re.fullmatch(r"[+-]?\d+", number) for number in numbers):
-        raise BadRequest(f"--input {text!r}: {dtype} holds whole numbers", fix="write them without a point")
-    low, high = map(float if kind == "f" else int, numbers)
-    limits = np.finfo(dtype) if kind == "f" else np.iinfo(dtype)
-    if not (float(limits.min) <= low and high <= float(limits.max)):
-        raise BadRequest(f"--input {text!r}: {dtype} holds {limits.min} to {limits.max}", fix="give values within that")
-    if low >= high:
-        fix = f"write {numbers[1]}..{numbers[0]}" if low > high else "a number that never changes is no input"
-        raise BadRequest(f"--input {text!r}: {range_text!r} leaves no two values", fix=fix)
-    return ValueRange(low, high)
 
 
 def _axis(dim: str, text: str, fix: str) -> tuple[Axis, Bounds | None]:

@@ -9,9 +9,11 @@ This module is longer than 400 lines because the public functions are read, and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..models.data_sources.data_argument import absolute_data
 from ..models.errors import BadRequest, TransloadError
 from ..models.formats import Target, parse_target
 from ..models.signature import TensorSpec, parse_input
@@ -40,9 +42,11 @@ from .compare.compare_limits import CompareLimits
 from .context import LocalSettings
 from .intake.live_model_argument import name_model, name_reference
 from .intake.model_argument import ModelRequest
+from .intake.recorded_source import RecordedSource, find_source, require_source
 from .progress import Progress
 from .request import RunRequest, read_request
 from .result.schema import RunResult
+from .result.verified_artifact import artifacts_in
 
 _Path = str | Path
 
@@ -52,6 +56,11 @@ def run(
     *,
     recipe: str | None = None,
     weights: _Path | None = None,
+    weights_key: str | None = None,
+    python: _Path | None = None,
+    data: _Path | None = None,
+    epochs: int | None = None,
+    budget_s: float | None = None,
     to: Sequence[str] | None = None,
     runtimes: Sequence[str] | None = None,
     metric: str | None = None,
@@ -85,10 +94,12 @@ def run(
     from .commands.run import run as run_command
 
     sections: dict[str, Any] = {
-        "model": {"recipe": recipe, "weights": _absolute(weights)},
+        "model": {"recipe": recipe, "weights": _absolute(weights), "weights_key": weights_key, "python": _text(python)},
+        "train": {"epochs": epochs},
+        "data": absolute_data(_text(data)),
         "convert": {"targets": to},
         "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss, "non_finite": non_finite},
-        "bench": {"runtimes": runtimes, "enabled": None if bench else False},
+        "bench": {"runtimes": runtimes, "enabled": None if bench else False, "budget_s": budget_s},
         "gate": {"no_worse": None if release_loss is None else {"metric_loss": release_loss}},
         "baseline": {"run": _absolute(baseline), "allow_missing": allow_missing or None},
         "mlflow": {"uri": mlflow, "experiment": experiment, "promote": promote},
@@ -258,7 +269,7 @@ def _convert_requests(
 
 def validate(
     *candidates: _Path,
-    against: str | Path | object,
+    against: str | Path | object | None = None,
     data: _Path | None = None,
     inputs: Sequence[str | TensorSpec] = (),
     weights: _Path | None = None,
@@ -294,14 +305,13 @@ def validate(
     """
     if not candidates:
         raise BadRequest("nothing to validate is named", fix="name the folders of artifacts")
-    texts, progress = [str(candidate) for candidate in candidates], Progress(quiet=quiet)
-    text, specs = name_reference(against, _specs(inputs), texts, Path(runs), progress, has_data=data is not None)
-    section = _model_section(text, weights, weights_key, settings, model_seconds, trust=trust, python=python)
+    texts, progress = _artifacts(candidates), Progress(quiet=quiet)
+    named = _model_section(None, weights, weights_key, settings, model_seconds, trust=trust, python=python)
+    sections, model = _reference(against, named, (_specs(inputs), _text(data)), texts, (Path(runs), progress))
     checks = {"runtimes": runtimes, "batches": batches, "metric": metric, "allowed_loss": allowed_loss}
     checks |= {"untuned": untuned or None, "non_finite": non_finite}
     server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model}
-    request = read_request(None, {"model": section, "validate": checks, "device": device, **server})
-    model = ModelRequest(text, specs, data=_text(data))
+    request = _request(model, {**sections, "validate": checks, "device": device, **server})
     local = _local(store, jobs, runs, executor=executor)
     return validate_command.validate(request, texts, model, local, progress)
 
@@ -309,7 +319,7 @@ def validate(
 def locate(
     candidate: _Path,
     *,
-    against: str | Path | object,
+    against: str | Path | object | None = None,
     data: _Path | None = None,
     inputs: Sequence[str | TensorSpec] = (),
     weights: _Path | None = None,
@@ -330,15 +340,15 @@ def locate(
 
     The result has the call that departs, the places, the verdict and the folder.
     """
-    progress = Progress(quiet=quiet)
-    text, specs = name_reference(
-        against, _specs(inputs), [str(candidate)], Path(runs), progress, has_data=data is not None
-    )
-    section = _model_section(text, weights, weights_key, settings, model_seconds, trust=trust, python=python)
-    request = read_request(None, {"model": section})
-    model = ModelRequest(text, specs, data=_text(data))
+    progress, texts = Progress(quiet=quiet), _artifacts([candidate])
+    if len(texts) > 1:
+        fix = f"name one of {', '.join(texts)}"
+        raise BadRequest(f"{candidate} holds {len(texts)} artifacts, and one is searched at a time", fix=fix)
+    named = _model_section(None, weights, weights_key, settings, model_seconds, trust=trust, python=python)
+    sections, model = _reference(against, named, (_specs(inputs), _text(data)), texts, (Path(runs), progress))
+    request = _request(model, sections)
     local = _local(store, jobs or 1, runs)  # its steps follow each other: one worker with all cores
-    return locate_command.locate(request, str(candidate), model, local, progress, seconds=seconds)
+    return locate_command.locate(request, texts[0], model, local, progress, seconds=seconds)
 
 
 def bench(
@@ -379,21 +389,22 @@ def bench(
     The result has the rows and the folder."""
     if not candidates:
         raise BadRequest("nothing to measure is named", fix="name the folders of artifacts")
-    texts, progress, text = [str(candidate) for candidate in candidates], Progress(quiet=quiet), None
-    specs = _specs(inputs)
-    if against is not None:
-        text, specs = name_reference(against, specs, texts, Path(runs), progress, has_data=data is not None)
-    section = _model_section(text, weights, weights_key, settings, model_seconds, trust=trust, python=python)
+    texts, progress = _artifacts(candidates), Progress(quiet=quiet)
+    named = _model_section(None, weights, weights_key, settings, model_seconds, trust=trust, python=python)
+    model: ModelRequest | None = None
+    sections = {"model": named}
+    if against is not None or find_source(texts):
+        sections, model = _reference(against, named, (_specs(inputs), _text(data)), texts, (Path(runs), progress))
     rule = {
         "runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds, "processes": processes,
         "budget_s": budget_s, "same_within": same_within, "untuned": untuned or None,
         **(load.section() if load else {}), **(tune.section() if tune else {}),
     }  # fmt: skip
     server = {"tfserving_url": tfserving_url, "tfserving_model": tfserving_model, "device": device}
-    request = read_request(None, {"model": section, "bench": rule, **server})
+    request = _request(model, {**sections, "bench": rule, **server})
     return bench_command.bench(
         request, texts, _local(store, jobs, runs), progress,
-        against=ModelRequest(text, specs) if text else None, inputs=_specs(inputs), data=_text(data),
+        against=model, inputs=_specs(inputs), data=model.data if model else _text(data),
     )  # fmt: skip
 
 
@@ -531,6 +542,44 @@ def _model_section(
     """Return the section `model` of a request."""
     code = {"recipe": model, "weights": _absolute(weights), "weights_key": key, "set": dict(settings or {})}
     return {**code, "python": _text(python), "seconds": seconds, "trust": trust}
+
+
+def _artifacts(candidates: Sequence[_Path]) -> list[str]:
+    """Return the candidates, with those of a folder of `convert` or of a run one by one."""
+    return [text for candidate in candidates for text in artifacts_in(str(candidate))]
+
+
+def _recorded(
+    source: RecordedSource, named: Mapping[str, Any], inputs: tuple[TensorSpec, ...], data: str | None
+) -> tuple[dict[str, Any], ModelRequest]:
+    """Return the sections of a request and the model that a record names, under what the user named beside it."""
+    if any(named[name] for name in ("weights", "weights_key", "set")):
+        source = replace(source, record=replace(source.record, weights=""))  # other weights are wanted
+    model = ModelRequest(source.text, inputs or source.inputs, data=absolute_data(data) or source.data, recorded=source)
+    return {"model": source.section(named), "train": dict(source.record.train)}, model
+
+
+def _reference(
+    against: object, named: dict[str, Any], request: tuple[tuple[TensorSpec, ...], str | None], texts: Sequence[str],
+    local: tuple[Path, Progress],
+) -> tuple[dict[str, Any], ModelRequest]:  # fmt: skip
+    """Return the sections of a request and the model that candidates are compared with: `against`, else the one that
+    their records name. `request`: the inputs and data that are named. Raises BadRequest where nothing names it."""
+    (inputs, data), (runs, progress) = request, local
+    if against is not None:
+        text, specs = name_reference(against, inputs, texts, runs, progress, has_data=data is not None)
+        return {"model": named | {"recipe": text}}, ModelRequest(text, specs, data=data)
+    source = require_source(texts)
+    note = f"source: {source.text}, which {source.artifact} was made from; --against names another"
+    progress.note(note, once="source")
+    return _recorded(source, named, inputs, data)
+
+
+def _request(model: ModelRequest | None, sections: Mapping[str, Any]) -> RunRequest:
+    """Return the request; code that a record names is imported from the folder that it was imported from."""
+    request = read_request(None, sections)
+    root = model.recorded.root if model and model.recorded else None
+    return request.model_copy(update={"root": root}) if root else request
 
 
 def _specs(inputs: str | TensorSpec | Sequence[str | TensorSpec]) -> tuple[TensorSpec, ...]:

@@ -24,7 +24,7 @@ from ...models.probes.samples import check_file
 from ...models.probes.user_samples import draws_user_samples
 from ...models.provenance import Provenance
 from ...models.recipe import Recipe
-from ...models.signature import Axis, Signature, TensorSpec, bounds_of
+from ...models.signature import Axis, Signature, TensorSpec, bounds_of, check_inputs
 from ...models.store import digest_of
 from ..to_pytorch.pt2_signature import check_axes, describe_program, write_flat
 from .file_content import check_content, refuse_links
@@ -118,7 +118,7 @@ def take_in_torchscript(job: Job) -> Mapping[str, Any]:
     """
     options, path = _checked_file(job, Format.TORCHSCRIPT)
     check_torchscript(path, trust=options.trust)
-    bounds_of(options.inputs)  # raises where an axis has two
+    check_inputs(options.inputs)
     module = load_torchscript(path, trust=options.trust)
     signature, call, notes = describe_torchscript(module, options.inputs, path)
     if call is not None:

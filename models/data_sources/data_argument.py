@@ -74,6 +74,12 @@ def parse_data(text: str, root: str | None = None) -> DataArgument:
     return argument
 
 
+def absolute_data(text: str | None) -> str | None:
+    """Return the value of `--data` with its path from the root of the file system; the name of a module as it is."""
+    head = re.split(r"[:?]", text or "")[0]
+    return str(Path(text).absolute()) if text and (head.endswith(".py") or Path(head).exists()) else text
+
+
 def source_digest(kind: DataKind, place: str) -> str:
     """Return the digest of a file, or of the names, sizes and times of the files in a folder of images.
     Code has none: the executor knows what it imports and what it has read. Raises BadRequest where the file is none

@@ -38,7 +38,8 @@ def infer_signature(model: torch.nn.Module, inputs: tuple[TensorSpec, ...], call
     large = _large_sizes(inputs, *sizes)
     if large != sizes[0]:
         with contextlib.suppress(Exception):  # it may be larger than the model takes
-            results.append(_call(model, call, sample_tensors(inputs, large)))
+            # A result may be as long as the largest length, and not as the axis that this is declared to end at.
+            results.append(_call(model, call, sample_tensors(inputs, large, below_axes=True)))
             sizes.append(large)
     both = [parted(result) for result in results]
     tensors, constants = [carried(outputs) for outputs, _ in both], [values for _, values in both]

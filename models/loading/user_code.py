@@ -9,10 +9,12 @@ import importlib
 import importlib.util
 import io
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO, cast
@@ -23,10 +25,12 @@ from ..job import WALLED
 from ..lent.user_code_import import last_public_name
 from ..sources import CodeRef
 from ..store import is_disk_full
+from .source_folders import import_folders
 from .torchvision_ops import mend_torchvision
 from .user_frames import FRAME
 
 _PROCESS_ERROR = "\nOriginal Traceback (most recent call last):\n"  # torch._utils.ExceptionWrapper
+_RELATIVE = re.compile(rb"^\s*from\s+\.", re.MULTILINE)
 _PRIVATE = "_transload_user_"  # a user's json.py becomes this module and a suffix, not json
 
 
@@ -122,7 +126,7 @@ def _refused(
 def _from_file(file: Path, root: str | None) -> ModuleType:
     if not file.is_file():
         raise BadRequest(f"no such file: {file}", fix="check the path; it starts at the folder you run transload in")
-    name, base = _module_name(file)
+    name, base = _module_name(file, root)
     _append_to_path(base, *_folders(file, root))
     if name in sys.modules and getattr(sys.modules[name], "__file__", None) == str(file):
         return sys.modules[name]
@@ -155,18 +159,30 @@ def _from_name(ref: CodeRef) -> ModuleType:
         return importlib.import_module(ref.place)
 
 
-def _module_name(file: Path) -> tuple[str, Path]:
+def _module_name(file: Path, root: str | None) -> tuple[str, Path]:
     """Return the name to import a file under, and the folder that the name starts at.
-    A file in a package keeps its dotted name, so that its relative imports work."""
+    A file in a package keeps its dotted name, so that its relative imports work. So does one in a namespace package:
+    a folder without __init__.py that it imports its siblings from."""
     base, parts = file.parent, [file.stem]
     while (base / "__init__.py").is_file():
         parts.insert(0, base.name)
         base = base.parent
+    if len(parts) == 1 and _RELATIVE.search(file.read_bytes()):
+        start = max((folder for folder in _folders(None, root) if folder in file.parents), default=base)
+        folders = file.parent.relative_to(start).parts
+        if folders and all(map(str.isidentifier, folders)) and not _is_elsewhere(folders[0], start):
+            parts, base = [*folders, file.stem], start
     return (".".join(parts) if len(parts) > 1 else _PRIVATE + file.stem), base
 
 
+def _is_elsewhere(package: str, folder: Path) -> bool:
+    """Return whether a package's name means another one than that in the user's folder."""
+    search_path = [path for path in sys.path if path and Path(path).absolute() != folder]
+    return package in sys.stdlib_module_names or PathFinder.find_spec(package, search_path) is not None
+
+
 def _folders(file: Path | None, root: str | None) -> list[Path]:
-    return [*([Path(root).absolute()] if root else []), *([file.parent] if file else [])]
+    return [*(import_folders(Path(root)) if root else ()), *([file.parent] if file else [])]
 
 
 def _append_to_path(*folders: Path) -> None:

@@ -19,6 +19,7 @@ from ..signature import ANY_SIZE, Array, Bounds, Signature, TensorSpec, batch_ax
 from .evidence import CallSequence
 from .random_inputs import is_length, max_length
 from .sizes import other_axes
+from .value_range import AxisRange
 
 _CALL_BYTES = 8 << 20  # of samples in a call of the whole test set
 _SAMPLES = 256  # in such a call
@@ -55,6 +56,15 @@ def check_samples(specs: Sequence[TensorSpec], data: Dataset) -> None:
                 fix=f"give it the shape {shape_text(('samples', *want.shape[1:]))}: {_RULE}",
             )
     check_feeds(wanted, data.inputs)
+    sizes = _sizes_of(data, specs)
+    for spec in specs:
+        if isinstance(spec.values, AxisRange) and (array := data.inputs[spec.name]).size:
+            limits = spec.values.at(sizes)
+            if array.min() < limits.low or array.max() > limits.high:
+                raise BadRequest(
+                    f"{spec.name} holds {array.min()} to {array.max()}, and {spec.values} is {limits} in these samples",
+                    fix="give samples within that, or declare what they hold",
+                )
 
 
 def group_into_calls(specs: Sequence[TensorSpec], data: Dataset) -> Dataset:
@@ -112,12 +122,22 @@ def resize_samples(
     """Return the samples `rows` of data that has every input, with axes of other `sizes` as in `make_feeds`."""
     batch = batch_axis(specs)
     values = {spec.name: _value(data.inputs[spec.name], rows, spec, batch, sizes) for spec in specs}
-    for spec in specs if sizes else ():
-        if is_length(spec):
+    before = _sizes_of(data, specs)
+    after = {**before, **({batch: len(rows)} if batch else {}), **sizes}
+    for spec in specs:
+        if isinstance(spec.values, AxisRange):
+            values[spec.name] = spec.values.moved(values[spec.name], before, after)
+        elif sizes and is_length(spec):
             most = max_length(spec, specs, {**axis_sizes_in(data, specs), **sizes})
             shortened = np.minimum(values[spec.name], np.asarray(most, spec.dtype))
             values[spec.name] = np.asarray(shortened)  # numpy.minimum of a 0-d array is no array
     return values
+
+
+def _sizes_of(data: Dataset, specs: Sequence[TensorSpec]) -> dict[str, int]:
+    """Return the sizes of all dynamic axes in the data, the batch too: that is all of the samples."""
+    batch = batch_axis(specs)
+    return {**axis_sizes_in(data, specs), **({batch: len(data)} if batch else {})}
 
 
 def _value(array: Array, rows: Array, spec: TensorSpec, batch: str | None, sizes: Mapping[str, int]) -> Array:

@@ -13,7 +13,7 @@ from enum import StrEnum
 import numpy as np
 
 from ..dataset import Dataset
-from ..signature import Array, TensorSpec
+from ..signature import Array, TensorSpec, ValueRange
 from .random_inputs import has_telling_name
 
 
@@ -88,7 +88,8 @@ def mask_inputs(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
 def blank_inputs(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
     """Return the inputs that may be blank: those of floats that are no masks, and may be 0."""
     floats = (spec for spec in specs if "float" in spec.dtype and not has_telling_name(spec.name))
-    return tuple(spec for spec in floats if spec.values is None or spec.values.low <= 0 <= spec.values.high)
+    ranges = ((spec, spec.values) for spec in floats)
+    return tuple(spec for spec, own in ranges if not isinstance(own, ValueRange) or own.low <= 0 <= own.high)
 
 
 def stress_inputs(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:

@@ -9,12 +9,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..signature import Array, Signature, TensorSpec, ValueRange
 from .sizes import example_sizes
+from .value_range import AxisRange, Values
 
 _SEED = 0
 _LENGTHS = re.compile(r"(^|_)(seq)?_?(lengths?|lens?)$")
@@ -62,7 +64,12 @@ def sample_inputs(signature: Signature, batch: int, seed: int = _SEED) -> dict[s
 
 
 def sample_tensors(
-    specs: Sequence[TensorSpec], sizes: Mapping[str, int], seed: int = _SEED, *, whole_bytes: bool = False
+    specs: Sequence[TensorSpec],
+    sizes: Mapping[str, int],
+    seed: int = _SEED,
+    *,
+    whole_bytes: bool = False,
+    below_axes: bool = False,
 ) -> dict[str, Array]:
     """Draw arrays by name, with dynamic axes of the given sizes: from the samples of `drawing_from`, else at random.
 
@@ -71,11 +78,20 @@ def sample_tensors(
 
     `whole_bytes` draws int8 and uint8 over their whole range, as pictures are: in PyTorch a byte is no index. A model
     that makes an index of it (`table(codes.long())`) may have a small table, so it is not traced with these.
+    `below_axes` leaves out the upper end where that is the size of an axis: no length is the whole of it.
     """
     if (samples := _user_samples(specs, sizes, seed)) is not None:
         return samples
     rng = np.random.default_rng(seed)
+    if below_axes:
+        specs = [replace(spec, values=_without_top(spec, sizes)) for spec in specs]
     return {spec.name: _draw(spec, specs, sizes, rng, whole_bytes=whole_bytes) for spec in specs}
+
+
+def _without_top(spec: TensorSpec, sizes: Mapping[str, int]) -> Values | None:
+    """Return the range of an input without its upper end, where that is the size of an axis and leaves another."""
+    low, high = spec.values.at(sizes) if isinstance(spec.values, AxisRange) else (0, 0)
+    return AxisRange(int(low), int(high) - 1) if low < high else spec.values
 
 
 def has_telling_name(name: str) -> bool:
@@ -108,7 +124,8 @@ def _draw(
 ) -> Array:
     shape, dtype = spec.sized(sizes), np.dtype(spec.dtype)
     if spec.values is not None:
-        return _draw_values(spec.values, shape, dtype, rng)
+        values = spec.values.at(sizes) if isinstance(spec.values, AxisRange) else spec.values
+        return _draw_values(values, shape, dtype, rng)
     if is_length(spec):
         most = max_length(spec, specs, sizes)
         return np.asarray(rng.integers(min(1, most), most + 1, shape), dtype=dtype)

@@ -18,6 +18,7 @@ from ..job import Job, Work
 from ..signature import Array, TensorSpec, batch_axis
 from .feeds import axis_sizes_in, resize_samples, sample_specs
 from .random_inputs import DrawsSamples, drawing_from
+from .value_range import AxisRange
 
 _SEEDS = 3  # different parts of the samples, one for each seed
 
@@ -58,7 +59,7 @@ def _within_axes(
 ) -> Array:
     """Return integers as they are, or modulo the size of a cropped axis that they may point into.
     That is an axis of other inputs alone, in which all of them are places at its `known` size, that of the samples."""
-    if values.dtype.kind not in "iu" or not values.size or values.min() < 0:
+    if isinstance(spec.values, AxisRange) or values.dtype.kind not in "iu" or not values.size or values.min() < 0:
         return values
     most, axes = values.max(), {axis for other in specs for axis in other.dynamic_axes.values()}
     cropped = [sizes[axis] for axis in axes.difference(spec.shape)

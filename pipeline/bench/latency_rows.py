@@ -132,6 +132,7 @@ def _comparison(ratio: Ratio | None, is_reference: bool, about: About, condition
         "ratio_ci95": (1.0, 1.0) if is_reference else ratio.ci95,
         "comparison": Comparison.SAME if is_reference else ratio.comparison,
         "settling_s": None if is_reference else settling_s,
+        "comparison_interval": (1.0, 1.0) if is_reference else ratio.verdict_interval,
     }
 
 

@@ -107,8 +107,8 @@ def _doubt_samples(series: Series, interval: tuple[float, float] | None) -> Iter
         mend = f"use --processes {LEAST_PROCESSES}, or more"
         yield LatencyDoubt(DoubtKind.FEW_PROCESSES, f"{processes} processes give no interval: {mend}")
     if interval is not None and interval[1] / interval[0] - 1 > _WIDE:
-        ends = f"the ratio lies anywhere in {interval[0]:.2f} to {interval[1]:.2f}"
-        yield LatencyDoubt(DoubtKind.WIDE_RATIO, f"{ends}: measure longer (--budget), on a quiet machine")
+        width = f"the 95 % interval of the ratio is {interval[1] / interval[0] - 1:.0%} wide"
+        yield LatencyDoubt(DoubtKind.WIDE_RATIO, f"{width}: measure longer (--budget), on a quiet machine")
 
 
 def doubt_machine(load: Load | None, throttling: Throttling | None) -> Iterator[LatencyDoubt]:

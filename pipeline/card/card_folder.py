@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...models.artifact import CARD, CARD_TEXT, DIGESTS, PROVENANCE, REQUIREMENTS, TUNING
+from ...models.artifact import CARD, CARD_TEXT, DIGESTS, LOCAL, PROVENANCE, REQUIREMENTS
 from ...models.errors import BadRequest
 from ...models.store import digest_of
 from ...models.whole_files import write_whole
@@ -44,7 +44,7 @@ def _digest_lines(digests: Mapping[str, str]) -> Iterator[str]:
 def _files(folder: Path) -> list[str]:
     """Return the files that have a digest: all but the list itself, and what belongs to this machine."""
     names = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    return sorted(name for name in names if name not in (DIGESTS, TUNING))
+    return sorted(name for name in names if name not in (DIGESTS, *LOCAL))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ...models.formats import PAYLOAD, Format
-from ...models.signature import Signature, TensorSpec
+from ...models.signature import Signature, TensorSpec, ValueRange
 
 _LINE = 100  # letters; inputs that need more have a line each
 
@@ -130,5 +130,5 @@ def _value(spec: TensorSpec) -> str:
     """Return a number that the input may hold, as Python writes it."""
     if spec.dtype == "bool":
         return "True"
-    low = spec.values.low if spec.values else 0
+    low = spec.values.low if isinstance(spec.values, ValueRange) else 1 if spec.values else 0
     return repr(float(low) if spec.dtype.startswith(("float", "bfloat")) else int(low))

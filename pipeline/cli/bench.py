@@ -38,7 +38,7 @@ Against = Annotated[
     typer.Option(
         "--against",
         metavar="MODEL",
-        help="What ratios are held against, as 'convert' takes it; else the first.",
+        help="What ratios are held against, as 'convert' takes it; else the recorded source, else the first.",
         autocompletion=complete_models,
     ),
 ]
@@ -105,16 +105,16 @@ def command(
 
 def _lines(done: BenchResult) -> list[str]:
     """Print a line per artifact, runtime and batch size, the doubts, and where the samples are kept."""
-    from ..report import view
+    from ..report.doubt_view import split_doubts
     from ..report.load_view import load_doubts, load_table
-    from ..report.units import comparison, duration, ratio, ratio_interval
+    from ..report.units import comparison, deciding_interval, duration, ratio
 
     tuned = any(row.settings for row in done.latency) or bool(done.tuning)
     head = ("artifact", "runtime", "device", "batch", "p50", "p99", "samples/s", "ratio", "verdict")
     rows = [(*head, *(["settings"] if tuned else []))]
     for row in done.latency:
         numbers = (duration(row.p50_s), duration(row.p99_s), f"{row.throughput_per_s or 0:.0f}")
-        held = f"{ratio(row.ratio_to_reference)} {ratio_interval(row)}".strip()
+        held = f"{ratio(row.ratio_to_reference)} {deciding_interval(row)}".strip()
         cells = (row.artifact, row.runtime, row.device, str(row.batch), *numbers, held, comparison(row))
         rows.append((*cells, *([_settings(row)] if tuned else [])))
     dropped = [
@@ -128,10 +128,11 @@ def _lines(done: BenchResult) -> list[str]:
         if row.throughput_per_s is None and row.doubts
     )
     facts = [*unanswered, *([done.note] if done.note else []), *map(_bound, done.bounds), *dropped]
-    doubts = view.doubts(done.latency)
-    heaviest = [f"{doubt.who}: {doubt.text}" for doubt in doubts[:_DOUBTS]]
-    if len(doubts) > _DOUBTS:
-        heaviest.append(f"lighter doubts, {len(doubts) - _DOUBTS} of them, are in {done.folder}/bench.json")
+    doubts = split_doubts(done.latency)
+    heaviest = [doubts.machine] if doubts.machine else []
+    heaviest += [f"{doubt.who}: {doubt.text}" for doubt in doubts.rows[:_DOUBTS]]
+    if len(doubts.rows) > _DOUBTS:
+        heaviest.append(f"lighter doubts, {len(doubts.rows) - _DOUBTS} of them, are in {done.folder}/bench.json")
     notes = [*facts, *heaviest, *load_doubts(done.load, _DOUBTS), *done.doubts]
     samples = f"every sample lies in {done.folder}/latency.npz"
     if not done.load:

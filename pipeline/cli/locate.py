@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ..commands.locate import LocateResult
 
 Against = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--against",
         metavar="MODEL",
-        help="The model in PyTorch that it was made from.",
+        help="The model in PyTorch that it was made from; else the one that its record names.",
         autocompletion=complete_models,
     ),
 ]
@@ -32,7 +32,7 @@ Seconds = Annotated[float, typer.Option("--seconds", min=1, metavar="S", help="H
 def command(
     candidate: Annotated[str, typer.Argument(metavar="CANDIDATE", help="An artifact's folder, or a model in a file.")],
     *,
-    against: Against,
+    against: Against = None,
     data: options.Data = None,
     input_: options.Input = None,
     weights: options.Weights = None,
@@ -62,7 +62,7 @@ def command(
         seconds=seconds, runs=out, store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip
     values = {"--data": data, "--weights": weights, "--weights-key": weights_key, "--input": input_, "--set": set_}
-    model = [against, *words_of(values), *(["--trust"] if trust else [])]
+    model = [done.model, *words_of(values), *(["--trust"] if trust else [])]
     finish(done.document, _lines(done, model), done.decided[1], json=json)
 
 

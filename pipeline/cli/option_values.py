@@ -87,8 +87,8 @@ def _require(dependent: Mapping[str, object], subject: str, option: str) -> None
 
 
 _MOST_DIGITS = 18  # of a batch size: an int64
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)?")
-_SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h)?")
+_SECONDS = {None: 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def parse_duration(value: str | None) -> float | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...models.data_sources.data_argument import absolute_data
 from ...models.errors import BadRequest
 from ..ci.ci_files import ci_files
 from ..model_list.list_records import ListCommand
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 _StartWeights = Annotated[
     Path | None, typer.Option("--weights", metavar="FILE", help="Start from these weights; do not train.")
+]
+_Epochs = Annotated[
+    int | None, typer.Option("--epochs", min=1, metavar="N", help="Passes over the training data; else the recipe's.")
 ]
 _Baseline = Annotated[
     Path | None,
@@ -47,6 +52,10 @@ def command(
     request: _What = None,
     *,
     weights: _StartWeights = None,
+    weights_key: options.WeightsKey = None,
+    python: options.Python = None,
+    data: options.Data = None,
+    epochs: _Epochs = None,
     to: options.To = None,
     metric: options.Metric = None,
     allowed_loss: options.AllowedLoss = None,
@@ -55,6 +64,7 @@ def command(
     batch: options.Batch = None,
     device: options.Device = None,
     threads: options.Threads = None,
+    budget: options.Budget = None,
     latency_bound: options.LatencyBound = None,
     metric_loss: options.MetricLoss = None,
     price_per_hour: options.PricePerHour = None,
@@ -91,10 +101,17 @@ def command(
     pipeline, recipe = (Path(request), None) if request and request.endswith(".toml") else (None, request)
     runtimes, batches = option_values.split(runtime) or None, option_values.parse_batches(batch) or None
     changes: dict[str, Any] = {
-        "model": {"recipe": recipe, "weights": str(weights.absolute()) if weights else None},
+        "model": {
+            "recipe": recipe, "weights": str(weights.absolute()) if weights else None, "weights_key": weights_key,
+            "python": python if python is None or os.sep not in python else str(Path(python).absolute()),
+        },
+        "train": {"epochs": epochs}, "data": absolute_data(data),
         "convert": {"targets": option_values.split(to) or None},
         "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss, "non_finite": non_finite},
-        "bench": {"runtimes": runtimes, "batches": batches, "threads": threads, "enabled": False if no_bench else None},
+        "bench": {
+            "runtimes": runtimes, "batches": batches, "threads": threads, "enabled": False if no_bench else None,
+            "budget_s": option_values.parse_duration(budget),
+        },
         "release": option_values.release_options(latency_bound, metric_loss, price_per_hour),
         "gate": {"no_worse": None if release_loss is None else {"metric_loss": release_loss}},
         "baseline": {"run": str(baseline.absolute()) if baseline else None, "allow_missing": allow_missing or None},

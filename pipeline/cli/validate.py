@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...models.errors import BadRequest
 from ..ci.ci_files import ci_files
 from ..model_list.list_records import ListCommand
 from . import option_values, options
@@ -27,7 +26,7 @@ Against = Annotated[
     typer.Option(
         "--against",
         metavar="MODEL",
-        help="The model that they were made from, as 'convert' takes it.",
+        help="The model that they were made from, as 'convert' takes it; else the one that their records name.",
         autocompletion=complete_models,
     ),
 ]
@@ -86,7 +85,6 @@ def command(
     """
     if do_models_file(ListCommand.VALIDATE, candidates, context):
         return
-    against = _require_model(against)
     from ..api import validate
 
     with ci_files("validate", junit, sarif) as files:
@@ -103,17 +101,10 @@ def command(
         from ..ci.ci_rows import rows_of_drift
         from ..ci.source_places import SourcePlaces
 
-        files.write(list(rows_of_drift(done.drift, done.gate, SourcePlaces(model=against))), int(done.decided[1]))
+        files.write(list(rows_of_drift(done.drift, done.gate, SourcePlaces(model=done.model))), int(done.decided[1]))
     values = {"--data": data, "--weights": weights, "--weights-key": weights_key, "--input": input_, "--set": set_}
-    model = ["--against", against, *words_of(values), *(["--trust"] if trust else [])]
+    model = [*words_of({"--against": against, **values}), *(["--trust"] if trust else [])]
     finish(done.document, _lines(done, model), done.decided[1], json=json)
-
-
-def _require_model(against: str | None) -> str:
-    if against is None:
-        fix = "name it with --against, or a models file in place of the candidates"
-        raise BadRequest("nothing says what the candidates were made from", fix=fix)
-    return against
 
 
 def _lines(done: ValidateResult, model: Sequence[str]) -> list[str]:

@@ -13,7 +13,6 @@ from ...models.formats import Precision
 from ...models.job_records import DataFacts
 from ...models.signature import TensorSpec
 from ...models.store import Stored
-from ...serving.runtimes.runtime_table import RUNTIMES
 from ..bench.latency_rows import write_samples
 from ..context import Context, LocalSettings
 from ..intake.data_step import data_argument
@@ -29,7 +28,7 @@ from ..request import RunRequest
 from ..result.gate import answered
 from ..result.schema import BoundRow, LatencyRow, LoadRow, TuningRow, Verdict
 from ..stages.bench import Bench, Measurements
-from ..stages.bench_subject import BenchSubject
+from ..stages.bench_subject import BenchSubject, reference_subjects
 from ..stages.load import measure_load, require_engines, untaken
 from ..stages.servers import Servers
 from ..stages.tuned_bench import SettingsReference, SettingsVerifier, measure_tuned
@@ -172,18 +171,15 @@ def _wanted(
     places: Mapping[str, str],
     runtimes: Sequence[str],
 ) -> list[BenchSubject]:
-    """Return what is measured: the reference first, then every candidate in its runtimes."""
-    wanted: list[BenchSubject] = []
-    if reference:
-        runtime = RUNTIMES[reference.runtime]
-        wanted.append(BenchSubject(("source", runtime.name), reference.stored, runtime, target=reference.start))
-    for label, model in candidates.items():
-        fitting = [runtime for runtime in fitting_runtimes(model) if model.served or runtime.name in runtimes]
-        wanted += [
-            BenchSubject(
-                (label, runtime.name), model.stored, runtime, model.served, target=model.start,
-                model=None if model.served else Path(places[label]),
-            )
-            for runtime in fitting
-        ]  # fmt: skip
-    return wanted
+    """Return what is measured: the reference first, as it is asked beside the others, then every candidate in its
+    runtimes."""
+    artifacts = [
+        BenchSubject(
+            (label, runtime.name), model.stored, runtime, model.served, target=model.start,
+            model=None if model.served else Path(places[label]),
+        )
+        for label, model in candidates.items()
+        for runtime in fitting_runtimes(model)
+        if model.served or runtime.name in runtimes
+    ]  # fmt: skip
+    return [*(reference_subjects(reference, artifacts) if reference else ()), *artifacts]

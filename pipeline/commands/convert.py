@@ -6,7 +6,7 @@ Several models are converted side by side, each in a folder of its own, with one
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -27,6 +27,7 @@ from ..card.card_records import Card
 from ..card.model_facts import facts_of_model, model_name
 from ..context import LocalSettings
 from ..intake.model_argument import ModelRequest, start_of
+from ..intake.recorded_source import write_recorded_source
 from ..intake.run_inputs import resolve_inputs
 from ..intake.source_python import with_source_python
 from ..minimal_repro.search import MinimalRepro
@@ -35,8 +36,7 @@ from ..plan.router import TargetResult
 from ..plan.run_plan import Plan, plan_conversion, plan_routes, steps_for
 from ..progress import Progress
 from ..provenance.build_facts import build_of_convert
-from ..provenance.signing_keys import Signer
-from ..provenance.statement import BuildFacts, statement_text
+from ..provenance.statement import statement_text
 from ..request import RunRequest
 from ..result.check_rows import CheckRows, join_check_rows
 from ..result.gate import verdict_of, why_not_made
@@ -134,7 +134,9 @@ def convert(
                     shutil.rmtree(folder, ignore_errors=True)  # an old copy would be taken for a new one
                     continue
                 card = card_of(result, row, name=name, model=known, evidence=result.evidence)
-                _put(result.stored, card, folder, build, context.signer)
+                note = partial(write_recorded_source, place=folder, request=request, model=model, inputs=inputs)
+                state = partial(statement_text, card=card, build=build, signer=context.signer)
+                _put(result.stored, card, folder, state, note)
             evidence = join_check_rows(result.evidence for result in results)
             doubts = (*context.doubts, *inputs.doubts)
             converted = ConvertResult(rows, out, find_pieces(context, inputs, results), evidence, doubts)
@@ -149,10 +151,16 @@ def _check_replaceable(folder: Path) -> None:
         raise BadRequest(f"{folder} holds something else than an artifact", fix="name another folder with --out")
 
 
-def _put(stored: Stored, card: Card, folder: Path, build: BuildFacts, signer: Signer | None) -> None:
-    """Put the artifact at `folder` with its card and its statement, in place of a former run's."""
-    make_statement = partial(statement_text, card=card, build=build, signer=signer)
-    copy_folder_whole(stored.folder, folder, add=partial(write_card, card=card, make_statement=make_statement))
+def _put(
+    stored: Stored, card: Card, folder: Path, state: Callable[[Mapping[str, str]], str], note: Callable[[Path], None]
+) -> None:
+    """Put the artifact at `folder` with its card, its statement and its source, in place of a former one."""
+
+    def add(scratch: Path) -> None:
+        note(scratch)
+        write_card(scratch, card, state)
+
+    copy_folder_whole(stored.folder, folder, add=add)
 
 
 def _artifact_row(result: TargetResult) -> ArtifactRow:

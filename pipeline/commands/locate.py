@@ -33,6 +33,7 @@ class LocateResult:
     folder: Path
     target: Target  # of the candidate
     doubts: tuple[str, ...] = ()  # that the verdict is under
+    model: str = ""  # that it was compared with
 
     @property
     def can_keep_float(self) -> bool:
@@ -84,7 +85,7 @@ def locate(
                 stage.note = "all calls of validate"
             if recorded.digest != inputs.reference.digest:
                 facts, follow = _search(context, loaded, replace(inputs, reference=recorded), seconds)
-        result = LocateResult(facts, follow, context.folder, _start(loaded), context.doubts)
+        result = LocateResult(facts, follow, context.folder, _start(loaded), context.doubts, against.text)
         write_document(context.folder / "locate.json", result.document)
     return result
 

@@ -29,6 +29,7 @@ from ..compare.side_by_side import SideBySide
 from ..context import Context, LocalSettings
 from ..drift.metrics.outcomes import OUTCOMES, Outcomes, value_interval
 from ..intake.code_model import weights_file
+from ..intake.recorded_source import write_recorded_source
 from ..intake.run_inputs import RunInputs, resolve_inputs
 from ..intake.source_python import OURS
 from ..plan.router import TargetResult
@@ -178,8 +179,7 @@ def _run(
     loads.write(context.folder)
     timeline = _timeline_rows(context, started)
     result = replace(result, smallest=smallest, located=located, left_out=left_out, timeline=timeline, load=loads.rows)
-    source = describe_source(inputs.source, outcomes)
-    result = replace(result, source=source, doubts=(*result.doubts, *inputs.doubts))
+    result = replace(result, source=describe_source(inputs.source, outcomes), doubts=(*result.doubts, *inputs.doubts))
     result = judge_baseline(Release(result, outcomes), baseline, beside[0])
     constraint = ReleaseConstraint(**context.request.release.model_dump())
     result = replace(result, recommendation=recommend(result, constraint))
@@ -230,7 +230,9 @@ def _write_cards(
             evidence = validated.evidence
             card = card_of(target, row, name=name, model=known, evidence=evidence, drift=validated.rows)
             state = partial(statement_text, card=card, build=build, gate=result.gate, signer=context.signer)
-            write_card(context.folder / ARTIFACTS / target.target.slug, card, state)
+            folder = context.folder / ARTIFACTS / target.target.slug
+            write_recorded_source(folder, folder, context.request, None, inputs)
+            write_card(folder, card, state)
 
 
 def _left_out(targets: Sequence[TargetResult]) -> tuple[LeftOutRow, ...]:

@@ -54,6 +54,7 @@ class ValidateResult:
     evidence: CheckRows = field(default_factory=CheckRows)
     departing: tuple[str, ...] = ()  # candidates, as they were named, in which `locate` finds what is wrong
     doubts: tuple[str, ...] = ()  # that the verdict is under
+    model: str = ""  # that they were compared with
 
     @property
     def document(self) -> dict[str, Any]:
@@ -113,7 +114,7 @@ def validate(
         )  # fmt: skip
         result = ValidateResult(
             validated.rows, rows, decided, context.folder, note, validated.evidence, departing,
-            (*context.doubts, *inputs.doubts),
+            (*context.doubts, *inputs.doubts), against.text,
         )  # fmt: skip
         write_document(context.folder / "validate.json", result.document)
     return result

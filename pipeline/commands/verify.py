@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ...models.artifact import DIGESTS, PROVENANCE, RECORD, TUNING
+from ...models.artifact import DIGESTS, LOCAL, PROVENANCE, RECORD, TUNING
 from ...models.errors import BadRequest, Exit
 from ...models.foreign_files import check_plain
 from ...models.store import digest_of
@@ -17,7 +17,7 @@ from ..provenance.signing_keys import PublicKey, read_public_key
 from ..provenance.statement_file import StatementFile, read_statement
 from ..result.schema import Verdict
 
-NOT_STATED = (PROVENANCE, DIGESTS, TUNING)  # the statement itself, its list, and what belongs to one machine
+NOT_STATED = (PROVENANCE, DIGESTS, *LOCAL)  # the statement itself, its list, and what belongs to one machine
 
 
 class SignatureState(StrEnum):

@@ -61,6 +61,7 @@ class FigureChange:
     unit: str | None = None  # of a metric, or SECONDS
     samples_needed: int | None = None  # of a metric: about so many would decide it
     detectable_loss: float | None = None  # of a metric: the smallest that this test set shows to be beyond the limit
+    verdict_interval: Interval | None = None  # that decided where it is not ci95: it allows for several looks
 
 
 @dataclass(frozen=True)

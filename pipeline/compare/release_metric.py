@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ...models.signature import Array
-from ..drift.metrics.equivalence import detectable_loss, samples_needed
-from ..drift.metrics.metric_kinds import SHARE
+from ..drift.metrics.equivalence import Z95, Z99_5, detectable_loss, samples_needed
+from ..drift.metrics.metric_kinds import SHARE, MetricKind
 from ..drift.metrics.metric_text import format_loss, format_value
 from ..drift.metrics.outcomes import SOURCE, Outcome, Outcomes, Pair, SampleScores, paired_gain, value_interval
 from ..drift.metrics.paired_intervals import own_interval
@@ -102,32 +102,50 @@ def _compare(
 def _judged(row: FigureChange, scores: tuple[Score, Score], gain: Interval, words: tuple[str, ...]) -> FigureChange:
     """Return the row with its verdict, and what this test set can show."""
     old, new = scores
-    limit, is_gain = row.limit or 0.0, new.metric.higher_is_better
-    facts = {
-        "ci95": gain, "delta": new.value - old.value, "unit": new.unit, "higher_is_better": is_gain,
-        "reference": old.value, "candidate": new.value,
-    }  # fmt: skip
-    verdict = judge_loss(new.value - old.value, gain, limit, higher_is_better=is_gain)
-    samples = min(old.samples, new.samples)
-    needed = samples_needed(samples, facts, limit) if verdict is Change.INCONCLUSIVE else None
-    detectable = detectable_loss(samples, facts, limit)
+    judged = judge_gain((old.value, new.value), gain, row.limit or 0.0, new.metric, min(old.samples, new.samples))
+    needed, detectable = judged.samples_needed, judged.detectable_loss
     parts = [*words, f"about {needed:,} samples would decide it"] if needed else [*words]
     if detectable is not None:
         parts.append(f"this test set shows a loss from {format_loss(detectable, new.unit)} on")
     return replace(
-        row, verdict=verdict, reason="; ".join(parts), samples_needed=needed, detectable_loss=detectable
+        row, ci95=judged.interval, verdict=judged.verdict, reason="; ".join(parts), samples_needed=needed,
+        detectable_loss=detectable,
     )  # fmt: skip
 
 
-def judge_loss(change: float, gain: Interval, limit: float, *, higher_is_better: bool) -> Change:
-    """Judge a gain by its interval: worse where all of the loss lies beyond the limit, no worse where all of it lies
-    within (better where all of it is a gain), else inconclusive."""
-    low, high = (-gain[1], -gain[0]) if higher_is_better else gain
-    if low > limit:
-        return Change.WORSE
-    if high > limit:
-        return Change.INCONCLUSIVE
-    return Change.BETTER if high < 0 and change else Change.SAME
+@dataclass(frozen=True)
+class GainJudgement:
+    """The verdict on a later model's gain, and the interval that decides."""
+
+    verdict: Change
+    interval: Interval
+    samples_needed: int | None
+    detectable_loss: float | None
+
+
+def judge_gain(
+    values: tuple[float, float], gain: Interval, limit: float, metric: MetricKind | MetricRow, samples: int
+) -> GainJudgement:
+    """Judge a gain by its 95 % interval, whose end towards no loss is moved out to 99.5 %: so models that are equal are
+    called worse in 1 of 200 comparisons at most, however small the limit is beside the interval.
+    Worse: all of the loss lies beyond the limit. No worse: all of it lies within (better: all of it is a gain)."""
+    (before, after), (low, high) = values, gain
+    change, wider = after - before, Z99_5 / Z95
+    facts = {
+        "ci95": gain, "delta": change, "unit": metric.unit, "higher_is_better": metric.higher_is_better,
+        "reference": before, "candidate": after,
+    }  # fmt: skip
+    if metric.higher_is_better:
+        interval = low, change + (high - change) * wider
+        least, most = -interval[1], -low
+    else:
+        interval = change - (change - low) * wider, high
+        least, most = interval
+    verdict = Change.WORSE if least > limit else Change.INCONCLUSIVE if most > limit else Change.SAME
+    if most < 0 and change:
+        verdict = Change.BETTER
+    needed = samples_needed(samples, facts, limit) if verdict is Change.INCONCLUSIVE else None
+    return GainJudgement(verdict, interval, needed, detectable_loss(samples, facts, limit, z=Z99_5))
 
 
 def _gain(pair: Pair, scores: tuple[Score, Score], releases: tuple[Release, Release]) -> _Gain:

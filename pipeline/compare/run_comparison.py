@@ -281,7 +281,8 @@ def _measured_latency(measured: SideBySide, name: str, limits: CompareLimits) ->
         else:
             verdict = judge_times(pair.ratio, limits.latency)
             reason = _why_time(pair, measured, is_open=verdict is Change.INCONCLUSIVE)
-            yield row(pair.ratio.center, pair.ratio.ci95, limits.latency, verdict, reason)
+            decided_by = pair.ratio.verdict_interval
+            yield row(pair.ratio.center, pair.ratio.ci95, limits.latency, verdict, reason, verdict_interval=decided_by)
 
 
 def _why_time(pair: PairedLatency, measured: SideBySide, *, is_open: bool = True) -> str:

@@ -36,7 +36,7 @@ from .probe_tally import ProbeTally
 from .recorded_answers import ANSWERS, PROBES, has_rows, read_calls, read_record, split_by_sample
 from .rules import BLANK_DB, FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
 from .sessions import batches_of, default_runtime, read_test_set
-from .stress_drift import describe_place, describe_replaced, drifts_to_judge, is_finite_answer
+from .stress_drift import describe_place, describe_replaced, drifts_to_judge, is_finite_answer, settle_moved
 from .unsettled import UNSETTLED, UNSETTLED_SET, Marks, settle
 from .wrong_integers import Call, lower_floor_db, name_culprits, name_suspects
 
@@ -273,12 +273,18 @@ class Check:
         An integer beside a float that is not finite may be chosen by it: runtimes sort and compare NaN as they like."""
         steadiness, is_finite = self.record.steadiness_of(calls.probe), is_finite_answer(calls.answers)
         floats = {name: noise_db for name, noise_db in steadiness.items() if not tally.drifts[name].exact}
-        drift = combine(drifts_to_judge(calls.probe, tally.drifts, self._usual, steadiness, floats))
+        settled = ProbeTally(batched=True)
+        for call in tally.calls:
+            copy, model = (split_by_sample(side, batched=self._batched) for side in call)
+            settled.add(settle_moved(copy, model), model, 1)
+        drift = combine(drifts_to_judge(calls.probe, settled.drifts, self._usual, steadiness, floats))
         counted = replace(drift, non_finite=drift.non_finite - drift.undefined, undefined=0)
         judgement = judge(counted if is_finite else replace(counted, mismatches=0), self._rule(calls))
         note = describe_replaced(tally.calls)
         if not is_finite and drift.mismatches:
             note = "; ".join(filter(None, (note, f"{drift.mismatches} integers beside NaN or infinities differ")))
+        # Settled samples hold the model's answer: the row counts what the copy itself answers.
+        drift = replace(drift, non_finite=sum(output.non_finite for output in tally.drifts.values()))
         place = describe_place(calls.probe, calls.data)
         if judgement.verdict == FAIL:
             reason = f"{judgement.reason}, where the model answers numbers, as to {place}"

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...models.probes.probe_set import Probe
-from ...models.signature import ANY_SIZE, Array, Signature, TensorSpec
+from ...models.probes.value_range import AxisRange
+from ...models.signature import ANY_SIZE, Array, Signature, TensorSpec, ValueRange
 from ...serving.session import Session
 from .probe_result import CheckResult
 from .recorded_answers import ReferenceRecord
@@ -43,9 +44,13 @@ class _HeldNumbers:
         smallest = float(np.min(sizes, initial=math.inf, where=sizes > 0))
         self.least_magnitude = min(self.least_magnitude, smallest)
 
-    def row(self, spec: TensorSpec) -> dict[str, Any]:
-        """result.InputValuesRow."""
-        declared = list(spec.values) if spec.values else None
+    def row(self, spec: TensorSpec, sizes: Mapping[str, Iterable[int]]) -> dict[str, Any]:
+        """result.InputValuesRow. Of a range up to an axis that is what the asked `sizes` allow."""
+        values = spec.values
+        if isinstance(values, AxisRange):
+            smallest, largest = ({axis: end(observed) for axis, observed in sizes.items()} for end in (min, max))
+            values = ValueRange(values.at(smallest).low, values.at(largest).high)
+        declared = list(values) if values else None
         return {
             "input": spec.name,
             "dtype": spec.dtype,
@@ -120,7 +125,9 @@ def describe_exercise(
         "calls": observed.calls,
         "axes": axes,
         "inputs": [
-            values.row(spec) for spec in observed.requested.inputs if (values := observed.values.get(spec.name))
+            values.row(spec, observed.sizes)
+            for spec in observed.requested.inputs
+            if (values := observed.values.get(spec.name))
         ],
         "stress": stress,
         "stress_not_asked": [kind for kind in known if kind not in stress],

@@ -12,6 +12,7 @@ import numpy as np
 from ...models.dataset import Dataset
 from ...models.probes.evidence import Answers, Series
 from ...models.probes.probe_set import Probe
+from ...models.signature import Array
 from .noise_floor import UNSTEADY_DB, OutputNoise
 from .numeric import OutputDrift
 
@@ -68,8 +69,23 @@ def describe_replaced(calls: Iterable[tuple[Answers, Answers]]) -> str | None:
                 ("NaN or the other infinity where the model answers infinity", ~nan & ~numbers & other),
             ):
                 kinds[words] = kinds.get(words, 0) + int(np.count_nonzero(where))
-    found = [f"{words} ({count} element{'s' * (count > 1)})" for words, count in kinds.items() if count]
-    return f"answers {' and '.join(found)}" if found else None
+    counted = [f"{words} ({count} element{'s' * (count > 1)})" for words, count in kinds.items() if count]
+    return f"answers {' and '.join(counted)}" if counted else None
+
+
+def settle_moved(copy: Answers, model: Answers) -> dict[str, Array]:
+    """Return the copy's answers with the model's in samples where the copy has lost or moved what is not finite.
+    Sorting puts NaN first in one runtime and last in another, and so moves the numbers beside it. A sample keeps its
+    own numbers where it is not finite in the same places, or in more places than the model's. Samples lie along axis 0.
+    """
+    settled = dict(copy)
+    for name, wanted in model.items():
+        if wanted.dtype.kind != "f" or not wanted.ndim:
+            continue
+        theirs, own = (~np.isfinite(array).reshape(len(array), -1) for array in (wanted, copy[name]))
+        moved = (theirs & ~own).any(axis=1) & (own.sum(axis=1) <= theirs.sum(axis=1))
+        settled[name] = np.where(moved.reshape(-1, *[1] * (wanted.ndim - 1)), wanted, copy[name])
+    return settled
 
 
 def describe_place(probe: Probe, data: Dataset) -> str:

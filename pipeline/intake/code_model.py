@@ -18,7 +18,7 @@ from ...models.loading.transformers_models import folder_files
 from ...models.loading.weight_files import shards_of, weights_digest
 from ...models.probes.stress_values import free_integers
 from ...models.processors import core_count
-from ...models.signature import bounds_of
+from ...models.signature import check_inputs
 from ...models.sources import LIBRARIES, CodeRef, code_ref
 from ...models.store import Stored, size_of
 from ..context import Context
@@ -42,13 +42,15 @@ def load_code(context: Context, request: ModelRequest) -> LoadedModel:
     Raises BadRequest where code, settings, weights and inputs do not fit together, ToolMissing where a library is not
     installed, StepFailed where the code ends its process or does not return in time."""
     text, inputs = request.text, request.inputs
-    bounds_of(inputs)  # raises where an axis has two
+    check_inputs(inputs)
     weights_file(context.request)  # before anything is imported: raises BadRequest where it holds no weights
     ref = code_ref(text, context.request.root, context.request.model.settings, request.python)
     _require_libraries(ref)
     if ref.is_keras_file and not ref.python:
         raise BadRequest(f"{text} is in a file that another Python loads", fix="name the file alone, and its --python")
     code = ref_digest(ref)
+    if request.recorded:
+        request.recorded.check(code)
     if not ref.library and not ref.python:
         with _code_failures(context, text):
             recipe = _recipe_facts(context, ref, code)

@@ -96,6 +96,8 @@ def _take_in(
     trust = context.request.model.trust
     limits = context.intake_limits(size_of_model(path, model_format))
     digest = digest_of(path, without=BESIDE)
+    if request.recorded:
+        request.recorded.check(digest)
     options = FileOptions(path=str(path), sha256=digest, inputs=request.inputs, trust=trust, **known)
     action = Action(
         f"given.{name}",

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
+from typing import Protocol
 
 from ...models.artifact import RECORD, read_artifact
 from ...models.errors import BadRequest
@@ -22,6 +23,7 @@ from ...models.lent.tensorflow_model import KERAS_FILES
 from ...models.loading.checkpoints.file_head import check_head
 from ...models.signature import TensorSpec
 from ...models.sources import LIBRARIES
+from ...models.store import Stored
 from ...serving.clients.model_url import is_model_url
 
 ACCEPTED = (
@@ -56,6 +58,20 @@ class ModelKind(Enum):
     ARTIFACT = "artifact"
 
 
+class SourceCheck(Protocol):
+    """What the record of an artifact says of its model's digests. Both raise BadRequest where one has changed."""
+
+    @property
+    def root(self) -> str:
+        """The folder that the model's code imports from."""
+
+    def check(self, code: str) -> None:
+        """Check the digest of the code, or of the file."""
+
+    def check_weights(self, source: Stored) -> None:
+        """Check the weights of the loaded model."""
+
+
 @dataclass(frozen=True)
 class ModelRequest:
     """A MODEL argument, with the inputs and the data named beside it. Its weights stand in the RunRequest."""
@@ -65,6 +81,7 @@ class ModelRequest:
     data: str | None = None  # what --data names
     copy_inputs: tuple[TensorSpec, ...] = ()  # of a copy of it, for code that nothing else says the inputs of
     python: ForeignPython | None = None  # the interpreter that its code lives in, where that is not ours
+    recorded: SourceCheck | None = None  # by which the model was found
 
 
 def kind_of(text: str) -> ModelKind | Format:

@@ -170,7 +170,10 @@ def load_model(context: Context, request: ModelRequest) -> LoadedModel:
     Raises BadRequest where it cannot be taken as it is, ToolMissing where a library is not installed."""
     kind = kind_of(request.text)
     if kind is ModelKind.CODE:
-        return load_code(context, request)
+        loaded = load_code(context, request)
+        if request.recorded:
+            request.recorded.check_weights(loaded.stored)
+        return loaded
     section = context.request.model
     if request.text == section.recipe and (section.weights is not None or section.settings):
         option = "--set" if section.weights is None else "--weights"

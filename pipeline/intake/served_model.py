@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...models.errors import BadRequest
+from ...models.probes.value_range import AxisRange
 from ...models.signature import BATCH, Axis, Signature, TensorSpec
 from ...serving.clients.model_metadata import DeclaredModel, DeclaredTensor
 from ...serving.clients.model_url import ModelUrl, ServedName, parse_model_url
@@ -61,6 +62,11 @@ def _fit_side(
         _fit_spec(spec, tensor, known[spec.name]) if spec.name in known else spec
         for spec, tensor in zip(own, declared, strict=True)
     ]
+    pairs = (zip(known.get(spec.name, spec).shape, spec.shape, strict=False) for spec in fitted)
+    sizes = ((axis, size) for pair in pairs for axis, size in pair)
+    fixed = {axis: size for axis, size in sizes if isinstance(axis, str) and isinstance(size, int)}
+    fitted = [replace(spec, values=spec.values.with_fixed(fixed)) if isinstance(spec.values, AxisRange) else spec
+              for spec in fitted]  # fmt: skip
     order = {name: position for position, name in enumerate(known)}
     return tuple(sorted(fitted, key=lambda spec: order.get(spec.name, len(order))))
 

@@ -22,6 +22,7 @@ from ...models.foreign.describe_python import PythonOptions
 from ...models.foreign.foreign_python import TORCH, ForeignPython
 from ...models.lent.conversation import TENSORFLOW
 from ...models.lent.tensorflow_model import KERAS_FILES
+from ...models.loading.source_folders import import_folders
 from ...models.sources import LIBRARIES, CodeRef
 from ..progress import Progress
 from ..request import RunRequest
@@ -73,6 +74,8 @@ def with_source_python(request: RunRequest, model: ModelRequest, progress: Progr
     if python is None:
         _note_dropped_path(progress)
         return model
+    own = map(str, import_folders(Path(request.root or "."))[1:])  # its root is there already
+    python = replace(python, pythonpath=tuple(dict.fromkeys((*python.pythonpath, *own))))
     how = "" if named else f"; --python {OURS} turns this off"
     progress.note(f"model of {_shown(python)}: {python.summary}{how}", once=f"python {python.path} of {model.text}")
     return replace(model, python=python)
@@ -188,8 +191,9 @@ def _code_file(ref: CodeRef) -> Path | None:
     """Return the file of the model's code, or where its module would lie under the root."""
     if ref.file:
         return ref.file if ref.file.is_file() else None
-    base = Path(ref.root or ".").absolute().joinpath(*ref.place.split("."))
-    return next((file for file in (base.with_suffix(".py"), base / "__init__.py") if file.is_file()), None)
+    bases = (folder.joinpath(*ref.place.split(".")) for folder in import_folders(Path(ref.root or ".")))
+    files = (file for base in bases for file in (base.with_suffix(".py"), base / "__init__.py"))
+    return next((file for file in files if file.is_file()), None)
 
 
 def _imports_ours(file: Path) -> bool:
@@ -264,10 +268,12 @@ def _shown(python: ForeignPython) -> str:
 def _note_dropped_path(progress: Progress) -> None:
     """Say that our own interpreter does not read the user's PYTHONPATH, where there is one."""
     folders = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
-    dropped = [part for part in folders if not (Path(part) / "transload" / "pipeline").is_dir()]
+    read = {folder.resolve() for folder in import_folders(Path())}
+    unread = [part for part in folders if Path(part).resolve() not in read]
+    dropped = [part for part in unread if not (Path(part) / "transload" / "pipeline").is_dir()]
     if dropped:
         progress.note(
             f"PYTHONPATH={os.pathsep.join(dropped)} is not read here: name the model's interpreter with --python, "
-            "which does, or start in the folder of its packages",
+            "which does, or start in the folder of its packages or beside the pyproject.toml that names it",
             once="PYTHONPATH",
         )

@@ -56,7 +56,7 @@ def ratio_plots(comparison: RunComparison) -> tuple[Plot, ...]:
         "shapes": shapes,
     }  # fmt: skip
     note = (
-        "After over before, with its 95 % interval; below 1 is faster. The upright lines are the limits; "
+        "After over before, with the interval that decides; below 1 is faster. The upright lines are the limits; "
         "cross: worse, open diamond: inconclusive."
     )
     return (Plot("ratios", "Latency", note, tuple(_mark(at, row) for at, row in enumerate(rows)), layout),)
@@ -71,7 +71,7 @@ def _axis_title(rows: Sequence[FigureChange]) -> str:
 
 def _mark(at: int, row: FigureChange) -> Trace:
     change = row.change or 1.0
-    low, high = row.ci95 or (change, change)
+    low, high = row.verdict_interval or row.ci95 or (change, change)
     (line,) = change_lines([row])
     hover = (
         f"<b>{safe_label(row.artifact)}</b>, {safe_label(line.where)}<br>{safe_label(f'{line.verdict}, {line.change}')}"

@@ -111,7 +111,7 @@ def value_cell(row: FigureChange, value: float | str | None) -> str:
 
 
 def change_cell(row: FigureChange) -> str:
-    """Format a change with its interval: "+5.0 % [-2, +12]", "-3.2 dB", "-0.28 pp [-0.55, +0.01]"."""
+    """Format a change with the interval that decides it: "+5.0 % [-2, +12]", "-3.2 dB", "-0.28 pp [-0.55, +0.01]"."""
     if row.change is None:
         return ""
     if row.figure in (FigureKind.METRIC, FigureKind.METRIC_DRIFT):
@@ -121,7 +121,8 @@ def change_cell(row: FigureChange) -> str:
         return units.signed(f"{format_change(row.change, unit)}{interval}")
     if row.figure is FigureKind.DRIFT:
         return units.signed(f"{row.change:+.1f} dB")
-    low_high = f" [{', '.join(f'{end * 100 - 100:+.0f}' for end in row.ci95)}]" if row.ci95 else ""
+    ends = row.verdict_interval or row.ci95
+    low_high = f" [{', '.join(f'{end * 100 - 100:+.0f}' for end in ends)}]" if ends else ""
     return units.signed(f"{row.change * 100 - 100:+.1f} %{low_high}")
 
 

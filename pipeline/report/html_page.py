@@ -19,6 +19,7 @@ from ..result.gate import WORST_FIRST, answered, is_reference
 from ..result.schema import RunResult
 from . import exercise_view, figures, probe_view, units, view
 from .compare_text import view_baseline
+from .doubt_view import split_doubts
 from .offline_page import inert_json, packed_plotly, plotly_script, policy
 from .recommendation import cost_per_million
 from .time_figures import WarmUps
@@ -76,7 +77,7 @@ def render_html(
         left_out=view.left_out(result),
         findings=view.findings(result, logs or {}),
         gate=sorted(result.gate, key=lambda row: WORST_FIRST.index(row.verdict)),
-        doubts=view.doubts(result.latency),
+        doubts=split_doubts(result.latency),
         probe_tables=probe_view.probe_tables(result),
         baseline=view_baseline(result.baseline),
         exercises=exercise_view.exercises(result.exercised),

@@ -9,6 +9,7 @@ from ..result.gate import answered, is_reference
 from ..result.schema import DriftRow, LatencyRow, RunResult
 from . import exercise_view, probe_view, units, view
 from .compare_text import render_baseline_markdown
+from .doubt_view import split_doubts
 from .markdown_text import escaped
 
 
@@ -123,12 +124,12 @@ def _findings(result: RunResult, logs: view.Links) -> str:
 
 
 def _doubts(result: RunResult) -> str:
-    doubts = view.doubts(result.latency)
-    if not doubts:
-        return ""
+    doubts = split_doubts(result.latency)
+    machine = f"<sub>{escaped(doubts.machine)}.</sub>\n\n" if doubts.machine else ""
     rows = []
-    for doubt in doubts:
+    for doubt in doubts.rows:
         named = escaped(", ".join(f"{units.where(row)} at batch {row.batch}" for row in doubt.rows))
         rows.append(f"- {escaped(doubt.text)}: {named}")
-    count = sum(len(doubt.rows) for doubt in doubts)
-    return f"<details><summary>{count} doubts about latencies</summary>\n\n" + "\n".join(rows) + "\n\n</details>"
+    count = sum(len(doubt.rows) for doubt in doubts.rows)
+    folded = f"<details><summary>{count} doubts about latencies</summary>\n\n" + "\n".join(rows) + "\n\n</details>"
+    return machine + (folded if rows else "")

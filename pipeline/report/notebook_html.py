@@ -15,6 +15,7 @@ from ..result.gate import answered
 from ..result.schema import ArtifactRow, DriftRow, GateRow, LatencyRow, RunResult, Status, Verdict
 from . import units, view
 from .compare_text import change_lines, changed_and_same, describe
+from .doubt_view import split_doubts
 from .offline_page import render_part
 
 # White letters are read on each. Words in cells that have a colour are chips.
@@ -82,7 +83,7 @@ def render_latencies(verdict: Verdict, rows: Sequence[LatencyRow], notes: Sequen
         (
             units.plain(row.artifact), units.plain(row.runtime), units.plain(row.device), str(row.batch),
             units.duration(row.p50_s), units.duration(row.p99_s),
-            f"{units.ratio(row.ratio_to_reference)} {units.ratio_interval(row)}".strip(), units.comparison(row),
+            f"{units.ratio(row.ratio_to_reference)} {units.deciding_interval(row)}".strip(), units.comparison(row),
         )
         for row in rows
     ]  # fmt: skip
@@ -120,7 +121,9 @@ def render_comparison(comparison: RunComparison, folder: Path | None) -> str:
 
 
 def _doubts(rows: Sequence[LatencyRow]) -> list[str]:
-    return [f"{doubt.who}: {doubt.text}" for doubt in view.doubts(rows)[:_MOST_DOUBTS]]
+    doubts = split_doubts(rows)
+    machine = [doubts.machine] if doubts.machine else []
+    return machine + [f"{doubt.who}: {doubt.text}" for doubt in doubts.rows[:_MOST_DOUBTS]]
 
 
 def _render(verdict: Verdict, headline: str, table: NotebookTable, notes: Sequence[str], folder: Path | None) -> str:

@@ -30,6 +30,7 @@ from ..result.schema import (
     Verdict,
 )
 from . import units
+from .doubt_view import split_doubts
 
 _ALIKE_DB = 6.0  # drifts in one step of this are alike: a factor of two
 _MISLEADING = (DoubtKind.ANSWERS, DoubtKind.THROTTLED, DoubtKind.OTHER_LOAD, DoubtKind.OVERSUBSCRIBED, DoubtKind.DRIFT)
@@ -125,7 +126,7 @@ def _choose(result: RunResult, place: _Place, rows: Sequence[LatencyRow], constr
         batch=row.batch,
         reason=_reason(result, chosen, ties, len(pairs), constraint),
         settled=not ties and chosen.interval_s is not None and row.comparison is not Comparison.INCONCLUSIVE,
-        remarks=tuple(_remarks(chosen, ties)),
+        remarks=tuple(_remarks(result, chosen, ties)),
         p50_s=row.p50_s,
         p99_most_s=row.p99_ci95[1] if row.p99_ci95 else None,
         cost_per_million=cost_per_million(constraint.price_per_hour, row.throughput_per_s),
@@ -263,8 +264,8 @@ def _edge(chosen: _Candidate, ties: Sequence[_Candidate]) -> str:
     return "first by drift, then size,"
 
 
-def _remarks(chosen: _Candidate, ties: Sequence[_Candidate]) -> Iterator[str]:
-    """Yield what is not settled, and the weightiest doubt that its speed is wrong."""
+def _remarks(result: RunResult, chosen: _Candidate, ties: Sequence[_Candidate]) -> Iterator[str]:
+    """Yield what is not settled, and the weightiest doubt of its own that its speed is wrong."""
     row = chosen.row
     if ties:
         names = ", ".join(dict.fromkeys(tie.name for tie in ties))
@@ -273,21 +274,16 @@ def _remarks(chosen: _Candidate, ties: Sequence[_Candidate]) -> Iterator[str]:
         yield "too few processes to tell it apart from the others"
     if row.comparison is Comparison.INCONCLUSIVE:
         yield _unsettled(row)
-    doubts = zip(row.doubts, row.doubt_kinds, strict=False)
-    yield from [f"in doubt: {units.plain(text)}" for text, kind in doubts if kind in _MISLEADING][:1]
+    doubts = (doubt for doubt in split_doubts(result.latency).rows if doubt.kind in _MISLEADING)
+    yield from [f"in doubt: {text}" for doubt in doubts for text, other in doubt.told if other is row][:1]
 
 
 def _unsettled(row: LatencyRow) -> str:
-    """Say that a ratio is not settled. Its 95 % interval may lie beside 1 all the same: a verdict, which is asked for
-    several times, needs a wider one (pipeline/bench/comparison.py)."""
-    reference = units.plain(row.reference or "the reference")
-    ratio = f"{units.ratio(row.ratio_to_reference)} {units.ratio_interval(row)}".strip()
-    low, high = row.ratio_ci95 or (0.0, math.inf)
-    if low <= 1 <= high:
-        return f"whether it is faster than {reference} is not settled ({ratio})"
-    likely = "faster" if high < 1 else "slower"
-    after = f"after {row.processes} processes" if row.processes else "yet"
-    return f"likely {likely} than {reference} ({ratio}), but not settled {after}: measure longer (--budget)"
+    """Say that a ratio is not settled, with the interval by which it is not."""
+    ratio = f"{units.ratio(row.ratio_to_reference)} {units.deciding_interval(row)}".strip()
+    after = f" after {row.processes} processes" if row.processes else ""
+    words = f"whether it is faster than {units.plain(row.reference or 'the reference')} is not settled{after}"
+    return f"{words} ({ratio}): measure longer (--budget)"
 
 
 def _against_reference(row: LatencyRow) -> str:

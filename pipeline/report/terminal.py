@@ -15,6 +15,7 @@ from ..result.schema import DriftRow, LatencyRow, RunResult
 from ..terminal_text import wrap_words
 from . import exercise_view, load_view, probe_view, units, view
 from .compare_text import baseline_lines
+from .doubt_view import split_doubts
 
 WIDE = 116  # columns from which each fact has a column of its own
 NARROW = 76  # columns below which a table would break words
@@ -227,14 +228,17 @@ def _print_finding(finding: view.Finding, console: Console) -> None:
 
 
 def _print_doubts(result: RunResult, console: Console) -> None:
-    doubts = view.doubts(result.latency)
-    if not doubts:
+    doubts = split_doubts(result.latency)
+    if doubts.machine:
+        console.print()
+        _print(Text(doubts.machine, style="yellow"), console)
+    if not doubts.rows:
         return
-    rows = {id(row) for doubt in doubts for row in doubt.rows}
+    rows = {id(row) for doubt in doubts.rows for row in doubt.rows}
     timed = sum(answered(row) for row in result.latency)
     console.print(Text(f"\ndoubts on {len(rows)} of {timed} latencies", style="yellow"))
-    for doubt in doubts[:_MOST_DOUBTS]:
+    for doubt in doubts.rows[:_MOST_DOUBTS]:
         _print(Text(f"{doubt.who}: {doubt.text}"), console, "  ")
-    rest = len(doubts) - _MOST_DOUBTS
+    rest = len(doubts.rows) - _MOST_DOUBTS
     if rest > 0:
         _print(Text(f"{rest} lighter {'kind' if rest == 1 else 'kinds'} in the report"), console, "  ")

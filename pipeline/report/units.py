@@ -15,6 +15,7 @@ from ..result.schema import (
     ErrorRow,
     ExercisedRow,
     GateRow,
+    Interval,
     LatencyRow,
     MetricRow,
     RunnerUpRow,
@@ -156,8 +157,18 @@ def ratio(value: float | None) -> str:
 
 
 def ratio_interval(row: LatencyRow) -> str:
-    """Format the 95 % interval of the ratio; empty if it has none."""
-    return "" if row.ratio_ci95 is None else f"[{row.ratio_ci95[0]:.2f}, {row.ratio_ci95[1]:.2f}]"
+    """Format the 95 % interval of the ratio; empty if it has none. Beside a word of `comparison` stands the wider one
+    that decides it (`deciding_interval`)."""
+    return _bracketed(row.ratio_ci95)
+
+
+def deciding_interval(row: LatencyRow) -> str:
+    """Format the interval by which `comparison` is said, at 99.875 % for several looks; empty without."""
+    return _bracketed(row.comparison_interval)
+
+
+def _bracketed(interval: Interval | None) -> str:
+    return "" if interval is None else f"[{interval[0]:.2f}, {interval[1]:.2f}]"
 
 
 def comparison(row: LatencyRow) -> str:

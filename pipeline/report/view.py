@@ -5,14 +5,11 @@ Latencies lie beside each other only where they were measured on one device with
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from typing import TypeAlias
 
-from ..bench.doubt_kinds import DoubtKind
 from ..drift.metrics.metric_kinds import SHARE
 from ..result.gate import answered, is_reference, no_route_left, worst_verdict
 from ..result.schema import (
@@ -81,23 +78,6 @@ class Finding:
     log: str | None
     smallest: SmallestRow | None = None  # where the model fails
     located: str | None = None  # where the copy departs from the model, as a sentence
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """One kind of doubt, with the rows that have it."""
-
-    text: str  # as the first of them says it
-    rows: tuple[LatencyRow, ...]
-    kind: DoubtKind | None = None  # None: of a file from before kinds
-    alike: bool = True  # whether all rows say the same, numbers and all
-
-    @property
-    def who(self) -> str:
-        """The row that the text is of, or how many: "2 latencies, as onnx in onnxruntime at batch 1"."""
-        first = f"{units.where(self.rows[0])} at batch {self.rows[0].batch}"
-        count = len(self.rows)
-        return first if count == 1 else f"{count} latencies" if self.alike else f"{count} latencies, as {first}"
 
 
 @dataclass(frozen=True)
@@ -219,21 +199,6 @@ def _said_better(row: GateRow, result: RunResult) -> bool:
     return row.rule == "drift" and by_metric and said
 
 
-def doubts(latency: Sequence[LatencyRow]) -> tuple[Doubt, ...]:
-    """Return the doubts of all timed rows, the weightiest first, then the most frequent; those that differ only in
-    their numbers are one. The doubts of a row that was not timed are the reason why, and stand among the findings."""
-    groups: dict[tuple[DoubtKind | None, str], list[tuple[str, LatencyRow]]] = {}
-    for row in latency:
-        for text, kind in zip_longest(row.doubts, row.doubt_kinds[: len(row.doubts)]) if answered(row) else ():
-            groups.setdefault((kind, re.sub(r"\d[\d.,]*", "#", text)), []).append((units.plain(text), row))
-    unsorted = [
-        Doubt(told[0][0], tuple(row for _, row in told), kind, len({text for text, _ in told}) == 1)
-        for (kind, _), told in groups.items()
-    ]
-    last = len(DoubtKind)
-    return tuple(sorted(unsorted, key=lambda doubt: (doubt.kind.rank if doubt.kind else last, -len(doubt.rows))))
-
-
 def tried_routes(artifact: ArtifactRow) -> TriedRoutes:
     """Return the routes that were tried, and one sentence on those that were not needed."""
     tried = tuple(row for row in artifact.tried if row.status is not RouteStatus.NOT_TRIED)
@@ -349,17 +314,18 @@ def headline(result: RunResult) -> str:
         return "nothing was made, so nothing was judged"
     gone = [row.name for row in result.artifacts if no_route_left(row)]
     if gone:
-        return units.plain(f"no route left to {_listed(gone)}; {counted}")
+        return units.plain(f"no route left to {listed(gone)}; {counted}")
     bad = [row for row in result.gate if row.verdict is result.verdict and row.verdict is not Verdict.PASS]
     if bad:
         word = "failed" if result.verdict is Verdict.FAIL else "undecided"
-        names = _listed(list(dict.fromkeys(row.artifact for row in bad)))
-        rules = _listed(list(dict.fromkeys(units.rule_words(row.rule).partition(" at ")[0] for row in bad)))
+        names = listed(list(dict.fromkeys(row.artifact for row in bad)))
+        rules = listed(list(dict.fromkeys(units.rule_words(row.rule).partition(" at ")[0] for row in bad)))
         return units.plain(f"{rules} {word} for {names}; {counted}")
     kept = sum(row.verdict is Verdict.PASS for row in result.gate)
     return f"{counted}; {kept} of {len(result.gate)} checks passed"
 
 
-def _listed(names: list[str], most: int = 3) -> str:
+def listed(names: list[str], most: int = 3) -> str:
+    """Return names as words: "a, b, c and 2 more"."""
     shown = names[:most] + ([f"{len(names) - most} more"] if len(names) > most else [])
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -349,6 +349,7 @@ class LatencyRow:
     ratio_to_default: NotNegative | None = None  # as it was where the settings were tuned; below 1 is faster
     ratio_to_default_ci95: Interval | None = None
     energy_j: NotNegative | None = None  # of the whole GPU for a sample of the task; None: no GPU that counts it
+    comparison_interval: Interval | None = None  # of the ratio, which decides `comparison`: wider than ratio_ci95
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,21 @@ def find_artifact(place: Path, formats: Sequence[Format]) -> VerifiedArtifact:
     return _describe((place / best["path"]).parent)
 
 
+def artifacts_in(text: str) -> list[str]:
+    """Return the folders of the artifacts that a run or a `convert` left in the folder `text`; else `text` itself.
+    Raises BadRequest where the folder has none, or those of several models."""
+    place = Path(text)
+    if (place / RECORD).is_file() or not any((place / name).is_file() for name in _DOCUMENTS):
+        return [text]
+    document = _document(place)
+    rows = document["artifacts"] if document else ()
+    if not (folders := [str((place / row["path"]).parent) for row in rows if row["path"]]):
+        inside = sorted(str(file.parent) for file in place.glob(f"*/{_DOCUMENTS[1]}"))
+        fix = f"name one of {', '.join(inside)}" if inside else "convert or run again, and read what that says"
+        raise BadRequest(f"{text} holds no artifact of its own", fix=fix)
+    return folders
+
+
 def _describe(folder: Path) -> VerifiedArtifact:
     """Return the artifact with what its run says; the run's folder is one or two above it."""
     for run in (folder.absolute().parent, folder.absolute().parent.parent):
@@ -93,6 +108,8 @@ def _document(run: Path) -> Mapping[str, Any] | None:
         return None
     try:
         document: Mapping[str, Any] = read_json(file)
+        if "models" in document:  # of several models, each with a folder of its own
+            return None
         _check_form(document)
     except (OSError, *_BROKEN) as error:
         raise BadRequest(f"{file} cannot be read: {error}", fix=_RUN_AGAIN) from error

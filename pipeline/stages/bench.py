@@ -191,7 +191,8 @@ class Bench:
         if not subject.runtime.served:
             return worker.peak_rss_bytes if worker else None
         device = subject.device(self.context.device)
-        return self.servers.peak_rss_bytes(subject.stored, device, subject.runtime, subject.source)
+        settings = subject.tuned.settings
+        return self.servers.peak_rss_bytes(subject.stored, device, subject.runtime, subject.source, settings=settings)
 
     def _about(self, subject: BenchSubject, reference: BenchSubject, measuring: CollectedSeries) -> About:
         server = self._server(subject)

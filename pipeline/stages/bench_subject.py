@@ -10,13 +10,13 @@ from ...models.errors import ToolMissing
 from ...models.formats import Target
 from ...models.signature import Signature
 from ...models.store import Stored, size_of
-from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
+from ...serving.runtimes.runtime_table import RUNTIMES, Runtime, runtimes_for
 from ...serving.runtimes.tuning_space import RuntimeSettings
 from ..bench.rounds import Pair
 from ..bench.subject import SubjectOptions
 from ..bench.tuned_settings import DEFAULTS, TunedSettings
 from ..context import Context
-from ..intake.loaded_model import ModelDescription, ServedModel
+from ..intake.loaded_model import LoadedModel, ModelDescription, ServedModel
 from ..intake.run_inputs import RunInputs
 from ..plan.router import TargetResult
 from ..result.run_folder import ARTIFACTS
@@ -61,15 +61,20 @@ def subjects_of(context: Context, inputs: RunInputs, results: Sequence[TargetRes
         )
         for checked in pairs(results, context.request.bench.runtimes)
     ]  # fmt: skip
-    return [*source_subjects(inputs.source, inputs.model, artifacts), *artifacts]
+    return [*reference_subjects(LoadedModel(inputs.model, inputs.source), artifacts), *artifacts]
 
 
-def source_subjects(source: Stored, model: ModelDescription, artifacts: Iterable[BenchSubject]) -> list[BenchSubject]:
-    """Return the source in PyTorch, eager, and behind each protocol that artifacts are served by: what is served is
-    held against what is served."""
-    protocols = dict.fromkeys(subject.runtime.name for subject in artifacts if subject.runtime.served)
-    names = (REFERENCE[1], *protocols)
-    return [BenchSubject((REFERENCE[0], name), source, RUNTIMES[name], source=model) for name in names]
+def reference_subjects(reference: LoadedModel, artifacts: Iterable[BenchSubject]) -> list[BenchSubject]:
+    """Return the reference in its own runtime, PyTorch of code, and behind each protocol that artifacts are served by
+    and that takes it: what is served is held against what is served. A model served elsewhere has no such reference."""
+    start = reference.start
+    takers = {runtime.name for runtime in runtimes_for(start.format, reference.flex)} if start else set(RUNTIMES)
+    served = (subject.runtime.name for subject in artifacts if subject.runtime.served and not subject.served)
+    source = None if start else reference.model
+    return [
+        BenchSubject((REFERENCE[0], name), reference.stored, RUNTIMES[name], source=source, target=start)
+        for name in dict.fromkeys([reference.runtime, *(name for name in served if name in takers)])
+    ]
 
 
 def reference_of_kind(subject: BenchSubject, subjects: Sequence[BenchSubject]) -> Pair:

@@ -44,7 +44,7 @@ class Servers:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._running: dict[tuple[str, str, ServerKind], Worker] = {}
+        self._running: dict[tuple[str, str, ServerKind, str], Worker] = {}
         self._noop: dict[str, Worker] = {}  # by the signature that they stand in for
         self._lock = threading.Lock()
 
@@ -96,10 +96,12 @@ class Servers:
             start = self.start_of(artifact.folder, device, runtime, source, settings=settings)
             if "addresses" in start:
                 return dict(start["addresses"])
-            key = artifact.digest, device, self._place(runtime, source).server
+            key = artifact.digest, device, self._place(runtime, source).server, json.dumps(dict(settings))
             worker = self._running.get(key)
             if worker is None:
-                worker = self._running[key] = self._start(artifact.folder, device, start, source)
+                folder = artifact.folder
+                worker = self._open_worker(f"server.{folder.name[:8]}", device, start, (str(folder),), source)
+                self._running[key] = worker
             addresses: dict[str, str] = worker.ask("addresses")
             return addresses
 
@@ -130,23 +132,18 @@ class Servers:
         )  # fmt: skip
         return {"entry": EMBEDDED, "walled": True, "options": options.to_json()}
 
-    def _start(
-        self, folder: Path, device: str, start: Mapping[str, Any], source: ModelDescription | None = None
-    ) -> Worker:
-        reads, root = (source.reads, source.root) if source else ((), None)
-        return self._open_worker(f"server.{folder.name[:8]}", device, start, (str(folder), *reads), root)
-
     def _open_worker(
         self,
         name: str,
         device: str,
         start: Mapping[str, Any],
         reads: tuple[str, ...] = (),
-        root: str | None = None,
+        source: ModelDescription | None = None,
     ) -> Worker:
         context = self._context
         limits = context.limits(device=device, loopback=True)
-        limits = replace(limits, walled=limits.walled and start["walled"])
+        limits = replace(source.within(limits) if source else limits, walled=limits.walled and start["walled"])
+        reads, root = (*reads, *(source.reads if source else ())), source.root if source else None
         worker = context.executor.open_worker(name, limits, context.folder / SCRATCH / name, reads, root)
         try:
             worker.open(start["entry"], start["options"])
@@ -180,10 +177,17 @@ class Servers:
         return [pid for worker in (*self._running.values(), *self._noop.values()) for pid in worker.pids]
 
     def peak_rss_bytes(
-        self, artifact: Stored, device: str, runtime: Runtime, source: ModelDescription | None = None
+        self,
+        artifact: Stored,
+        device: str,
+        runtime: Runtime,
+        source: ModelDescription | None = None,
+        *,
+        settings: Mapping[str, Value] = _DEFAULTS,
     ) -> int | None:
         """Return the peak memory of the server that `runtime` talks to about `artifact`; None where it is not ours."""
-        worker = self._running.get((artifact.digest, device, self._place(runtime, source).server))
+        key = artifact.digest, device, self._place(runtime, source).server, json.dumps(dict(settings))
+        worker = self._running.get(key)
         return worker.peak_rss_bytes if worker else None
 
     def stop_all(self) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...models.artifact import CARD_TEXT, DIGESTS, RECORD, REQUIREMENTS, TUNING, Artifact
+from ...models.artifact import CARD_TEXT, DIGESTS, LOCAL, RECORD, REQUIREMENTS, Artifact
 from ...models.formats import PAYLOAD, Format
 from ...models.signature import DTYPES, Array, TensorSpec
 from ...models.store import size_of
@@ -29,7 +29,7 @@ _EXAMPLE, _SERVING_EXAMPLE = "input_example.json", "serving_input_example.json"
 _CODE, _LOADER = "code", "mlflow_artifact"
 _CONDA, _PYTHON_ENV = "conda.yaml", "python_env.yaml"
 _TORCHSCRIPT = "model.pth"
-_REPLACED = (REQUIREMENTS, DIGESTS, TUNING)  # MLflow has its own; what was tuned here does not hold there
+_REPLACED = (REQUIREMENTS, DIGESTS, *LOCAL)  # MLflow has its own; what was tuned here does not hold there
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -99,10 +99,22 @@ def test_a_module_that_takes_nothing_that_is_tried_is_one_sentence(tmp_path: Pat
     assert not (tmp_path / "source").exists()
 
 
-def test_a_module_whose_way_depends_on_its_data_is_refused(tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore:`torch.jit.load` is deprecated:DeprecationWarning")  # this test's own call
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+@pytest.mark.parametrize("options", [{"batch_first": True}, {"bidirectional": True, "num_layers": 2}])
+def test_a_recurrent_module_over_an_open_time_becomes_torchscript(kind: Any, options: Any, tmp_path: Path) -> None:
+    shape = "batch,time" if "batch_first" in options else "time,batch"
+    model = kind(3, 2, **options).eval()
+    live = write_live_model(model, [parse_input(f"input=float32[{shape},3]")], tmp_path / "source")
+    assert live.path.name == "model.pt"
+    rows = torch.rand(7, 4, 3)
+    torch.testing.assert_close(torch.jit.load(live.path)(rows)[0], model(rows)[0])
+
+
+def test_a_module_that_neither_capture_takes_is_refused(tmp_path: Path) -> None:
     class Branch(torch.nn.Module):
         def forward(self, rows: torch.Tensor) -> torch.Tensor:
-            return rows if rows.sum() > 0 else -rows
+            return rows if float(rows.sum()) > eval("0") else -rows  # noqa: S307
 
     with pytest.raises(TransloadError):
         transload.convert(Branch(), ["onnx"], out=tmp_path / "made", inputs=INPUTS[:1], store=tmp_path / "store")

@@ -10,6 +10,7 @@ from .metric_kinds import SHARE
 from .metric_text import format_change, format_interval, format_loss
 
 Z95 = 1.959963984540054  # two-sided 95 % of the normal distribution
+Z99_5 = 2.5758293035489004  # one-sided 99.5 %
 _Z_POWER = 0.8416212335729143  # 80 % of the normal distribution
 _MOST_SAMPLES = 10**9  # beyond this nobody gathers them
 
@@ -66,10 +67,11 @@ def samples_needed(
     return _two_digits(count) if count <= _MOST_SAMPLES else None
 
 
-def detectable_loss(samples: int, metric: Mapping[str, Any], allowed: float | None) -> float | None:
+def detectable_loss(samples: int, metric: Mapping[str, Any], allowed: float | None, *, z: float = Z95) -> float | None:
     """Return the smallest loss that these samples show to be beyond `allowed` (None: beyond 0) with 80 % power.
+    `z`: the quantile of the normal distribution that the interval's deciding end is at.
 
-    It solves loss = allowed + (z_0.975 + z_0.80) sqrt(se^2 + loss size / n). Here se is a half width of the interval
+    It solves loss = allowed + (z + z_0.80) sqrt(se^2 + loss size / n). Here se is a half width of the interval
     over z_0.975, as it was seen; a loss adds samples that differ, each by about `size`: 1 of a share, else the metric
     itself. Bloom, "Minimum detectable effects", Evaluation Review 19 (1995) 547-556.
     None where there is no such loss: more than all of a share.
@@ -77,8 +79,8 @@ def detectable_loss(samples: int, metric: Mapping[str, Any], allowed: float | No
     low, high = metric["ci95"]
     is_share = metric.get("unit") == SHARE
     size = 1.0 if is_share else max(abs(metric["reference"]), abs(metric["candidate"]))
-    limit, z = allowed or 0.0, Z95 + _Z_POWER
-    spread, step = (z * (high - low) / 2 / Z95) ** 2, z**2 * size / samples
+    limit, reach = allowed or 0.0, z + _Z_POWER
+    spread, step = (reach * (high - low) / 2 / Z95) ** 2, reach**2 * size / samples
     half = limit + step / 2
     loss = half + math.sqrt(half**2 - limit**2 + spread)
     return None if is_share and loss > 1 else loss

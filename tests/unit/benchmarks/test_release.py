@@ -1,92 +1,53 @@
-"""The script of `make release`: its pairs are whole recipes, and its draws have the metric that they are drawn with."""
+"""The benchmark of releases draws what it says, starts, and has four pairs of each kind."""
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 
-from transload.pipeline.compare.change_records import Change
-from transload.pipeline.request import read_request
+RELEASE = Path(__file__).parents[3] / "benchmarks" / "release"
 
-HOME = Path(__file__).resolve().parents[3] / "benchmarks" / "release"
+
+def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(RELEASE), *arguments], capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+def test_it_says_what_it_does() -> None:
+    assert "twelve pairs of real trainings" in call("--help").stdout
+
+
+def test_equal_models_are_not_called_worse_and_losses_are_found(tmp_path: Path) -> None:
+    done = call("resampling", "--only", "accuracy 95", "--draws", "20", "--out", str(tmp_path / "out.json"))
+    assert done.stdout.count("equal_called_worse=0.0") == 6
+    assert done.stdout.count("loss_found=1.0") == 6
+    assert (tmp_path / "out.json").is_file()
 
 
 @pytest.fixture
-def release_pairs(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    monkeypatch.syspath_prepend(HOME)
-    yield importlib.import_module("release_pairs")
-    sys.modules.pop("release_pairs")
+def modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(RELEASE))
 
 
-@pytest.fixture
-def resampling(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    monkeypatch.syspath_prepend(HOME)
-    yield importlib.import_module("resampling")
-    sys.modules.pop("resampling")
+@pytest.mark.usefixtures("modules")
+def test_models_differ_as_often_as_they_are_meant_to() -> None:
+    from resampling import KINDS  # type: ignore[import-not-found]
+
+    rng = np.random.default_rng(0)
+    for kind, right in ((KINDS[0], 0.95), (KINDS[1], 0.7)):
+        old, new = kind.draw(rng, 400_000, 0.05)
+        assert old.mean() == pytest.approx(right, abs=0.003)
+        assert old.mean() - new.mean() == pytest.approx(0.05, abs=0.003)
 
 
-def test_the_script_starts() -> None:
-    done = subprocess.run([sys.executable, "-P", HOME, "--help"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout.startswith("usage:")) == (0, True), done.stderr
+@pytest.mark.usefixtures("modules")
+def test_four_of_twelve_pairs_are_worse() -> None:
+    from pairs import PAIRS  # type: ignore[import-not-found]
 
-
-def test_there_are_twelve_pairs_of_both_kinds_of_metric_and_several_seeds(release_pairs: ModuleType) -> None:
-    pairs = release_pairs.PAIRS
-    assert Counter(pair.truth for pair in pairs) == {"worse": 4, "within": 4, "no worse": 4}
-    assert {pair.task.outputs == 1 for pair in pairs} == {True, False}
-    assert len({pair.old.seed for pair in pairs}) > 6
-    assert any("weights=" in pair.task.source for pair in pairs)
-    assert len({pair.name for pair in pairs}) == 12
-
-
-def test_every_pair_is_two_recipes_that_a_run_takes(release_pairs: ModuleType, tmp_path: Path) -> None:
-    for pair in release_pairs.PAIRS:
-        files = pair.write(tmp_path)
-        assert list(files) == ["old", "new"]
-        for side, file in files.items():
-            request = read_request(file)
-            assert request.train.seed == getattr(pair, side).seed
-            recipe = file.parent / request.model.recipe
-            words = recipe.read_text()
-            assert f"epochs={getattr(pair, side).epochs}," in words
-            compile(words, str(recipe), "exec")
-
-
-@pytest.mark.parametrize(
-    ("truth", "right"), [("worse", {1, 3, 4}), ("within", {0, 3}), ("no worse", {0, 3})]
-)  # 4: a tool failed, which is no pass, and no answer for a good one either
-def test_a_worse_release_never_passes_and_another_never_fails(
-    truth: str, right: set[int], release_pairs: ModuleType
-) -> None:
-    assert {status for status in (0, 1, 3, 4) if release_pairs.is_right(truth, status)} == right
-
-
-@pytest.mark.parametrize("loss", [0.0, 0.05])
-def test_draws_have_the_loss_that_they_are_drawn_with(loss: float, resampling: ModuleType) -> None:
-    for case in resampling.CASES:
-        large = type(case)(case.is_share, case.is_paired, 400_000)
-        old, new = (float(scores.mean()) for scores in large.draw(np.random.default_rng(1), loss))
-        worse = old - new if case.is_share else new - old
-        assert worse == pytest.approx(loss, abs=0.03 if not case.is_share else 0.004), case.name
-
-
-def test_the_same_draws_twice_are_no_loss_and_a_clear_one_is(resampling: ModuleType) -> None:
-    for case in resampling.CASES:
-        random = np.random.default_rng(2)
-        old, _ = case.draw(random, 0.0)
-        assert case.judge(old, old, None)[0] is not Change.WORSE
-        assert case.judge(*case.draw(random, 0.5 if case.is_share else 3.0), None)[0] is Change.WORSE
-
-
-def test_a_broken_promise_is_told(resampling: ModuleType) -> None:
-    assert resampling.keeps_promise({"equal_called_worse": 0.01, "twice_called_worse": 0.95})
-    assert not resampling.keeps_promise({"equal_called_worse": 0.015, "twice_called_worse": 1.0})
-    assert not resampling.keeps_promise({"equal_called_worse": 0.0, "twice_called_worse": 0.94})
+    assert (len(PAIRS), sum(pair.worse for pair in PAIRS)) == (12, 4)
+    assert {pair.data for pair in PAIRS} == {"digits", "classes", "imbalanced", "friedman"}

@@ -95,7 +95,7 @@ DOUBTS: list[tuple[Series, dict[str, object], str]] = [
     (
         series(CALM),
         {"interval": (0.9, 1.2)},
-        "the ratio lies anywhere in 0.90 to 1.20: measure longer (--budget), on a quiet machine",
+        "the 95 % interval of the ratio is 33% wide: measure longer (--budget), on a quiet machine",
     ),
     (
         series(CALM),

@@ -195,6 +195,22 @@ def test_integers_beside_nan_may_differ(verdict: Callable[..., Mapping[str, Any]
     assert found["status"] == "wrong"
 
 
+def test_sorting_that_puts_nan_elsewhere_is_a_note(verdict: Callable[..., Mapping[str, Any]]) -> None:
+    def ordered(x: Array, nan: float) -> Array:
+        places = np.argsort(np.where(np.isnan(x), nan, x), axis=-1)[..., -4:]
+        return np.asarray(np.take_along_axis(x, places, -1))
+
+    found = verdict(lambda x: ordered(x, np.inf), lambda x: ordered(x, -np.inf))
+    assert found["status"] == "verified"
+    assert "answers numbers where the model answers NaN" in found["reason"]
+    assert (
+        verdict(lambda x: ordered(x, np.inf), lambda x: ordered(x, -np.inf), require_non_finite=True)["status"]
+        == "wrong"
+    )
+    finite = lambda x: ordered(x, np.inf) + np.where(np.isnan(x).any(-1, keepdims=True), 1, 0)  # noqa: E731
+    assert verdict(lambda x: ordered(x, np.inf), finite)["status"] == "wrong", "its NaN stand where the model's do"
+
+
 def test_samples_that_hold_nan_make_it_a_failure(verdict: Callable[..., Mapping[str, Any]]) -> None:
     found = verdict(lambda x: x * 2, lambda x: np.where(np.isinf(x), 0, x * 2), samples_with=np.inf)
     assert found["status"] == "wrong"

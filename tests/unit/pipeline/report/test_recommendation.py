@@ -159,13 +159,11 @@ def test_a_tie_of_equal_drift_goes_to_the_smaller_file() -> None:
 
 def test_an_inconclusive_ratio_is_never_called_faster() -> None:
     open_row = replace(FAST, comparison=Comparison.INCONCLUSIVE, processes=3)
+    open_row = replace(open_row, comparison_interval=(0.3, 1.2))  # the 95 % interval lies beside 1, and does not decide
     choice = chosen(run_of([open_row, SLOWER]))
     assert not choice.settled
-    said = "likely faster than source in torch (0.40\u00d7 [0.39, 0.41]), but not settled after 3 processes"
+    said = "whether it is faster than source in torch is not settled after 3 processes (0.40\u00d7 [0.30, 1.20])"
     assert choice.remarks == (f"{said}: measure longer (--budget)",)
-    wide = replace(open_row, ratio_ci95=(0.2, 1.1))
-    said = "whether it is faster than source in torch is not settled (0.40\u00d7 [0.20, 1.10])"
-    assert said in chosen(run_of([wide])).remarks
     assert "faster than" not in choice.reason
 
 

@@ -138,10 +138,11 @@ def test_at_most_three_doubts_stand_beside_the_table_the_weightiest() -> None:
         )
         for batch in (1, 8)
     ]
+    rows += [samples.latency("tflite", "tflite", 1e-3, batch=batch) for batch in (1, 8)]
     text = render(replace(samples.result(), latency=tuple(rows)), 120)
-    start = text.index("doubts on 2 of 2 latencies")
+    start = text.index("doubts on 2 of 4 latencies")
     assert text[start:].splitlines()[:5] == [
-        "doubts on 2 of 2 latencies",
+        "doubts on 2 of 4 latencies",
         "  2 latencies: w",
         "  2 latencies: x",
         "  2 latencies: y",

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from transload.pipeline.bench.doubt_kinds import DoubtKind
-from transload.pipeline.report import html_page, markdown, view
+from transload.pipeline.report import doubt_view, html_page, markdown, view
 from transload.pipeline.report.recommendation import ReleaseConstraint, recommend
 from transload.pipeline.result.schema import RouteStatus, RunResult, Status, TriedRow, Verdict, WeightsRow
 
@@ -91,7 +91,7 @@ def test_doubts_that_differ_only_in_numbers_are_told_once() -> None:
         )
         for batch in (1, 2, 3)
     ]
-    found = view.doubts((*noisy, samples.latency("x", "y", None, doubts=("died",))))
+    found = doubt_view.doubts((*noisy, samples.latency("x", "y", None, doubts=("died",))))
     assert [(doubt.text, len(doubt.rows)) for doubt in found] == [("a p99 from 1 samples is a guess", 3), ("hot", 3)]
     assert [doubt.who for doubt in found] == ["3 latencies, as onnx in onnxruntime at batch 1", "3 latencies"]
 
@@ -106,7 +106,7 @@ def test_the_weightiest_doubts_come_first_however_many_rows_have_the_others() ->
         samples.latency("onnx", "b", 1e-3, doubts=(hot, guess)), doubt_kinds=(DoubtKind.THROTTLED, DoubtKind.FEW_CALLS)
     )
     old = samples.latency("onnx", "c", 1e-3, doubts=("of an older file",))
-    found = view.doubts((*rows, old, slow))
+    found = doubt_view.doubts((*rows, old, slow))
     assert [(doubt.kind, doubt.text, len(doubt.rows)) for doubt in found] == [
         (DoubtKind.THROTTLED, hot, 1), (DoubtKind.FEW_CALLS, guess, 4), (None, "of an older file", 1),
     ]  # fmt: skip
