@@ -116,6 +116,8 @@ def _refused(
     if isinstance(error, PermissionError) and error.filename and not fix and os.environ.get(WALLED):
         folder = "the folder of the model's code, which it may read and not write"
         fix = f"put {error.filename} into {folder}, or give --trust"
+    if isinstance(error, FileNotFoundError) and not Path(error.filename or "").is_absolute() and not fix:
+        fix = "the code runs in a folder of its own: name the file as Path(__file__).parent / NAME"
     message = first_line(error.msg if isinstance(error, SyntaxError) else _told(error), 300, nothing="no message")
     return failure(
         f"{activity} raised {type(error).__name__} at {place}: {message}",
