@@ -29,7 +29,7 @@ FIELDS = {
     "latency": "artifact runtime server device threads batch rounds samples p50_s p90_s p99_s throughput_per_s "
     "ratio_to_reference ratio_ci95 peak_rss_bytes doubts log processes reference comparison settling_s load_s "
     "first_call_s steady_rss_bytes size_bytes p999_s p50_ci95 p90_ci95 p99_ci95 p999_ci95 "
-    "doubt_kinds settings ratio_to_default ratio_to_default_ci95 energy_j",
+    "doubt_kinds settings ratio_to_default ratio_to_default_ci95 energy_j comparison_interval",
     "probes": "artifact runtime batch sizes values samples max_abs sqnr_db non_finite tolerance derivation "
     "verdict reason",
     "exercised": "artifact runtime samples calls axes inputs stress stress_not_asked",
