@@ -92,7 +92,8 @@ def describe_recipe(context: Context) -> ModelDescription:
 
 def load_recipe(context: Context, recipe: ModelDescription) -> LoadedModel:
     """Load the recipe's net: with the weights of the request, else trained."""
-    if context.request.model.weights is None:
+    section = context.request.model
+    if section.weights is None and not section.weights_key:
         check_training_data(context, recipe)
         return LoadedModel(recipe, _train(context, recipe))
     source = _with_weights(context, SourceOptions.of(_ref_of(recipe)), recipe.code, requires=recipe.requires)

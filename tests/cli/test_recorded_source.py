@@ -140,3 +140,17 @@ def test_against_has_precedence(project: Path) -> None:
     words = ("validate", "made/onnx", "--against", "net.py:Net", *OPTIONS, "--batch", "1", "--quiet")
     assert "FAIL" in transload(project, *words, status=1)
     assert "FAIL" in transload(project, "validate", "made/onnx", "--weights", "w.pt", "--batch", "1", "-q", status=1)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--weights-key", "ema"), "--weights-key names a part of a file, and no file is named"),
+        (("--data", "none.npz"), "no such file: none.npz"),
+        (("--budget", "ten"), "'ten' is no time"),
+        (("--python", "/usr/bin/python3"), "run trains a recipe with our own torch"),
+        (("--epochs", "0"), "--epochs"),
+    ],
+)
+def test_run_takes_the_options_that_its_hints_name(tmp_path: Path, words: tuple[str, ...], sentence: str) -> None:
+    assert sentence in transload(tmp_path, "run", "zoo:breast-cancer-mlp", "--no-bench", "-q", *words, status=2)
