@@ -131,7 +131,7 @@ def remove_if_unused(folder: Path, *, is_new: bool = False, kept_logs: Path | No
     `kept_logs`, refuses it (exit 2). Its logs go there then, since they may hold a traceback.
     What lay there before stays, and so does a folder that holds a result."""
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
-    before = set() if missing or is_new else {path.name for path in folder.iterdir()}
+    before = {path.name for path in folder.iterdir()} if folder.is_dir() and not is_new else set()
     try:
         yield
     except BaseException as error:

@@ -494,14 +494,15 @@ def test_inputs_that_no_data_can_be_made_for_are_refused(specs: list[str], said:
 
 def test_samples_of_a_file_are_the_test_set_and_calibrate(tmp_path: Path) -> None:
     path = tmp_path / "d.npz"
-    np.savez(path, x=np.arange(1200, dtype=np.float32).reshape(300, 4), labels=np.arange(300))
+    labels = np.random.default_rng(0).permutation(300)  # in the order of x, they could be read off it
+    np.savez(path, x=np.arange(1200, dtype=np.float32).reshape(300, 4), labels=labels)
     inputs = [parse_input("x=float32[n,4]").to_json()]
     (tmp_path / "out").mkdir()
     options = {"kind": "arrays", "place": str(path), "sha256": digest_of(path), "inputs": inputs}
     job = Job({}, tmp_path / "out", options)
     assert take_samples(job) == {"test": 300, "calibration": 256, "labels": True}
     test, calibration = (read_dataset(tmp_path / "out" / f"{name}.npz") for name in ("test", "calibration"))
-    np.testing.assert_array_equal(test.labels, np.arange(300))
+    np.testing.assert_array_equal(test.labels, labels)
     assert calibration.labels is not None
     assert set(calibration.labels) < set(range(300))
     np.testing.assert_array_equal(calibration.inputs["x"][:, 0], calibration.labels * 4)
