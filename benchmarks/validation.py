@@ -35,8 +35,8 @@ from transload.models.probes.feeds import CallRows, make_feeds, most_per_call, s
 from transload.models.signature import Array, Signature
 from transload.pipeline.drift.answer_shards import write_series
 from transload.pipeline.drift.check import Check
-from transload.pipeline.drift.error_profile import ErrorProfile
 from transload.pipeline.drift.metrics.metric_kinds import MetricChoice
+from transload.pipeline.drift.numbers.error_profile import ErrorProfile
 from transload.pipeline.drift.recorded_answers import ANSWERS, ReferenceRecord, write_record
 from transload.pipeline.drift.sessions import open_session
 from transload.pipeline.result.environment import describe_environment

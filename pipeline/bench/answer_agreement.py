@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..drift.numeric import compare
+from ..drift.numbers.numeric import compare
 from .rounds import Series
 
 LEAST_SQNR_DB = 10.0  # int8 copies of small models lie at 15 to 40 dB

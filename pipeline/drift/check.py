@@ -30,7 +30,8 @@ from .metrics.metric_tally import MetricTally
 from .metrics.task_metric import TaskMetric
 from .mismatch_hints import explain, structure
 from .noise_floor import Cause, derive_limits
-from .numeric import Drift, combine
+from .numbers.column_drift import column_axes
+from .numbers.numeric import Drift, combine
 from .probe_result import CheckResult, ProbeCalls
 from .probe_tally import ProbeTally
 from .recorded_answers import ANSWERS, PROBES, has_rows, read_calls, read_record, split_by_sample
@@ -60,6 +61,7 @@ class Check:
         if may_fix_batch:
             self._bounds |= _fixed_batch(copy, self._signature)
         self._batched = self._signature.batch is not None
+        self._axes = column_axes(self._signature)
         self._data = read_test_set(job, self._signature.inputs)
         self._sizes = sizes_in(self._data, self._signature)
         self._reference = job.inputs["reference"]
@@ -214,7 +216,8 @@ class Check:
 
     def _ask(self, session: Session, calls: ProbeCalls) -> CheckResult:
         reference_calls = (split_by_sample(call, batched=self._batched) for call in calls.answers)
-        tally = ProbeTally(self._batched, metric=MetricTally.begin(calls.metric, self._data.labels, reference_calls))
+        metric = MetricTally.begin(calls.metric, self._data.labels, reference_calls)
+        tally = ProbeTally(self._batched, self._axes, metric=metric)
         try:
             unsettled: Iterable[Marks] = calls.unsettled or repeat({}, len(calls.rows))
             left = len(calls.data)
@@ -344,7 +347,7 @@ class Check:
         """Return the rule: the metric judges the whole set only, as the interval of 20 samples spans every limit."""
         floor_db = self._floor_db if calls.lowered_db is None else calls.lowered_db
         rule = Rule.of(self._precision, floor_db, self._allowed_loss if calls.metric is not None else None)
-        if rule.precision is not Precision.FP32 or self._floor_db is not None:
+        if self._floor_db is not None:
             return rule
         limits = derive_limits(self.record.noise_of(calls.probe))  # a norm of blank rows is all rounding: see rules
         lowered_db = BLANK_DB if calls.probe.is_blank else math.inf if calls.lowered_db is None else calls.lowered_db
@@ -363,7 +366,7 @@ class Check:
             "max_abs": drift and drift.max_abs,
             "rms": drift and drift.rms,
             "cosine": drift and drift.cosine,
-            "sqnr_db": drift and drift.sqnr_db,
+            "sqnr_db": drift and (drift.sqnr_db if judged.sqnr_db is None else judged.sqnr_db),
             "non_finite": drift and drift.non_finite,
             "tolerance": dict(judged.tolerance),
             "derivation": judged.derivation,

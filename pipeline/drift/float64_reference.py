@@ -15,6 +15,7 @@ from ...models.signature import Array
 from ...serving.session import WideningSession
 from .answer_shards import RecordedSeries, write_series
 from .noise_floor import OutputNoise, measure_noise
+from .numbers.column_drift import column_axes
 from .recorded_answers import ANSWERS, write_calls
 from .unsettled import ROUNDING_NOISE, UNSETTLED, UNSETTLED_SET, find_unsettled
 
@@ -48,7 +49,8 @@ class Float64Reference:
         trial = self._ask_rounding(probe, rows) if probe.is_blank or probe.is_stress else None
         if trial is None or not _has_shapes(trial, answers):
             trial = self._ask(probe, rows)
-        return measure_noise(answers, trial) if _has_shapes(trial, answers) else {}
+        axes = column_axes(self.session.signature)
+        return measure_noise(answers, trial, axes) if _has_shapes(trial, answers) else {}
 
     def _is_like_usual(self, probe: Probe) -> bool:
         """Return whether the noise of the usual samples counts for a probe."""

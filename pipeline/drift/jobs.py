@@ -24,11 +24,11 @@ from ...serving.runtimes.provider_check import check_device
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.runtimes.tuning_space import REFERENCE
 from .check import Check
-from .column_ranges import describe_uneven_columns
 from .drift_records import CheckEvidence, ValidateFacts, VerifyFacts
-from .error_profile import ErrorProfile
 from .exercised import ObservedSession, describe_exercise
 from .metrics.outcomes import COPY, OUTCOMES, SOURCE, Outcomes
+from .numbers.column_ranges import describe_uneven_columns
+from .numbers.error_profile import ErrorProfile
 from .probe_result import CheckResult, ProbeCalls
 from .probe_rows import probe_rows
 from .rules import FAIL, INCONCLUSIVE, PASS

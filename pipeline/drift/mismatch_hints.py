@@ -9,7 +9,7 @@ import numpy as np
 
 from ...models.probes.evidence import Answers
 from ...models.signature import Array
-from .numeric import BOUND_DB, compare
+from .numbers.numeric import BOUND_DB, compare
 
 _MATCH_DB = 40.0  # a match must agree this well ...
 _GAIN_DB = 20.0  # ... and this much better than the answers as they stand

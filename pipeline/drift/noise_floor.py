@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
 
 from ...models.probes.evidence import Answers, Series
 from ...models.signature import Array
-from .numeric import OutputDrift, compare
+from .numbers.column_drift import ColumnAxes
+from .numbers.numeric import OutputDrift, compare
 
 MARGIN_DB = 35.0  # below the floor: 152 models of the zoo and their right copies in three formats needed 31
 LEAST_DB, MOST_DB = 30.0, 120.0  # a limit lies between them
@@ -63,11 +65,12 @@ class Limit:
         return f"the model itself agrees {floor} {_PHRASES[self.cause]}"
 
 
-def measure_noise(answers: Answers, reference: Answers) -> OutputNoise:
-    """Return how well two answers to the same inputs agree, by output of floats; EXACT_DB where they are equal."""
-    return noise_of(
-        {name: compare(answers[name], array) for name, array in reference.items() if array.dtype.kind == "f"}
-    )
+def measure_noise(answers: Answers, reference: Answers, axes: ColumnAxes | None = None) -> OutputNoise:
+    """Return how well two answers to the same inputs agree, by output of floats, and by hidden column along `axes`;
+    EXACT_DB where they are equal."""
+    axes = axes or {}
+    floats = {name: array for name, array in reference.items() if array.dtype.kind == "f"}
+    return noise_of({name: compare(answers[name], array, axes=axes.get(name, ())) for name, array in floats.items()})
 
 
 def measure_steadiness(nudged: Series, answers: Series) -> OutputNoise:
@@ -83,14 +86,13 @@ def measure_steadiness(nudged: Series, answers: Series) -> OutputNoise:
 
 def noise_of(drifts: Mapping[str, OutputDrift]) -> OutputNoise:
     """Return the noise of drifts by output; an output that is finite on one side only has none that means something."""
-    return {
-        name: min(EXACT_DB, EXACT_DB if drift.sqnr_db is None else drift.sqnr_db)
-        for name, drift in drifts.items()
-        if not drift.non_finite
-    }
+    finite = {name: drift for name, drift in drifts.items() if not drift.non_finite}
+    columns = (sums.floors_db(name, _UNSEEN_DB) for name, drift in finite.items() for sums in drift.columns)
+    outputs = {name: min(EXACT_DB, EXACT_DB if (db := drift.sqnr_db) is None else db) for name, drift in finite.items()}
+    return {**outputs, **dict(chain.from_iterable(columns))}
 
 
-def measure_batch_split(largest: Series, single: Series) -> OutputNoise:
+def measure_batch_split(largest: Series, single: Series, axes: ColumnAxes | None = None) -> OutputNoise:
     """Return how well batched answers agree with those to the same samples one by one.
 
     Empty for outputs without samples along axis 0, and where samples influence each other, which is no rounding.
@@ -98,7 +100,8 @@ def measure_batch_split(largest: Series, single: Series) -> OutputNoise:
     batched, split = _join_samples(largest), _join_samples(single)
     rows = {name: min(len(array), len(split[name])) for name, array in batched.items() if name in split}
     shared = {name: count for name, count in rows.items() if batched[name].shape[1:] == split[name].shape[1:]}
-    noise = measure_noise(*({name: side[name][:count] for name, count in shared.items()} for side in (batched, split)))
+    first, second = ({name: side[name][:count] for name, count in shared.items()} for side in (batched, split))
+    noise = measure_noise(first, second, axes)
     return {name: noise_db for name, noise_db in noise.items() if noise_db >= _ROUNDING_DB}
 
 

@@ -12,8 +12,8 @@ from ...models.dataset import Dataset
 from ...models.probes.evidence import Series
 from ...models.probes.probe_set import Probe
 from ...models.signature import Array
-from .error_profile import ErrorProfile
 from .metrics.task_metric import PairedResult, TaskMetric
+from .numbers.error_profile import ErrorProfile
 from .rules import Judgement
 from .unsettled import Marks
 

@@ -8,7 +8,8 @@ from ...models.probes.evidence import Answers
 from ...models.probes.probe_set import PROBE_SAMPLES
 from .metrics.metric_tally import MetricTally
 from .mismatch_hints import explain, join
-from .numeric import OutputDrift, compare
+from .numbers.column_drift import ColumnAxes
+from .numbers.numeric import OutputDrift, compare
 from .recorded_answers import split_by_sample
 
 
@@ -17,6 +18,7 @@ class ProbeTally:
     """Sums over the calls of one probe. `batched`: answers have samples along axis 0."""
 
     batched: bool
+    axes: ColumnAxes = field(default_factory=dict)  # of outputs with columns, where these count
     drifts: dict[str, OutputDrift] = field(default_factory=dict)
     metric: MetricTally = field(default_factory=MetricTally)
     calls: list[tuple[Answers, Answers]] = field(default_factory=list)  # candidate and reference: some of the first
@@ -30,7 +32,8 @@ class ProbeTally:
             self.kept += samples
         candidate, reference = (split_by_sample(side, batched=self.batched) for side in (candidate, reference))
         for name, array in reference.items():
-            self.drifts[name] = self.drifts.get(name, OutputDrift()).merge(compare(candidate[name], array))
+            drift = compare(candidate[name], array, axes=self.axes.get(name, ()))
+            self.drifts[name] = self.drifts.get(name, OutputDrift()).merge(drift)
 
     def explain(self) -> str | None:
         """Say what the wrong answers look like: in one call, else in several (one sample alone tells little)."""

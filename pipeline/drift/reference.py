@@ -49,7 +49,8 @@ from .drift_records import AnswerFacts, AnswerOptions
 from .float64_reference import Float64Reference
 from .metrics.sample_digests import SAMPLES, digest_samples
 from .noise_floor import Cause, OutputNoise, measure_batch_split, measure_noise, measure_steadiness
-from .numeric import combine, compare
+from .numbers.column_drift import column_axes
+from .numbers.numeric import combine, compare
 from .recorded_answers import ANSWERS, DRAWN, PROBES, ReferenceRecord, split_by_sample, write_calls, write_record
 from .sessions import SampleTrial, batches_of, default_runtime, open_for, read_test_set
 from .unsettled import has_integers
@@ -219,15 +220,15 @@ class _ReferenceProbing:
 
     def measure_last_bits(self) -> None:
         """Measure how well the answers agree where inputs differ in their last bits, and where a batch is split."""
-        largest, single = Probe(self._largest), Probe(1)
+        largest, single, axes = Probe(self._largest), Probe(1), column_axes(self.session.signature)
         if single.key in self.series and largest != single and self.session.signature.batch is not None:
-            self.noise[Cause.BATCH_SPLIT] = measure_batch_split(self.series[largest.key], self.series[single.key])
+            self.noise[Cause.BATCH_SPLIT] = measure_batch_split(self.series[largest.key], self.series[single.key], axes)
         if not any(array.dtype.kind == "f" for array in self.data.inputs.values()):
             return
         nudged = with_other_last_bits(self.data.rows(0, largest.batch))
         with suppress(TransloadError):  # numbers that are just within the limits of the model
             (answers,) = self._answers(largest, [next(largest.rows(self.data))], nudged)
-            self.noise[Cause.LAST_BITS] = measure_noise(answers, self.series[largest.key][0])
+            self.noise[Cause.LAST_BITS] = measure_noise(answers, self.series[largest.key][0], axes)
 
     @property
     def usual(self) -> Probe:

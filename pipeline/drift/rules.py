@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ...models.formats import Precision
 from .metrics.equivalence import judge_loss, loss_interval
 from .noise_floor import UNSTEADY_DB, Limit
-from .numeric import Drift
+from .numbers.numeric import Drift
 
 if TYPE_CHECKING:
     from ..result.schema import DriftRow, Status
@@ -34,6 +34,8 @@ SMALL_DB = 40.0  # that the small values of an fp32 copy may lie below its floor
 _ALIKE = "the reference's outputs do not vary over the samples: no evidence"
 _SIGNIFICANT = 0.05
 _ROUNDING = 1e-6  # of a metric: what float32 leaves of it
+# That a column beside larger ones must reach in a reduced precision: below 0 dB it holds more noise than signal.
+COLUMN_DB: Mapping[Precision, float] = {Precision.FP16: 20.0, Precision.INT8_DYNAMIC: 0.0, Precision.INT8: 0.0}
 MOST_MISMATCHES = 0.1  # share of an integer output that a reduced precision may change where no metric judges it
 
 
@@ -44,7 +46,8 @@ class Rule:
     precision: Precision
     sqnr_db: float  # at least, where numbers judge
     allowed_loss: float | None = None  # of the metric, absolute; None: no metric judges
-    limits: Mapping[str, Limit] = field(default_factory=dict)  # of outputs whose noise floor is known, before `sqnr_db`
+    # Of outputs and columns whose noise floor is known: the limits of an fp32 copy, before `sqnr_db`.
+    limits: Mapping[str, Limit] = field(default_factory=dict)
 
     @staticmethod
     def of(precision: str, sqnr_db: float | None = None, allowed_loss: float | None = None) -> Rule:
@@ -59,17 +62,35 @@ class Rule:
 
     def limit_db(self, output: str | None) -> float:
         """Return the least agreement of an output, in dB."""
-        limit = self.limits.get(output or "")
+        limit = self._limit(output)
         return self.sqnr_db if limit is None else limit.sqnr_db
 
     def derivation(self, output: str | None) -> str | None:
         """Return how the limit of an output came about; None where it is no limit of this model's own."""
-        limit = self.limits.get(output or "")
-        return None if limit is None or self.by_metric else limit.derivation
+        limit = self._limit(output)
+        return None if limit is None else limit.derivation
+
+    def _limit(self, output: str | None) -> Limit | None:
+        return self.limits.get(output or "") if self.precision is Precision.FP32 else None
 
     def tightest(self, drift: Drift) -> str | None:
         """Return the output that lies nearest to its limit, or furthest below; None where none has any noise."""
         return min(drift.by_output, key=lambda name: drift.by_output[name] - self.limit_db(name), default=None)
+
+    def broken_column(self, drift: Drift) -> str | None:
+        """Return the column furthest below its limit; None where all hold theirs."""
+        limits = {name: self.column_limit_db(name) for name in drift.columns}
+        gaps = {name: drift.columns[name] - limit_db for name, limit_db in limits.items() if limit_db is not None}
+        worst = min(gaps, key=lambda name: gaps[name], default=None)
+        return worst if worst is not None and gaps[worst] < 0 else None
+
+    def column_limit_db(self, column: str) -> float | None:
+        """Return the least agreement of a column, in dB; None where its noise floor is unknown, or too low for a limit:
+        the model multiplies what is rounded in it."""
+        limit = self.limits.get(column)
+        if limit is None or limit.floor_db < UNSTEADY_DB:
+            return None
+        return COLUMN_DB.get(self.precision, limit.sqnr_db)
 
     def tolerance_of(self, output: str | None) -> Mapping[str, float | None]:
         """result.Tolerance: null where it does not apply."""
@@ -86,6 +107,7 @@ class Judgement:
     reason: str | None
     tolerance: Mapping[str, float | None]  # result.Tolerance
     derivation: str | None = None  # how the tolerance came about; None for one that holds for every model
+    sqnr_db: float | None = None  # of the column that decided; None where whole outputs did
 
 
 def judge(drift: Drift, rule: Rule, metric: Mapping[str, Any] | None = None) -> Judgement:
@@ -107,9 +129,18 @@ def judge(drift: Drift, rule: Rule, metric: Mapping[str, Any] | None = None) -> 
         verdict, reason = judge_loss(metric, rule.allowed_loss or 0.0)
     else:
         verdict, reason = _by_numbers(drift, rule)
+        if verdict != FAIL and (column := rule.broken_column(drift)):
+            return _judge_column(drift, rule, column)
     if verdict == PASS and not drift.varies:
         return judgement(INCONCLUSIVE, f"{_ALIKE}; give samples to which they do: --data FILE.npz")
     return judgement(verdict, reason)
+
+
+def _judge_column(drift: Drift, rule: Rule, column: str) -> Judgement:
+    limit_db, noise_db = rule.column_limit_db(column), drift.columns[column]
+    reason = f"output {column} agrees to {noise_db:.1f} dB, below {limit_db:.3g} dB: larger columns beside it hide that"
+    tolerance = {"sqnr_db": limit_db, "metric_loss": None}
+    return Judgement(FAIL, reason, tolerance, rule.derivation(column), sqnr_db=noise_db)
 
 
 def _non_finite(drift: Drift) -> str:
@@ -140,7 +171,7 @@ def _by_numbers(drift: Drift, rule: Rule) -> tuple[str, str | None]:
 def _steady_enough(drift: Drift, rule: Rule) -> tuple[str, str | None]:
     """Return inconclusive where the model multiplies its own rounding so much that a wrong copy could look like it."""
     for output, noise_db in drift.by_output.items():
-        limit = rule.limits.get(output)
+        limit = rule.limits.get(output) if rule.precision is Precision.FP32 else None
         if limit is not None and limit.floor_db < UNSTEADY_DB and noise_db < LEAST_SQNR_DB[Precision.FP32]:
             return INCONCLUSIVE, (
                 f"output {output} agrees to {noise_db:.1f} dB, and {limit.derivation}: it multiplies what is rounded, "

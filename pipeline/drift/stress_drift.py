@@ -14,7 +14,7 @@ from ...models.probes.evidence import Answers, Series
 from ...models.probes.probe_set import Probe
 from ...models.signature import Array
 from .noise_floor import UNSTEADY_DB, OutputNoise
-from .numeric import OutputDrift
+from .numbers.numeric import OutputDrift
 
 
 def drifts_to_judge(

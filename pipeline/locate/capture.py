@@ -17,8 +17,8 @@ from ...models.job import Job
 from ...models.probes.evidence import Answers
 from ...models.signature import Array, Signature
 from ...serving.session import Session
-from ..drift.column_ranges import describe_uneven_columns
 from ..drift.drift_records import CheckOptions
+from ..drift.numbers.column_ranges import describe_uneven_columns
 from ..drift.rules import FAIL
 from ..drift.sessions import open_session, read_test_set
 from .departing_call import DepartureSearch

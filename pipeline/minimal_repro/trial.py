@@ -21,7 +21,7 @@ from ...models.job import Job
 from ...models.signature import Array
 from ...serving.checked_session import first_words
 from ..drift.mismatch_hints import explain, structure
-from ..drift.numeric import combine, compare
+from ..drift.numbers.numeric import combine, compare
 from ..drift.sessions import default_runtime, open_session
 from .search_records import PieceFacts, SearchOptions
 

@@ -13,7 +13,7 @@ from transload.pipeline.drift.noise_floor import (
     measure_batch_split,
     measure_noise,
 )
-from transload.pipeline.drift.numeric import Drift
+from transload.pipeline.drift.numbers.numeric import Drift
 from transload.pipeline.drift.rules import Rule, judge
 
 RNG = np.random.default_rng(0)

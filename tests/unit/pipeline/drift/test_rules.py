@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from transload.pipeline.drift.numeric import Drift
+from transload.pipeline.drift.numbers.numeric import Drift
 from transload.pipeline.drift.rules import Rule, judge, status_of
 from transload.pipeline.result.schema import DriftRow, MetricRow, Status, Tolerance, Verdict
 

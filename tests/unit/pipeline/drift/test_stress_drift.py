@@ -7,7 +7,7 @@ import pytest
 
 from transload.models.probes.masks import Fill
 from transload.models.probes.probe_set import Probe
-from transload.pipeline.drift.numeric import compare
+from transload.pipeline.drift.numbers.numeric import compare
 from transload.pipeline.drift.stress_drift import drifts_to_judge
 
 ROWS = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)

@@ -11,8 +11,8 @@ import pytest
 
 from transload.models.dataset import Dataset
 from transload.models.signature import Array
-from transload.pipeline.drift.error_profile import WORST, ErrorProfile
-from transload.pipeline.drift.picture import picture_of
+from transload.pipeline.drift.numbers.error_profile import WORST, ErrorProfile
+from transload.pipeline.drift.numbers.picture import picture_of
 
 SAMPLES = 40
 RNG = np.random.default_rng(5)

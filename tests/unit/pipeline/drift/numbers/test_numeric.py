@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from transload.models.signature import Array
-from transload.pipeline.drift.numeric import BOUND_DB, OutputDrift, combine, compare
+from transload.pipeline.drift.numbers.numeric import BOUND_DB, OutputDrift, combine, compare
 
 ROWS = 12
 WIDE = arrays(np.float32, (ROWS, 3), elements=st.floats(width=32))

@@ -8,7 +8,7 @@ import pytest
 from transload.models.dataset import Dataset
 from transload.models.formats import Precision
 from transload.models.signature import Array, Axis, TensorSpec
-from transload.pipeline.drift.column_ranges import describe_uneven_columns
+from transload.pipeline.drift.numbers.column_ranges import describe_uneven_columns
 
 UNIT = np.random.default_rng(2).uniform(-1, 1, (200, 5)).astype(np.float32)
 UNIT[0], UNIT[1] = -1, 1  # so that ranges are exact

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...models.signature import Array
+from ....models.signature import Array
 
 _MOST_PIXELS = 48  # along a side; larger images are thinned out
 _LEAST_PIXELS = 4

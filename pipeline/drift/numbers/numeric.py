@@ -7,12 +7,13 @@ Formulas and the cases at their edges: docs/design/drift.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ...models.signature import Array
+from ....models.signature import Array
+from .column_drift import ColumnAxis, ColumnSums, merge_columns, sum_columns
 
 BOUND_DB = 999.0  # stands for a ratio beyond what JSON or float64 can hold; float64 itself resolves about 320 dB
 _SAME = 1e-6  # a reference that spans less than this share of its own size over all samples does not vary
@@ -69,6 +70,7 @@ class OutputDrift:
     ragged: bool = False  # samples have had unlike shapes
     reach: float = 0.0  # the largest reference value of those that are not equal to the bit
     by_scale: Array | None = None  # [3, exponents of two]: elements, noise and signal by the size of the reference
+    columns: tuple[ColumnSums, ...] = ()  # for each axis that holds columns
 
     def merge(self, other: OutputDrift) -> OutputDrift:
         """Return the drift over the samples of both."""
@@ -91,12 +93,13 @@ class OutputDrift:
             ragged=span is None,
             reach=max(self.reach, other.reach),
             by_scale=_sum(self.by_scale, other.by_scale),
+            columns=merge_columns(self.columns, other.columns),
         )
 
     def beside(self, power: float) -> OutputDrift:
         """Return the same noise beside a signal of this mean square at least, and integers as equal."""
         signal = max(self.signal, power * self.finite)
-        return replace(self, signal=signal, mismatches=0, by_scale=None)
+        return replace(self, signal=signal, mismatches=0, by_scale=None, columns=())
 
     @property
     def varies(self) -> bool:
@@ -151,8 +154,9 @@ class OutputDrift:
             return max(-BOUND_DB, float(np.min(10 * (np.log10(signal[telling]) - np.log10(noise[telling])))))
 
 
-def compare(candidate: Array, reference: Array) -> OutputDrift:
+def compare(candidate: Array, reference: Array, *, axes: Sequence[ColumnAxis] = ()) -> OutputDrift:
     """Return the drift of one output. Samples lie along axis 0; a scalar output counts as one sample.
+    Floats are summed by column along each of `axes`, too.
     Raises ValueError where the shapes differ; mismatch_hints.py says what that looks like."""
     if candidate.shape != reference.shape:
         raise ValueError(f"shapes {candidate.shape} and {reference.shape} cannot be compared")
@@ -161,7 +165,8 @@ def compare(candidate: Array, reference: Array) -> OutputDrift:
     actual, expected = (_reals(np.atleast_1d(array)) for array in (candidate, reference))
     if actual.dtype.kind in "iub" and expected.dtype.kind in "iub":
         return _compare_exact(actual, expected)
-    return _compare_floats(actual, expected)
+    drift = _compare_floats(actual, expected)
+    return replace(drift, columns=tuple(sum_columns(actual, expected, axis) for axis in axes)) if axes else drift
 
 
 def _compare_exact(actual: Array, expected: Array) -> OutputDrift:
@@ -293,6 +298,7 @@ class Drift:
     smallest: str | None = None  # the output with the lowest of those
     undefined: int = 0  # elements that are NaN or infinite in the reference and something else in the candidate
     least_finite: str | None = None  # the first output that is NaN or infinite on one side only
+    columns: Mapping[str, float] = field(default_factory=dict)  # dB of columns that larger ones beside them hide
 
     @property
     def worst(self) -> str | None:
@@ -328,4 +334,7 @@ def combine(outputs: Mapping[str, OutputDrift]) -> Drift:
         smallest=smallest,
         undefined=sum(output.undefined for output in parts),
         least_finite=next((name for name, output in outputs.items() if output.non_finite), None),
+        columns={
+            key: db for name, output in floats.items() for sums in output.columns for key, db in sums.hidden_db(name)
+        },
     )

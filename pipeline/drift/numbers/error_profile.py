@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ...models.dataset import Dataset
-from ...models.probes.evidence import Answers
-from ...models.signature import Array
+from ....models.dataset import Dataset
+from ....models.probes.evidence import Answers
+from ....models.signature import Array
+from ..recorded_answers import split_by_sample
 from .picture import picture_of
-from .recorded_answers import split_by_sample
 
 WORST = 6  # samples that are kept
 _LEAST_EXPONENT, _EXPONENTS = -1022, 2048  # of float64, as its bits have them

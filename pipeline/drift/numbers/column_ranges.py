@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ...models.dataset import Dataset
-from ...models.formats import Precision
-from ...models.signature import TensorSpec
+from ....models.dataset import Dataset
+from ....models.formats import Precision
+from ....models.signature import TensorSpec
 
 # One rounding of normal values to int8 costs 39 dB: a copy that agrees so well has lost nothing to its scales.
 ROUNDING_DB = 40.0
