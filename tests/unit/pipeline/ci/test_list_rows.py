@@ -148,5 +148,5 @@ def test_a_wrong_list_is_the_only_row_with_its_line(project: Path, command: str,
     assert len(list(ET.fromstring((project / "j.xml").read_bytes()).iter("testcase"))) == 1  # noqa: S314
     (result,) = json.loads((project / "s.sarif").read_text())["runs"][0]["results"]
     assert result["locations"][0]["physicalLocation"] == {
-        "artifactLocation": {"uri": "models.toml"}, "region": {"startLine": line},
+        "artifactLocation": {"uri": "models.toml", "uriBaseId": "%SRCROOT%"}, "region": {"startLine": line},
     }  # fmt: skip
