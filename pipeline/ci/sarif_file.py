@@ -30,7 +30,7 @@ _OF_COMPARE = "A figure is no worse than that of the earlier run (docs/compare.m
 
 def sarif_text(rows: Sequence[CiRow], command: str, exit_code: int) -> str:
     """Return the file for the rows of a command. `exit_code`: the command's."""
-    shown = [row for row in rows if row.outcome in _LEVELS and not row.summed_up]
+    shown = [row for row in rows if row.outcome in _LEVELS]
     has_verdict = all(row.suite != "command" for row in rows)
     rules = list(dict.fromkeys(row.rule for row in shown))
     document = {

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..commands.validate import ValidateResult
-    from ..result.schema import GateRow
 
 Against = Annotated[
     str | None,
@@ -112,7 +111,7 @@ def _lines(done: ValidateResult, model: Sequence[str]) -> list[str]:
     `model`: the words of the command that name the model and its data."""
     from ..report.exercise_view import exercises
     from ..report.units import sentence, sqnr, task_metric
-    from ..result.schema import Verdict
+    from ..result.facts import own_facts
 
     several = len({row.artifact for row in done.drift}) > 1
     rows = [("artifact", "runtime", "batch", "samples", "agreement", "metric", "verdict")[not several :]]
@@ -123,21 +122,10 @@ def _lines(done: ValidateResult, model: Sequence[str]) -> list[str]:
     wrong = [
         f"{rule.artifact}{f' in {rule.runtime}' if rule.runtime else ''}: "
         + (sentence(rule) if isinstance(rule.got, float) else f"{rule.rule}: {rule.got}")
-        for rule in done.gate
-        if rule.verdict is not Verdict.PASS and not _is_told_by_drift(rule, done.gate)
+        for rule in own_facts(done.gate)
     ]
     lost = dict.fromkeys(f"{row.artifact} in {row.runtime}: {row.lost}" for row in done.drift if row.lost)
     questions = [exercise.sentence for exercise in exercises(done.evidence.exercised)]
     wrong += [f"where: {join(['transload', 'locate', text, *model])}" for text in done.departing]
     notes = [*wrong, *lost, *([done.note] if done.note else []), *questions, *done.doubts]
     return page(rows, notes, f"{done.decided[0].upper()}  logs in {done.folder}")
-
-
-def _is_told_by_drift(rule: GateRow, rows: Sequence[GateRow]) -> bool:
-    """Return whether a metric's rule repeats the sentence of the rule `drift`, which holds copies to the same loss."""
-
-    def says_the_same(other: GateRow) -> bool:
-        same_pair = (other.artifact, other.runtime, other.verdict) == (rule.artifact, rule.runtime, rule.verdict)
-        return other.rule == "drift" and same_pair and " loss at most " in str(other.limit)
-
-    return rule.rule == "metric_loss" and any(says_the_same(other) for other in rows)

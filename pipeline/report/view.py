@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ..drift.metrics.metric_kinds import SHARE
+from ..result.facts import own_facts
 from ..result.gate import answered, is_reference, no_route_left, worst_verdict
 from ..result.schema import (
     ArtifactRow,
     ChoiceRow,
     DriftRow,
-    GateRow,
     LatencyRow,
     MetricRow,
     RouteStatus,
@@ -155,11 +155,10 @@ def _speeds(result: RunResult, name: str) -> tuple[Speed, ...]:
 
 
 def findings(result: RunResult, logs: Links) -> tuple[Finding, ...]:
-    """Return what failed, then what is open; each artifact and runtime with all its sentences in one."""
+    """Return what failed, then what is open, each fact once: the sentences of an artifact and runtime in one."""
     told: dict[tuple[str, str | None, Verdict], list[str]] = {}
-    for row in result.gate:
-        if row.verdict is not Verdict.PASS and not _said_better(row, result):
-            told.setdefault((row.artifact, row.runtime, row.verdict), []).append(units.sentence(row))
+    for row in own_facts(result.gate):
+        told.setdefault((row.artifact, row.runtime, row.verdict), []).append(units.sentence(row))
     for artifact in result.artifacts:
         if artifact.status in (Status.FAILED, Status.UNVERIFIED) and not any(key[0] == artifact.name for key in told):
             verdict = Verdict.FAIL if artifact.status is Status.FAILED else Verdict.INCONCLUSIVE
@@ -185,18 +184,6 @@ def _reason(artifact: ArtifactRow) -> str:
     tried = next((row for row in artifact.tried if row.route == artifact.route), None)
     because = f": {units.plain(tried.reason)}" if tried and tried.status is RouteStatus.UNVERIFIED else ""
     return f"it is {artifact.status}{because}"
-
-
-def _said_better(row: GateRow, result: RunResult) -> bool:
-    """Whether this is the drift rule judging by nothing but the metric, and the metric's own rule says the same."""
-
-    def of_same(other: GateRow | DriftRow) -> bool:
-        return (other.artifact, other.runtime, other.verdict) == (row.artifact, row.runtime, row.verdict)
-
-    held = [other.tolerance for other in result.drift if of_same(other)]
-    by_metric = all(limits.sqnr_db is None and limits.metric_loss is not None for limits in held)
-    said = any(other.rule == "metric_loss" and of_same(other) for other in result.gate)
-    return row.rule == "drift" and by_metric and said
 
 
 def tried_routes(artifact: ArtifactRow) -> TriedRoutes:

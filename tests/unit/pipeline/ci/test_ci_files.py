@@ -16,6 +16,7 @@ from transload.pipeline.ci.ci_files import ci_files
 from transload.pipeline.ci.ci_rows import (
     CiOutcome,
     CiRow,
+    count_once,
     row_of_error,
     rows_of_comparison,
     rows_of_drift,
@@ -204,7 +205,7 @@ def test_comparisons_and_rules_are_cases_and_the_place_is_told_once_in_sarif() -
     assert rows[0].message == (
         "onnx in onnxruntime: SQNR 20 dB at batch 1, limit SQNR at least 60 dB; located: aten.flip in layer, net.py:3"
     )
-    results = json.loads(sarif_text(rows, "validate", 1))["runs"][0]["results"]
+    results = json.loads(sarif_text(count_once(rows), "validate", 1))["runs"][0]["results"]
     assert [result["message"]["text"].partition(":")[0] for result in results] == ["drift of onnx in onnxruntime"]
 
 
