@@ -5,14 +5,15 @@ Latencies lie beside each other only where they were measured on one device with
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ..drift.metrics.metric_kinds import SHARE
 from ..result.facts import own_facts
-from ..result.gate import answered, is_reference, no_route_left, worst_verdict
+from ..result.gate import answered, by_pair, is_reference, no_route_left, worst_verdict
 from ..result.schema import (
     ArtifactRow,
     ChoiceRow,
@@ -152,6 +153,27 @@ def _speeds(result: RunResult, name: str) -> tuple[Speed, ...]:
         if row.artifact == name and (condition(row) == main or not answered(row)):
             by_runtime.setdefault(row.runtime, {})[row.batch] = row
     return tuple(Speed(runtime, by_batch) for runtime, by_batch in by_runtime.items())
+
+
+def drift_table(drift: Sequence[DriftRow], *, every_batch: bool = False) -> list[tuple[str, ...]]:
+    """Return comparisons as a table, its head first: a row for each artifact in each runtime, or for every batch.
+    A row shows the batch that agrees least of those with the worst verdict; its metric, else that of any batch."""
+    heads = ("artifact", "runtime", "batch" if every_batch else "batches", "samples", "agreement", "metric", "verdict")
+    table: list[tuple[str, ...]] = [heads]
+    for rows in [[row] for row in drift] if every_batch else by_pair(drift).values():
+        verdict = worst_verdict(row.verdict for row in rows)
+        worst = min((row for row in rows if row.verdict is verdict), key=_agreement)
+        metric = next((row.metric for row in (worst, *rows) if row.metric), None)
+        counts = str(worst.batch if every_batch else len(rows)), str(max(row.samples for row in rows))
+        names = units.plain(worst.artifact), units.plain(worst.runtime)
+        table.append((*names, *counts, units.sqnr(worst), units.task_metric(metric), str(verdict)))
+    return table
+
+
+def _agreement(row: DriftRow) -> float:
+    if not answered(row) or row.mismatch is not None or (row.non_finite and row.lost is None):
+        return -math.inf
+    return math.inf if row.sqnr_db is None else row.sqnr_db
 
 
 def findings(result: RunResult, logs: Links) -> tuple[Finding, ...]:
