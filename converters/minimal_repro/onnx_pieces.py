@@ -129,6 +129,11 @@ class OnnxCutter(GraphCutter):
         line, name = _line_of(node), f" ({node.name})" if node.name else ""
         return node.op_type, f"the operator {node.op_type}{name}{f', from {line}' if line else ''}", line
 
+    def _constant_arrays(self) -> Iterator[tuple[str, Array]]:
+        from onnx import numpy_helper
+
+        yield from ((name, numpy_helper.to_array(tensor)) for name, tensor in self._weights.items())
+
     def _spec(self, name: str, plain: str) -> TensorSpec:
         return spec_of(plain, self._values[name], _declared_axes(self._types.get(name)))
 

@@ -185,6 +185,11 @@ class SavedModelCutter(GraphCutter):
         outputs = [name for name in super()._outputs_of(kept) if name in self._values]
         return outputs or [name for index in kept for name in self._writes[index] if name in self._values][-1:]
 
+    def _constant_arrays(self) -> Iterator[tuple[str, Array]]:
+        import tensorflow as tf
+
+        yield from ((name, tf.make_ndarray(node.attr["value"].tensor)) for name, node in self._constants.items())
+
     def _spec(self, name: str, plain: str) -> TensorSpec:
         if name in self._declared:
             return replace(self._declared[name], name=plain)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -107,6 +107,27 @@ class TfliteCutter(GraphCutter):
         """Return an operator's name in TFLite's schema, and a description with its outputs, whose names have scopes."""
         operator = self.nodes[index].name
         return operator, f"the operator {operator} ({', '.join(self._writes[index])})", None
+
+    @property
+    def values(self) -> Mapping[str, Array]:
+        """The recorded tensors; quantised ones as the numbers that they stand for."""
+        return {name: self._dequantised(name, array) for name, array in self._values.items()}
+
+    def _constant_arrays(self) -> Iterator[tuple[str, Array]]:
+        for name in self._constants:
+            tensor = self._main.tensors[self._index_by_name[name]]
+            data, dtype = self._model.buffers[tensor.buffer].data, self._dtype(self._index_by_name[name])
+            if data is not None and dtype in DTYPES:
+                yield name, self._dequantised(name, np.asarray(data).view(dtype).reshape(tensor.shape))
+
+    def _dequantised(self, name: str, array: Array) -> Array:
+        scheme = self._main.tensors[self._index_by_name[name]].quantization
+        if array.dtype.kind not in "iu" or scheme is None or scheme.scale is None:
+            return array
+        axis = scheme.quantizedDimension if len(scheme.scale) > 1 else array.ndim - 1
+        shape = [-1 if at == axis else 1 for at in range(array.ndim)]
+        scale, zero = (np.asarray(part, np.float64).reshape(shape) for part in (scheme.scale, scheme.zeroPoint))
+        return ((array - zero) * scale).astype(np.float32)
 
     def _dtype(self, index: int) -> str:
         from ai_edge_litert.schema_py_generated import TensorType

@@ -12,7 +12,8 @@ from ...models.array_file import read_arrays, write_arrays
 from ...models.job import Facts, JsonRecord
 from ...models.signature import Array
 
-_GRAPH, _VALUES, _FEEDS, _ANSWERS = "graph.json", "values.npz", "feeds.npz", "answers.npz"
+_GRAPH, _NAMES = "graph.json", "names.json"
+_VALUES, _CONSTANTS, _FEEDS, _ANSWERS = "values.npz", "constants.npz", "feeds.npz", "answers.npz"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +65,7 @@ class PlaceFacts(JsonRecord):
     line: str
     nodes: tuple[str, ...]  # of the candidate, "LayerNormalization (node_layer_norm_2)"
     own_db: float | None = None  # agreement of the piece for the candidate's own inputs
+    channels: str = ""  # of its result that depart alone: "channel 3 of 16"
     error_class: str = ""  # "eps"
     explanation: str = ""  # "it computes with eps 0.001 for 1e-05"
     explained_db: float | None = None  # how well that explains the values
@@ -107,19 +109,21 @@ class CandidateGraph:
 
 @dataclass(frozen=True)
 class Capture:
-    """A candidate's graph with its values in one call, the feeds of that call, and its answers to it."""
+    """A candidate's graph with its values in one call, the feeds of that call, its answers to it, and its constants."""
 
     graph: CandidateGraph
     values: Mapping[str, Array]
     feeds: Mapping[str, Array]
     answers: Mapping[str, Array]
+    constants: Mapping[str, Array] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
         """Write it to a folder."""
         document = asdict(self.graph)
         (folder / _GRAPH).write_text(json.dumps(document, indent=1) + "\n")
-        write_arrays(folder / _VALUES, {str(at): array for at, array in enumerate(self.values.values())})
-        (folder / "names.json").write_text(json.dumps([*self.values]) + "\n")
+        for file, arrays in ((_VALUES, self.values), (_CONSTANTS, self.constants)):
+            write_arrays(folder / file, {str(at): array for at, array in enumerate(arrays.values())})
+        (folder / _NAMES).write_text(json.dumps([[*self.values], [*self.constants]]) + "\n")
         write_arrays(folder / _FEEDS, self.feeds)
         write_arrays(folder / _ANSWERS, self.answers)
 
@@ -131,7 +135,11 @@ class Capture:
         graph = CandidateGraph(
             tuple(CandidateOperator(**row) for row in rows), document["outputs"], document["failing"]
         )
-        names = json.loads((folder / "names.json").read_text())
-        arrays = read_arrays(folder / _VALUES)
-        values = {name: arrays[str(at)] for at, name in enumerate(names)}
-        return cls(graph, values, read_arrays(folder / _FEEDS), read_arrays(folder / _ANSWERS))
+        values, constants = (
+            {name: arrays[str(at)] for at, name in enumerate(names)}
+            for names, arrays in zip(
+                json.loads((folder / _NAMES).read_text()), map(read_arrays, (folder / _VALUES, folder / _CONSTANTS)),
+                strict=True,
+            )
+        )  # fmt: skip
+        return cls(graph, values, read_arrays(folder / _FEEDS), read_arrays(folder / _ANSWERS), constants)

@@ -32,6 +32,10 @@ class ValueRecorder(Protocol):
     def values(self) -> Mapping[str, Array]:
         """The recorded values."""
 
+    @property
+    def constants(self) -> Mapping[str, Array]:
+        """The constants that operators read in floating point, and what is computed of them alone."""
+
     def record(self, feeds: Mapping[str, Array]) -> None:
         """Run the artifact once, unoptimised, and keep every value that an array can hold."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...models.signature import Array
@@ -12,6 +13,7 @@ from .argument_variants import Bound, CallVariant, argument_variants, bound_argu
 from .function_variants import function_variants
 from .operator_trace import OperatorCall, tensors_in
 from .traced_model import array_of
+from .weight_variants import CopiedWeights
 
 if TYPE_CHECKING:
     import torch
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 _SURE_DB = 110.0  # an explanation as good as this is not bettered by another
 _GAIN_DB = 15.0  # an explanation must agree this much better than the plain result ...
 _LEAST_DB = 85.0  # ... and at least this well
+_WEIGHT_GAIN_DB = 6.0  # the gain of a weight that a copy's constants give; one of many channels may be wrong
 
 Agreement = Callable[[Array, Array], float]  # of a value with the expected, in dB
 
@@ -36,8 +39,10 @@ class Explanation:
 class PieceReplay:
     """Calls of a trace in their order. `number_of` gives the number of a tensor's value."""
 
-    def __init__(self, calls: Sequence[OperatorCall], number_of: Callable[[torch.Tensor], int | None]) -> None:
-        self._calls, self._number_of = calls, number_of
+    def __init__(
+        self, calls: Sequence[OperatorCall], number_of: Callable[[torch.Tensor], int | None], weights: CopiedWeights
+    ) -> None:
+        self._calls, self._number_of, self._weights = calls, number_of, weights
 
     def explain(
         self, value: int, expected: Array, plain_db: float, agreement: Agreement, seconds: float
@@ -63,6 +68,43 @@ class PieceReplay:
                     if best is not None and best.agreement_db >= _SURE_DB:
                         return best
         return best
+
+    def explain_by_weight(
+        self, value: int, expected: Array, plain_db: float, agreement: Agreement, least_db: float
+    ) -> Explanation | None:
+        """Return the weight that a copy's constants give otherwise, and with which the piece gives `expected`.
+        Weights that explain it equally well, as the factor and the variance of a batch norm, are named together."""
+        import torch
+
+        found: list[Explanation] = []
+        with torch.inference_mode():
+            known = self._replay({}, 0, None)
+            bounds = [self._bound(call, known) for call in self._calls]
+            for at in reversed(range(len(self._calls))):
+                call = self._calls[at]
+                for variant in self._weights.variants(call, bounds[at], self._partner(at, bounds)):
+                    result = self._result(known, at, variant, value)
+                    db = -math.inf if result is None or result.shape != expected.shape else agreement(expected, result)
+                    if db >= max(min(_LEAST_DB, least_db), plain_db + _WEIGHT_GAIN_DB):
+                        found.append(Explanation(call, variant.error_class, variant.words, db))
+        best = max(found, key=lambda explanation: explanation.agreement_db, default=None)
+        if best is None:
+            return None
+        words = dict.fromkeys(other.words for other in (best, *found) if other.agreement_db > best.agreement_db - 6)
+        return replace(best, words=", or ".join(words))
+
+    def _partner(self, at: int, bounds: Sequence[Bound]) -> Bound | None:
+        """Return the arguments of the layer before a batch norm, or of the batch norm behind a layer, if there is."""
+        is_norm, call = "running_var" in bounds[at], self._calls[at]
+        for other, bound in zip(self._calls, bounds, strict=True):
+            layer, norm = (other, call) if is_norm else (call, other)
+            if (
+                is_norm != ("running_var" in bound)
+                and {"weight", "bias"} <= bound.keys()
+                and norm.reads[:1] == layer.writes
+            ):
+                return bound
+        return None
 
     def _variants(self, call: OperatorCall, known: Mapping[int, Any]) -> Iterator[CallVariant]:
         try:

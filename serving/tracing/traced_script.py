@@ -11,8 +11,8 @@ from typing import Any
 
 from ...models.artifact import Artifact
 from ...models.signature import Array
-from .operator_trace import OperatorCall
-from .traced_model import TracedModel
+from .operator_trace import OperatorCall, tensors_in
+from .traced_model import TracedModel, array_of
 
 
 class _LoadedScript(TracedModel):
@@ -42,6 +42,7 @@ class ScriptRecorder:
         self.reads: Sequence[Sequence[str]] = ()
         self.writes: Sequence[Sequence[str]] = ()
         self.values: Mapping[str, Array] = {}
+        self.constants: Mapping[str, Array] = {}
         self._outputs: Mapping[str, str] = {}
 
     def record(self, feeds: Mapping[str, Array]) -> None:
@@ -59,7 +60,14 @@ class ScriptRecorder:
         self.operators = [
             (f"aten::{call.operator}", names[call.writes[0]] if call.writes else "") for call in traced.calls
         ]
-        self.reads = [[names[number] for number in call.reads] for call in traced.calls]
+        weights = [
+            {f"weight_{id(tensor)}": array for tensor in tensors_in((call.arguments, call.keywords))
+             if traced.number_of(tensor) is None and (array := array_of(tensor)) is not None}
+            for call in traced.calls
+        ]  # fmt: skip
+        self.constants = {name: array for read in weights for name, array in read.items() if array.dtype.kind == "f"}
+        reads = zip(traced.calls, weights, strict=True)
+        self.reads = [[*(names[number] for number in call.reads), *read] for call, read in reads]
         self.writes = [[names[number] for number in call.writes] for call in traced.calls]
         self.values = values
         self._outputs = {name: names[number] for name, number in traced.numbers.items()}
