@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -97,19 +97,6 @@ class GraphCutter(Cutter):
     def values(self) -> Mapping[str, Array]:
         """The recorded tensors."""
         return self._values
-
-    @property
-    def constants(self) -> Mapping[str, Array]:
-        """The constants in floating point, and the recorded tensors that depend on constants alone."""
-        arrays = dict(self._constant_arrays())
-        for reads, writes in zip(self._reads, self._writes, strict=True):
-            if reads and arrays.keys() >= set(reads):
-                arrays |= {name: self._values[name] for name in writes if name in self._values}
-        return {name: array for name, array in arrays.items() if array.dtype.kind == "f"}
-
-    @abstractmethod
-    def _constant_arrays(self) -> Iterator[tuple[str, Array]]:
-        """Yield the constants by name; quantised ones as the numbers that they stand for."""
 
     def output_values(self, names: Sequence[str]) -> dict[str, str]:
         """Return the tensor of each output of the model."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -113,12 +113,15 @@ class TfliteCutter(GraphCutter):
         """The recorded tensors; quantised ones as the numbers that they stand for."""
         return {name: self._dequantised(name, array) for name, array in self._values.items()}
 
-    def _constant_arrays(self) -> Iterator[tuple[str, Array]]:
+    @property
+    def constants(self) -> Mapping[str, Array]:
+        """The constants; quantised ones as the numbers that they stand for."""
+        arrays = {}
         for name in self._constants:
-            tensor = self._main.tensors[self._index_by_name[name]]
-            data, dtype = self._model.buffers[tensor.buffer].data, self._dtype(self._index_by_name[name])
-            if data is not None and dtype in DTYPES:
-                yield name, self._dequantised(name, np.asarray(data).view(dtype).reshape(tensor.shape))
+            tensor, dtype = self._main.tensors[index := self._index_by_name[name]], self._dtype(index)
+            if (data := self._model.buffers[tensor.buffer].data) is not None and dtype in DTYPES:
+                arrays[name] = self._dequantised(name, np.asarray(data).view(dtype).reshape(tensor.shape))
+        return arrays
 
     def _dequantised(self, name: str, array: Array) -> Array:
         scheme = self._main.tensors[self._index_by_name[name]].quantization

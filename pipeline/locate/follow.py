@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 from ...models.job import Job
-from ...models.signature import Array
 from ...serving.tracing.operator_trace import OperatorCall
 from ...serving.tracing.piece_replay import Explanation, PieceReplay
 from ...serving.tracing.traced_model import TracedModel
@@ -132,33 +131,22 @@ class Follower:
     def _describe(self, departure: Departure, pair: ValuePair) -> PlaceFacts:
         """Describe a place by the call that explains it, else by its last call."""
         piece = departure.reference_piece(pair)
-        constants = [self._capture.constants[name] for name in self._constants_read(departure, pair)]
-        explanation = self._explain(departure, pair, piece, constants) if self._options.explain else None
+        explanation = self._explain(departure, pair, piece) if self._options.explain else None
         likely = next((call for call in reversed(piece) if not call.is_view), piece[-1])
         call = explanation.call if explanation else likely
         operators = departure.candidate_piece(pair.name, with_integers=explanation is None)
         operators = departure.with_idle(operators, self._capture.values, moving=call.is_view)
         place = self._place_of(call, operators)
-        own = departure.answer.arrays[departure.answer.calls[pair.call].writes[pair.at]]
-        place = replace(
-            place, own_db=finite_or_none(pair.own_db), piece=tuple(call.operator for call in piece),
-            channels=name_channels(pair.array, own),
-        )  # fmt: skip
+        channels = name_channels(pair.array, departure.answer.results[pair.call][pair.at])
+        names = tuple(call.operator for call in piece)
+        place = replace(place, own_db=finite_or_none(pair.own_db), piece=names, channels=channels)
         if explanation is None:
             return place
         db = finite_or_none(explanation.agreement_db)
         return replace(place, error_class=explanation.error_class, explanation=explanation.words, explained_db=db)
 
-    def _constants_read(self, departure: Departure, pair: ValuePair) -> list[str]:
-        operators = departure.candidate_piece(pair.name, with_integers=True)
-        names = dict.fromkeys(name for at in operators for name in departure.flow.reads[at])
-        return [name for name in names if name in self._capture.constants]
-
-    def _explain(
-        self, departure: Departure, pair: ValuePair, piece: Sequence[OperatorCall], constants: Sequence[Array]
-    ) -> Explanation | None:
-        """Look for the error of one call that gives the candidate's value, also in what brings the piece its inputs.
-        A weight that the candidate's constants give otherwise is looked for first."""
+    def _explain(self, departure: Departure, pair: ValuePair, piece: Sequence[OperatorCall]) -> Explanation | None:
+        """Look for the error of one call that gives the candidate's value, also in what brings the piece its inputs."""
         answer = departure.answer
         calls = {call.index: call for call in piece}
         pending = [number for call in piece for number in call.reads]
@@ -167,10 +155,14 @@ class Follower:
             if at is not None and at not in calls and answer.calls[at].is_view:
                 calls[at] = answer.calls[at]
                 pending += answer.calls[at].reads
-        weights = CopiedWeights(constants, self._model.weight_name, partial(orders, permute=True))
+        arrays = {**self._capture.constants, **self._capture.values}
+        operators = departure.candidate_piece(pair.name, with_integers=True)
+        read = dict.fromkeys(name for at in operators for name in departure.flow.reads[at] if name in arrays)
+        name_of, in_orders = self._model.weight_name, partial(orders, permute=True)
+        weights = CopiedWeights([arrays[name] for name in read], name_of, in_orders, self._least_db)
         replay = PieceReplay([calls[at] for at in sorted(calls)], answer.number_of, weights)
-        wanted = answer.calls[pair.call].writes[pair.at], pair.array, pair.own_db, agreement_db
-        return replay.explain_by_weight(*wanted, self._least_db) or replay.explain(*wanted, _EXPLAIN_S)
+        number = answer.calls[pair.call].writes[pair.at]
+        return replay.explain(number, pair.array, pair.own_db, agreement_db, _EXPLAIN_S)
 
     def _describe_start(self, departure: Departure) -> PlaceFacts:
         """Describe the first operators of both that depart, where no pair of values explains the rest."""

@@ -12,8 +12,7 @@ from ...models.array_file import read_arrays, write_arrays
 from ...models.job import Facts, JsonRecord
 from ...models.signature import Array
 
-_GRAPH, _NAMES = "graph.json", "names.json"
-_VALUES, _CONSTANTS, _FEEDS, _ANSWERS = "values.npz", "constants.npz", "feeds.npz", "answers.npz"
+_GRAPH, _VALUES, _FEEDS, _ANSWERS = "graph.json", "values.npz", "feeds.npz", "answers.npz"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,9 +120,9 @@ class Capture:
         """Write it to a folder."""
         document = asdict(self.graph)
         (folder / _GRAPH).write_text(json.dumps(document, indent=1) + "\n")
-        for file, arrays in ((_VALUES, self.values), (_CONSTANTS, self.constants)):
-            write_arrays(folder / file, {str(at): array for at, array in enumerate(arrays.values())})
-        (folder / _NAMES).write_text(json.dumps([[*self.values], [*self.constants]]) + "\n")
+        arrays = (*self.values.values(), *self.constants.values())
+        write_arrays(folder / _VALUES, {str(at): array for at, array in enumerate(arrays)})
+        (folder / "names.json").write_text(json.dumps([[*self.values], [*self.constants]]) + "\n")
         write_arrays(folder / _FEEDS, self.feeds)
         write_arrays(folder / _ANSWERS, self.answers)
 
@@ -135,11 +134,8 @@ class Capture:
         graph = CandidateGraph(
             tuple(CandidateOperator(**row) for row in rows), document["outputs"], document["failing"]
         )
-        values, constants = (
-            {name: arrays[str(at)] for at, name in enumerate(names)}
-            for names, arrays in zip(
-                json.loads((folder / _NAMES).read_text()), map(read_arrays, (folder / _VALUES, folder / _CONSTANTS)),
-                strict=True,
-            )
-        )  # fmt: skip
-        return cls(graph, values, read_arrays(folder / _FEEDS), read_arrays(folder / _ANSWERS), constants)
+        values, constants = json.loads((folder / "names.json").read_text())
+        arrays = read_arrays(folder / _VALUES)
+        by_name = {name: arrays[str(at)] for at, name in enumerate((*values, *constants))}
+        named = [{name: by_name[name] for name in names} for names in (values, constants)]
+        return cls(graph, named[0], read_arrays(folder / _FEEDS), read_arrays(folder / _ANSWERS), named[1])

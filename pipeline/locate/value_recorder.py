@@ -34,7 +34,7 @@ class ValueRecorder(Protocol):
 
     @property
     def constants(self) -> Mapping[str, Array]:
-        """The constants that operators read in floating point, and what is computed of them alone."""
+        """The weights and other constants that operators read; quantised ones as the numbers that they stand for."""
 
     def record(self, feeds: Mapping[str, Array]) -> None:
         """Run the artifact once, unoptimised, and keep every value that an array can hold."""

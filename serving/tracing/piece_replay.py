@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...models.signature import Array
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 _SURE_DB = 110.0  # an explanation as good as this is not bettered by another
 _GAIN_DB = 15.0  # an explanation must agree this much better than the plain result ...
 _LEAST_DB = 85.0  # ... and at least this well
-_WEIGHT_GAIN_DB = 6.0  # the gain of a weight that a copy's constants give; one of many channels may be wrong
 
 Agreement = Callable[[Array, Array], float]  # of a value with the expected, in dB
 
@@ -56,63 +54,39 @@ class PieceReplay:
             known = self._replay({}, 0, None)
             for at in reversed(range(len(self._calls))):
                 call = self._calls[at]
-                for variant in self._variants(call, known):
+                for variant in self._variants(at, known):
                     if time.monotonic() > deadline:
                         return best
                     result = self._result(known, at, variant, value)
                     if result is None or result.shape != expected.shape or result.dtype != expected.dtype:
                         continue
                     db = agreement(expected, result)
-                    if db >= max(_LEAST_DB, plain_db + _GAIN_DB) and (best is None or db > best.agreement_db + 3):
+                    least = min(_LEAST_DB, self._weights.least_db) if variant.error_class == "weight" else _LEAST_DB
+                    if db >= max(least, plain_db + _GAIN_DB) and (best is None or db > best.agreement_db + 3):
                         best = Explanation(call, variant.error_class, variant.words, db)
                     if best is not None and best.agreement_db >= _SURE_DB:
                         return best
         return best
 
-    def explain_by_weight(
-        self, value: int, expected: Array, plain_db: float, agreement: Agreement, least_db: float
-    ) -> Explanation | None:
-        """Return the weight that a copy's constants give otherwise, and with which the piece gives `expected`.
-        Weights that explain it equally well, as the factor and the variance of a batch norm, are named together."""
-        import torch
-
-        found: list[Explanation] = []
-        with torch.inference_mode():
-            known = self._replay({}, 0, None)
-            bounds = [self._bound(call, known) for call in self._calls]
-            for at in reversed(range(len(self._calls))):
-                call = self._calls[at]
-                for variant in self._weights.variants(call, bounds[at], self._partner(at, bounds)):
-                    result = self._result(known, at, variant, value)
-                    db = -math.inf if result is None or result.shape != expected.shape else agreement(expected, result)
-                    if db >= max(min(_LEAST_DB, least_db), plain_db + _WEIGHT_GAIN_DB):
-                        found.append(Explanation(call, variant.error_class, variant.words, db))
-        best = max(found, key=lambda explanation: explanation.agreement_db, default=None)
-        if best is None:
-            return None
-        words = dict.fromkeys(other.words for other in (best, *found) if other.agreement_db > best.agreement_db - 6)
-        return replace(best, words=", or ".join(words))
-
-    def _partner(self, at: int, bounds: Sequence[Bound]) -> Bound | None:
-        """Return the arguments of the layer before a batch norm, or of the batch norm behind a layer, if there is."""
-        is_norm, call = "running_var" in bounds[at], self._calls[at]
-        for other, bound in zip(self._calls, bounds, strict=True):
-            layer, norm = (other, call) if is_norm else (call, other)
-            if (
-                is_norm != ("running_var" in bound)
-                and {"weight", "bias"} <= bound.keys()
-                and norm.reads[:1] == layer.writes
-            ):
-                return bound
-        return None
-
-    def _variants(self, call: OperatorCall, known: Mapping[int, Any]) -> Iterator[CallVariant]:
+    def _variants(self, at: int, known: Mapping[int, Any]) -> Iterator[CallVariant]:
+        call = self._calls[at]
         try:
             bound = self._bound(call, known)
         except RuntimeError:
             return
+        yield from self._weights.variants(call, bound, self._partner(call, bound, known))
         yield from argument_variants(call, bound)
         yield from function_variants(call, bound)
+
+    def _partner(self, call: OperatorCall, own: Bound, known: Mapping[int, Any]) -> Bound | None:
+        """Return the arguments of the layer before a batch norm, or of the batch norm behind a layer, if there is."""
+        is_norm = "running_var" in own
+        for other in self._calls:
+            layer, norm = (other, call) if is_norm else (call, other)
+            bound = self._bound(other, known) if norm.reads[:1] == layer.writes else {}
+            if {"weight", "bias"} <= bound.keys() and is_norm != ("running_var" in bound):
+                return bound
+        return None
 
     def _result(self, known: Mapping[int, Any], at: int, variant: CallVariant, value: int) -> Array | None:
         """Return the piece's value with a variant in the place of a call; None where something cannot be computed."""

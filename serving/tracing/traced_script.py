@@ -42,7 +42,7 @@ class ScriptRecorder:
         self.reads: Sequence[Sequence[str]] = ()
         self.writes: Sequence[Sequence[str]] = ()
         self.values: Mapping[str, Array] = {}
-        self.constants: Mapping[str, Array] = {}
+        self.constants: dict[str, Array] = {}
         self._outputs: Mapping[str, str] = {}
 
     def record(self, feeds: Mapping[str, Array]) -> None:
@@ -60,14 +60,13 @@ class ScriptRecorder:
         self.operators = [
             (f"aten::{call.operator}", names[call.writes[0]] if call.writes else "") for call in traced.calls
         ]
-        weights = [
-            {f"weight_{id(tensor)}": array for tensor in tensors_in((call.arguments, call.keywords))
-             if traced.number_of(tensor) is None and (array := array_of(tensor)) is not None}
-            for call in traced.calls
-        ]  # fmt: skip
-        self.constants = {name: array for read in weights for name, array in read.items() if array.dtype.kind == "f"}
-        reads = zip(traced.calls, weights, strict=True)
-        self.reads = [[*(names[number] for number in call.reads), *read] for call, read in reads]
+        self.constants, reads = {}, []
+        for call in traced.calls:
+            tensors = [item for item in tensors_in((call.arguments, call.keywords)) if traced.number_of(item) is None]
+            arrays = {f"weight_{id(tensor)}": array_of(tensor) for tensor in tensors}
+            self.constants |= {name: array for name, array in arrays.items() if array is not None}
+            reads.append([*(names[number] for number in call.reads), *arrays])
+        self.reads = reads
         self.writes = [[names[number] for number in call.writes] for call in traced.calls]
         self.values = values
         self._outputs = {name: names[number] for name, number in traced.numbers.items()}

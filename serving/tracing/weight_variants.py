@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -15,8 +16,11 @@ from .operator_trace import OperatorCall
 if TYPE_CHECKING:
     import torch
 
+# Weights of which one may be changed with the same effect: arguments of a call, and their values in the copy.
+_Alternatives: TypeAlias = list[tuple[Bound, str, Array]]
 _ROUNDING = 1e-5  # of a weight's largest element: folding in float32 changes less
 _MEDIANS = 10.0  # that an element differs by more than the others, which a reduced precision rounds
+_PROPORTIONAL = 0.02  # of changed elements: what is left beside a common factor, as int8 rounds
 _ALIKE = 0.9  # least cosine of two weights that differ in most elements, as by a factor
 
 
@@ -27,52 +31,67 @@ class CopiedWeights:
     constants: Sequence[Array]
     name_of: Callable[[torch.Tensor], str]  # a weight's in the model
     orders: Callable[[Array, Sequence[int]], Iterable[Array]]
+    least_db: float  # that one explains a result to, beside the others, which a reduced precision rounds
 
     def variants(self, call: OperatorCall, bound: Bound, partner: Bound | None) -> Iterator[CallVariant]:
-        """Yield the call with each of its weights that a constant gives otherwise.
+        """Yield the call with each of its weights that a constant gives otherwise, and name those that may be as well.
         `partner`: the arguments of the layer whose result a batch norm reads, or of the batch norm behind a layer."""
-        for argument, tensor in bound.items():
-            name = self.name_of(tensor) if hasattr(tensor, "untyped_storage") and tensor.is_floating_point() else ""
-            own = _array(tensor) if name else np.empty(0)
-            for value in self._values(argument, bound, partner, own.shape) if own.size else ():
-                if (changed := _changed_elements(own, value)) is not None:
-                    yield _with_weight(call, argument, name, own, np.where(changed, value, own))
+        for alternatives in (*self._plain(bound), *self._folded(bound, partner)):
+            words, changed = [], None
+            for owner, argument, value in alternatives:
+                name = self.name_of(owner[argument]) if _is_weight(owner[argument]) else ""
+                own = _array(owner[argument]) if name else np.empty(0)
+                if name and (where := _changed_elements(own, value)) is not None:
+                    words.append(f"{name}{_describe_change(own, weight := np.where(where, value, own))}")
+                    changed = changed or ((argument, weight) if owner is bound else None)
+            if changed:
+                yield CallVariant("weight", ", or ".join(words), partial(_run_with, call, *changed))
 
-    def _values(self, argument: str, bound: Bound, partner: Bound | None, shape: Sequence[int]) -> Iterator[Array]:
-        """Yield what a weight may be by the constants: one of them as it is, or without what is folded into it."""
-        yield from self._fitting(shape)
-        is_norm = "running_var" in bound
-        norm, layer = (bound, partner) if is_norm else (partner, bound)
-        if norm is None or norm["running_var"] is None:
+    def _plain(self, bound: Bound) -> Iterator[_Alternatives]:
+        for argument in filter(lambda argument: _is_weight(bound[argument]), bound):
+            yield from ([(bound, argument, value)] for value in self._fitting(bound[argument].shape))
+
+    def _folded(self, bound: Bound, partner: Bound | None) -> Iterator[_Alternatives]:
+        """Yield what the weights of a batch norm, and those of the layer before it, may be where both are one layer."""
+        norm, layer = (bound, partner or {}) if "running_var" in bound else (partner or {}, bound)
+        if norm.get("running_var") is None:
             return
-        mean, variance = (_array(norm[name]) for name in ("running_mean", "running_var"))
+        mean, variance = _array(norm["running_mean"]), _array(norm["running_var"])
         gamma, beta, bias = (
             np.full_like(mean, default) if tensor is None else _array(tensor)
-            for tensor, default in ((norm["weight"], 1), (norm["bias"], 0), (layer and layer["bias"], 0))
+            for tensor, default in ((norm["weight"], 1), (norm["bias"], 0), (layer.get("bias"), 0))
         )
         deviation = np.sqrt(variance + norm["eps"])
         scale = gamma / deviation
-        weight = np.ones_like(mean) if layer is None else _array(layer["weight"])
-        axis = int(bool(layer and layer.get("transposed", "output_padding" in layer)))
+        weight = _array(layer["weight"]) if layer else np.ones_like(mean)
+        axis = int(layer.get("transposed", "output_padding" in layer))
         if weight.shape[axis] != len(mean):  # a transposed convolution in groups
             return
         others = tuple(at for at in range(weight.ndim) if at != axis)
         for folded in self._fitting(weight.shape):
             factors = (folded * weight).sum(others) / (weight * weight).sum(others)  # by least squares
-            if not is_norm and argument == "weight":
-                yield folded / np.expand_dims(scale, others)
-            elif is_norm and argument in ("weight", "running_var"):
-                yield factors * deviation if argument == "weight" else (gamma / factors) ** 2 - norm["eps"]
+            variance_of_copy = (gamma / factors) ** 2 - norm["eps"]
+            yield [(norm, "running_var", variance_of_copy), (norm, "weight", factors * deviation)]
+            yield [(layer, "weight", folded / np.expand_dims(scale, others))] if layer else []
         for folded in self._fitting(mean.shape):
-            if is_norm and argument == "bias":
-                yield folded - (bias - mean) * scale
-            elif argument in ("bias", "running_mean"):
-                shift = (folded - beta) / scale
-                yield bias - shift if is_norm else shift + mean
+            shift = (folded - beta) / scale
+            of_norm = [(norm, "bias", folded - (bias - mean) * scale), (norm, "running_mean", bias - shift)]
+            yield [*of_norm, (layer, "bias", shift + mean)] if layer else of_norm
 
     def _fitting(self, shape: Sequence[int]) -> Iterator[Array]:
         for constant in self.constants:
             yield from self.orders(constant.astype(np.float64), shape)
+
+
+def _is_weight(value: Any) -> bool:
+    return hasattr(value, "untyped_storage") and value.is_floating_point()
+
+
+def _run_with(call: OperatorCall, argument: str, weight: Array, bound: Bound) -> Any:
+    import torch
+
+    value = torch.from_numpy(np.ascontiguousarray(weight)).to(bound[argument].dtype)
+    return run_bound(call, {**bound, argument: value})
 
 
 def _array(tensor: Any) -> Array:
@@ -93,16 +112,6 @@ def _changed_elements(own: Array, value: Array) -> Array | None:
     return np.full(own.shape, True) if is_alike and difference.max() > _ROUNDING * largest else None
 
 
-def _with_weight(call: OperatorCall, argument: str, name: str, own: Array, value: Array) -> CallVariant:
-    def compute(bound: Bound) -> object:
-        import torch
-
-        weight = torch.from_numpy(np.ascontiguousarray(value)).to(bound[argument].dtype)
-        return run_bound(call, {**bound, argument: weight})
-
-    return CallVariant("weight", f"{name}{_describe_change(own, value)}", compute)
-
-
 def _describe_change(own: Array, value: Array) -> str:
     """Say which elements of a weight are others, and by how much."""
     places = np.argwhere(own != value)
@@ -116,14 +125,16 @@ def _describe_change(own: Array, value: Array) -> str:
         return f"{name} is {value[at]:.6g} where the model has {own[at]:.6g}"
     was, now = own[own != value], value[own != value]
     factor = float((was * now).sum() / max(float((was * was).sum()), np.finfo(np.float64).tiny))
-    if np.allclose(now, factor * was, rtol=1e-3, atol=1e-3 * float(np.abs(was).max())):
+    if np.linalg.norm(now - factor * was) < _PROPORTIONAL * np.linalg.norm(now):
         return f"{name} is {factor:.4g} x the model's"
     return f"{name} differs from the model's in {len(places)} elements, by up to {np.abs(now - was).max():.3g}"
 
 
-def name_channels(candidate: Array, reference: Array) -> str:
+def name_channels(candidate: Array, reference: Array | None) -> str:
     """Name the channels of a result that depart alone, "channel 3 of 16"; empty where most depart."""
     best: tuple[float, str] = (0.5, "")
+    if reference is None:
+        return ""
     with np.errstate(all="ignore"):
         errors = np.square(candidate.astype(np.float64) - reference)
     for axis in range(min(1, errors.ndim - 1), errors.ndim):

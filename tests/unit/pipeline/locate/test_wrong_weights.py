@@ -13,6 +13,7 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from onnx import helper, numpy_helper
 
 from transload.converters.minimal_repro.onnx_pieces import OnnxCutter
 from transload.models.loading.build import construct
@@ -97,7 +98,7 @@ def exported(source: Path, path: Path, change: Callable[[Any], None]) -> None:
     onnx.save(model, path)
 
 
-def located(source: Path, path: Path) -> FollowFacts:
+def located(source: Path, path: Path, **options: Any) -> FollowFacts:
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     answers = {"output": session.run(["output"], FEEDS)[0]}
     cutter = OnnxCutter(path)
@@ -106,7 +107,7 @@ def located(source: Path, path: Path) -> FollowFacts:
     operators = tuple(CandidateOperator(*names, tuple(reads), tuple(writes)) for names, reads, writes in rows)
     graph = CandidateGraph(operators, {"output": "output"})
     capture = Capture(graph, cutter.values, FEEDS, answers, cutter.constants)
-    return Follower(TracedModel(source, 1), capture, FollowOptions()).places()
+    return Follower(TracedModel(source, 1), capture, FollowOptions(**options)).places()
 
 
 def change_of(name: str, at: tuple[int, ...], factor: float, shift: float = 0.0) -> Callable[[Any], None]:
@@ -167,3 +168,48 @@ def test_a_right_copy_has_no_place(source: Path, tmp_path: Path) -> None:
     exported(source, tmp_path / "copy.onnx", lambda _module: None)
     facts = located(source, tmp_path / "copy.onnx")
     assert (facts.places, facts.rest_follows) == ((), True)
+
+
+def quantise_weight(path: Path, kind: str, at: int, axis: int, change: Callable[[Any], None]) -> None:
+    """Put int8 with a scale per channel in the place of the weight of an operator, with changed scales."""
+    model = onnx.load(path)
+    target = [node for node in model.graph.node if node.op_type == kind][at]
+    tensor = next(tensor for tensor in model.graph.initializer if tensor.name == target.input[1])
+    weight = numpy_helper.to_array(tensor)
+    others = tuple(other for other in range(weight.ndim) if other != axis)
+    scales = np.abs(weight).max(others) / 127
+    whole = np.round(weight / np.expand_dims(scales, others)).astype(np.int8)
+    change(scales)
+    for name, array in (("whole", whole), ("scales", scales)):
+        model.graph.initializer.append(numpy_helper.from_array(array, name))
+    model.graph.node.insert(0, helper.make_node("DequantizeLinear", ["whole", "scales"], ["own"], axis=axis))
+    target.input[1] = "own"
+    onnx.save(model, path)
+
+
+@pytest.mark.parametrize(
+    ("where", "weight", "channels"),
+    [(("Conv", 2, 0), "point.weight[3]", "channel 3 of 12"), (("MatMul", 1, 1), "down.weight[3]", "channel 3 of 6")],
+)
+def test_a_wrong_scale_of_a_quantised_weight_is_named(
+    where: tuple[str, int, int], weight: str, channels: str, source: Path, tmp_path: Path
+) -> None:
+    def change(scales: Any) -> None:
+        scales[3] *= 20
+
+    exported(source, tmp_path / "copy.onnx", lambda _module: None)
+    quantise_weight(tmp_path / "copy.onnx", *where, lambda _scales: None)
+    assert located(source, tmp_path / "copy.onnx", least_db=20.0).places == ()
+    exported(source, tmp_path / "copy.onnx", lambda _module: None)
+    quantise_weight(tmp_path / "copy.onnx", *where, change)
+    (place,) = located(source, tmp_path / "copy.onnx", least_db=20.0).places
+    assert place.module == weight.rpartition(".")[0]
+    assert place.channels == channels
+    assert place.explanation.startswith(f"{weight} is ")
+    assert float(place.explanation.split()[2]) == pytest.approx(20, rel=0.01)
+
+
+def test_a_weight_of_all_channels_is_named_by_its_factor(source: Path, tmp_path: Path) -> None:
+    exported(source, tmp_path / "copy.onnx", change_of("up.weight", (), 1.25))
+    (place,) = located(source, tmp_path / "copy.onnx").places
+    assert (place.module, place.channels, place.explanation) == ("up", "", "up.weight is 1.25 x the model's")
