@@ -67,12 +67,12 @@ class CopiedWeights:
         axis = int(layer.get("transposed", "output_padding" in layer))
         if weight.shape[axis] != len(mean):  # a transposed convolution in groups
             return
-        others = tuple(at for at in range(weight.ndim) if at != axis)
+        rest_axes = tuple(at for at in range(weight.ndim) if at != axis)
         for folded in self._fitting(weight.shape):
-            factors = (folded * weight).sum(others) / (weight * weight).sum(others)  # by least squares
+            factors = (folded * weight).sum(rest_axes) / (weight * weight).sum(rest_axes)  # by least squares
             variance_of_copy = (gamma / factors) ** 2 - norm["eps"]
             yield [(norm, "running_var", variance_of_copy), (norm, "weight", factors * deviation)]
-            yield [(layer, "weight", folded / np.expand_dims(scale, others))] if layer else []
+            yield [(layer, "weight", folded / np.expand_dims(scale, rest_axes))] if layer else []
         for folded in self._fitting(mean.shape):
             shift = (folded - beta) / scale
             of_norm = [(norm, "bias", folded - (bias - mean) * scale), (norm, "running_mean", bias - shift)]
