@@ -19,6 +19,7 @@ __all__ = [
     "convert_all",
     "history",
     "locate",
+    "locate_all",
     "record",
     "run",
     "validate",

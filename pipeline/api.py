@@ -33,7 +33,7 @@ from .commands.bundle import BundleResult
 from .commands.compare import CompareResult
 from .commands.convert import ConvertManyResult, ConvertResult, convert_models
 from .commands.history import HistoryResult
-from .commands.locate import LocateResult
+from .commands.locate import LocateAllResult, LocateResult
 from .commands.record import RecordResult
 from .commands.validate import ValidateResult
 from .commands.verify import VerifyResult
@@ -340,15 +340,45 @@ def locate(
 
     The result has the call that departs, the places, the verdict and the folder.
     """
-    progress, texts = Progress(quiet=quiet), _artifacts([candidate])
-    if len(texts) > 1:
-        fix = f"name one of {', '.join(texts)}"
-        raise BadRequest(f"{candidate} holds {len(texts)} artifacts, and one is searched at a time", fix=fix)
+    if len(texts := _artifacts([candidate])) > 1:
+        fix = f"name one of {', '.join(texts)}, or call locate_all"
+        raise BadRequest(f"{candidate} holds {len(texts)} artifacts, and locate has one result", fix=fix)
+    return locate_all(
+        candidate, against=against, data=data, inputs=inputs, weights=weights, weights_key=weights_key,
+        settings=settings, python=python, model_seconds=model_seconds, trust=trust, seconds=seconds, runs=runs,
+        store=store, jobs=jobs, quiet=quiet,
+    ).results[0]  # fmt: skip
+
+
+def locate_all(
+    *candidates: _Path,
+    against: str | Path | object | None = None,
+    data: _Path | None = None,
+    inputs: Sequence[str | TensorSpec] = (),
+    weights: _Path | None = None,
+    weights_key: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    python: _Path | None = None,
+    model_seconds: float | None = None,
+    trust: bool = False,
+    seconds: float = 120.0,
+    runs: _Path = "runs",
+    store: _Path | None = None,
+    jobs: int | None = None,
+    quiet: bool = True,
+) -> LocateAllResult:
+    """Locate as `locate` does in several artifacts of one model, or in all of a folder that `convert` or a run left.
+
+    The result has one of `locate` for each artifact, and says why others could not be searched.
+    """
+    if not candidates:
+        raise BadRequest("nothing to locate is named", fix="name the folders of artifacts")
+    progress, texts = Progress(quiet=quiet), _artifacts(candidates)
     named = _model_section(None, weights, weights_key, settings, model_seconds, trust=trust, python=python)
     sections, model = _reference(against, named, (_specs(inputs), _text(data)), texts, (Path(runs), progress))
     request = _request(model, sections)
     local = _local(store, jobs or 1, runs)  # its steps follow each other: one worker with all cores
-    return locate_command.locate(request, texts[0], model, local, progress, seconds=seconds)
+    return locate_command.locate_all(request, texts, model, local, progress, seconds=seconds)
 
 
 def bench(

@@ -70,9 +70,7 @@ class OnnxCutter(GraphCutter):
 
     def record_until_failure(self, feeds: Mapping[str, Array]) -> int | None:
         """Run node by node, and keep every tensor that can be computed. Return the first node that fails, if any."""
-        from onnx import numpy_helper
-
-        weights = {name: numpy_helper.to_array(tensor) for name, tensor in self._weights.items()}
+        weights = self.constants
         values, failing = {**weights, **feeds}, None
         for at, node in enumerate(self.nodes):
             if not values.keys() >= set(self._reads[at]):
@@ -128,6 +126,13 @@ class OnnxCutter(GraphCutter):
         node = self.nodes[index]
         line, name = _line_of(node), f" ({node.name})" if node.name else ""
         return node.op_type, f"the operator {node.op_type}{name}{f', from {line}' if line else ''}", line
+
+    @property
+    def constants(self) -> Mapping[str, Array]:
+        """The initializers."""
+        from onnx import numpy_helper
+
+        return {name: numpy_helper.to_array(tensor) for name, tensor in self._weights.items()}
 
     def _spec(self, name: str, plain: str) -> TensorSpec:
         return spec_of(plain, self._values[name], _declared_axes(self._types.get(name)))

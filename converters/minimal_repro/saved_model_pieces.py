@@ -185,6 +185,14 @@ class SavedModelCutter(GraphCutter):
         outputs = [name for name in super()._outputs_of(kept) if name in self._values]
         return outputs or [name for index in kept for name in self._writes[index] if name in self._values][-1:]
 
+    @property
+    def constants(self) -> Mapping[str, Array]:
+        """The constants and frozen variables that an array can hold."""
+        import tensorflow as tf
+
+        arrays = {name: tf.make_ndarray(node.attr["value"].tensor) for name, node in self._constants.items()}
+        return {name: array for name, array in arrays.items() if array.dtype.kind in "fiub"}
+
     def _spec(self, name: str, plain: str) -> TensorSpec:
         if name in self._declared:
             return replace(self._declared[name], name=plain)

@@ -108,6 +108,30 @@ class TfliteCutter(GraphCutter):
         operator = self.nodes[index].name
         return operator, f"the operator {operator} ({', '.join(self._writes[index])})", None
 
+    @property
+    def values(self) -> Mapping[str, Array]:
+        """The recorded tensors; quantised ones as the numbers that they stand for."""
+        return {name: self._dequantised(name, array) for name, array in self._values.items()}
+
+    @property
+    def constants(self) -> Mapping[str, Array]:
+        """The constants; quantised ones as the numbers that they stand for."""
+        arrays = {}
+        for name in self._constants:
+            tensor, dtype = self._main.tensors[index := self._index_by_name[name]], self._dtype(index)
+            if (data := self._model.buffers[tensor.buffer].data) is not None and dtype in DTYPES:
+                arrays[name] = self._dequantised(name, np.asarray(data).view(dtype).reshape(tensor.shape))
+        return arrays
+
+    def _dequantised(self, name: str, array: Array) -> Array:
+        scheme = self._main.tensors[self._index_by_name[name]].quantization
+        if array.dtype.kind not in "iu" or scheme is None or scheme.scale is None:
+            return array
+        axis = scheme.quantizedDimension if len(scheme.scale) > 1 else array.ndim - 1
+        shape = [-1 if at == axis else 1 for at in range(array.ndim)]
+        scale, zero = (np.asarray(part, np.float64).reshape(shape) for part in (scheme.scale, scheme.zeroPoint))
+        return ((array - zero) * scale).astype(np.float32)
+
     def _dtype(self, index: int) -> str:
         from ai_edge_litert.schema_py_generated import TensorType
 

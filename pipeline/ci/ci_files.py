@@ -31,10 +31,12 @@ class CiFiles:
         return self.junit is not None or self.sarif is not None
 
     def write(self, rows: Sequence[CiRow], exit_code: int) -> None:
-        """Write the files. Raises BadRequest where one cannot be written."""
+        """Write the files, in which each fact counts once. Raises BadRequest where one cannot be written."""
+        from .ci_rows import count_once
         from .junit_file import junit_text
         from .sarif_file import sarif_text
 
+        rows = count_once(rows)
         if self.junit is not None:
             with disk_errors(self.junit, "--junit"):
                 write_whole(self.junit, junit_text(rows, self.command))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ...models.errors import TransloadError
-from ..compare.change_records import Change, RunComparison
+from ..compare.change_records import Change, FigureKind, RunComparison
+from ..compare.no_worse import RULE as NO_WORSE
 from ..report.units import plain, sentence, sqnr, where
+from ..result.facts import FactClaim, told_elsewhere
 from ..result.gate import why_not_made
 from ..result.schema import (
     ArtifactRow,
@@ -44,7 +46,7 @@ class CiRow:
     message: str  # one sentence
     seconds: float = 0.0
     place: SourcePlace | None = None
-    summed_up: bool = False  # a row of the gate says the same, for all batch sizes
+    claim: FactClaim | None = None  # what it says, where other rows may say the same
 
 
 _OUTCOMES = {
@@ -52,7 +54,7 @@ _OUTCOMES = {
     Change.WORSE: CiOutcome.FAIL, Change.INCONCLUSIVE: CiOutcome.INCONCLUSIVE, Change.NOT_COMPARED: CiOutcome.SKIPPED,
     Change.BETTER: CiOutcome.PASS, Change.SAME: CiOutcome.PASS,
 }  # fmt: skip
-_OF_STATUS = {Status.FAILED: CiOutcome.FAIL, Status.UNVERIFIED: CiOutcome.INCONCLUSIVE}
+_OF_STATUS = {Status.FAILED: Verdict.FAIL, Status.UNVERIFIED: Verdict.INCONCLUSIVE}
 
 
 def rows_of_run(result: RunResult, places: SourcePlaces) -> list[CiRow]:
@@ -61,7 +63,7 @@ def rows_of_run(result: RunResult, places: SourcePlaces) -> list[CiRow]:
         *rows_of_targets(result.artifacts, places, smallest=result.smallest),
         *_left_out(result.left_out),
         *rows_of_drift(result.drift, result.gate, places, located=result.located),
-        *(rows_of_comparison(result.baseline) if result.baseline else ()),
+        *(rows_of_comparison(result.baseline, places, result.gate) if result.baseline else ()),
     ]
 
 
@@ -74,14 +76,16 @@ def rows_of_targets(
         reasons = (tried.reason for tried in row.tried if tried.route == row.route)
         reason = next(reasons, "the model as it was given") if row.path else why_not_made(row)
         message = plain(f"{row.status}: {reason}{pieces.get(row.name, '')}")
+        verdict = _OF_STATUS.get(row.status, Verdict.PASS)
         yield CiRow(
             suite="targets",
             name=plain(f"{model}: {row.name}" if model else row.name),
             rule="target",
-            outcome=_OF_STATUS.get(row.status, CiOutcome.PASS),
+            outcome=_OUTCOMES[verdict],
             message=message,
             seconds=row.seconds,
             place=places.of_rule("target", row.name, message),
+            claim=FactClaim("status" if row.path else "not made", row.name, None, verdict, model),
         )
 
 
@@ -102,7 +106,7 @@ def rows_of_drift(
             outcome=_OUTCOMES[row.verdict],
             message=message,
             place=places.of_rule("drift", row.artifact, message),
-            summed_up=rule is not None and rule.verdict is not Verdict.PASS,
+            claim=FactClaim("batch", row.artifact, row.runtime, row.verdict),
         )
     for gate_row in gate:
         name = gate_row.rule.partition(" batch=")[0]
@@ -115,6 +119,7 @@ def rows_of_drift(
             outcome=_OUTCOMES[gate_row.verdict],
             message=message,
             place=places.of_rule(name, gate_row.artifact, message),
+            claim=FactClaim(gate_row.rule, gate_row.artifact, gate_row.runtime, gate_row.verdict),
         )
 
 
@@ -132,18 +137,38 @@ def _left_out(rows: Sequence[LeftOutRow]) -> Iterator[CiRow]:
         )
 
 
-def rows_of_comparison(comparison: RunComparison) -> Iterator[CiRow]:
-    """Yield a row for each figure that two runs have."""
+def rows_of_comparison(
+    comparison: RunComparison, places: SourcePlaces | None = None, gate: Sequence[GateRow] = ()
+) -> Iterator[CiRow]:
+    """Yield a row for each figure that two runs have, without those that the gate judges."""
+    is_judged = any(rule.rule.startswith(NO_WORSE) for rule in gate)
     for row in comparison.figures:
+        if is_judged and row.figure is not FigureKind.STATUS:
+            continue
         subject = f"{row.artifact} in {row.runtime}" if row.runtime else row.artifact
         batch = f" at batch {row.batch}" if row.batch is not None else ""
+        verdict = {Change.WORSE: Verdict.FAIL, Change.INCONCLUSIVE: Verdict.INCONCLUSIVE}.get(row.verdict, Verdict.PASS)
         yield CiRow(
             suite="compare",
             name=plain(f"{row.figure} of {subject}{batch}"),
             rule=f"compare {row.figure}",
             outcome=_OUTCOMES[row.verdict],
             message=plain(f"{subject}{batch}: {row.figure} is {row.verdict}: {row.reason}"),
+            place=places.of_rule(f"{NO_WORSE} {row.figure}", row.artifact, row.reason) if places else None,
+            claim=FactClaim(f"{NO_WORSE} {row.figure}", row.artifact, row.runtime, verdict),
         )
+
+
+def count_once(rows: Sequence[CiRow]) -> list[CiRow]:
+    """Return the rows with each fact in one of them: a row that repeats it is skipped, and names that one."""
+    claims = {row.claim: row for row in rows if row.claim}
+    told = {claim: claims[teller] for claim, teller in told_elsewhere(claims).items()}
+    return [
+        replace(row, outcome=CiOutcome.SKIPPED, message=f"{row.message}; counted in {teller.suite}: {teller.name}")
+        if row.claim and (teller := told.get(row.claim))
+        else row
+        for row in rows
+    ]
 
 
 def row_of_error(error: TransloadError, *, name: str) -> CiRow:

@@ -47,7 +47,7 @@ def _add_case(suite: ET.Element, row: CiRow, command: str) -> None:
     message = _xml_safe(row.message)
     if element := _ELEMENTS.get(row.outcome):
         outcome = ET.SubElement(case, element, {"message": message, "type": str(row.outcome)})
-        outcome.text = f"{message}\n{row.place.uri}:{row.place.line}" if row.place else message
+        outcome.text = _xml_safe(f"{message}\n{row.place.path}:{row.place.line}") if row.place else message
     else:
         ET.SubElement(case, "system-out").text = message
 

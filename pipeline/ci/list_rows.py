@@ -9,12 +9,13 @@ from pathlib import Path
 from ..model_list.list_records import ListResult, ModelRow, RowFailure, RowState, TargetRow
 from ..model_list.models_file import ListedModel
 from ..report.units import plain
+from ..result.facts import FactClaim
 from ..result.failure_kinds import FailureKind
 from ..result.schema import Status, Verdict
 from .ci_rows import CiOutcome, CiRow
 from .source_places import SourcePlace, SourcePlaces
 
-_OF_STATUS = {Status.FAILED: CiOutcome.FAIL, Status.UNVERIFIED: CiOutcome.INCONCLUSIVE}
+_OF_STATUS = {Status.FAILED: Verdict.FAIL, Status.UNVERIFIED: Verdict.INCONCLUSIVE}
 _OF_VERDICT = {Verdict.PASS: CiOutcome.PASS, Verdict.FAIL: CiOutcome.FAIL, Verdict.INCONCLUSIVE: CiOutcome.INCONCLUSIVE}
 
 
@@ -40,7 +41,7 @@ class _ModelRows:
         row = self._row
         rules = [failure for failure in row.failures if failure.rule]
         reasons = [failure for failure in row.failures if not failure.rule]
-        rows = [self._of_target(target, reasons, rules) for target in row.targets]
+        rows = [self._of_target(target, reasons) for target in row.targets]
         rows += [self._of_rule(failure) for failure in rules]
         rows += [self._of_model(failure) for failure in reasons if failure.target is None]
         if row.state is not RowState.DONE:
@@ -51,23 +52,22 @@ class _ModelRows:
         for at, ci_row in enumerate(rows):
             yield ci_row if at else replace(ci_row, seconds=row.seconds)
 
-    def _of_target(self, target: TargetRow, failures: Sequence[RowFailure], rules: Sequence[RowFailure]) -> CiRow:
+    def _of_target(self, target: TargetRow, failures: Sequence[RowFailure]) -> CiRow:
         name = f"{target.target} in {target.runtime}" if target.runtime else target.target
-        outcome = _OF_STATUS.get(target.status, CiOutcome.PASS)
+        verdict = _OF_STATUS.get(target.status, Verdict.PASS)
         own = next((failure for failure in failures if failure.target == target.target), None)
-        text = f"{own.message}; fix: {own.fix}" if own and outcome is not CiOutcome.PASS else target.note
-        steps = (rule.step for rule in rules if rule.target == target.target)
-        return self._ci_row(
-            "targets", name, "target", outcome, f"{target.status}: {text}",
-            summed_up=any(target.runtime in (None, step) for step in steps),
-        )  # fmt: skip
+        text = f"{own.message}; fix: {own.fix}" if own and verdict is not Verdict.PASS else target.note
+        claim = FactClaim("any", target.target, target.runtime, verdict, self._row.name)
+        return self._ci_row("targets", name, "target", _OF_VERDICT[verdict], f"{target.status}: {text}", claim=claim)
 
     def _of_rule(self, failure: RowFailure) -> CiRow:
         rule = failure.rule or ""
         runtime = "" if failure.step == rule else f" in {failure.step}"
-        outcome = CiOutcome.INCONCLUSIVE if failure.kind is FailureKind.EVIDENCE else CiOutcome.FAIL
+        verdict = Verdict.INCONCLUSIVE if failure.kind is FailureKind.EVIDENCE else Verdict.FAIL
         name = f"{rule} of {failure.target}{runtime}"
-        ci_row = self._ci_row("gate", name, rule.partition(" batch=")[0], outcome, failure.message)
+        claim = FactClaim(rule, failure.target or "", failure.step if runtime else None, verdict, self._row.name)
+        rule_id = rule.partition(" batch=")[0]
+        ci_row = self._ci_row("gate", name, rule_id, _OF_VERDICT[verdict], failure.message, claim=claim)
         place = self._places.of_rule(rule, failure.target or "", failure.message) if self._is_pipeline else ci_row.place
         return replace(ci_row, place=place)
 
@@ -79,7 +79,7 @@ class _ModelRows:
         return self._ci_row("models", "", "model", outcome, message)
 
     def _ci_row(
-        self, suite: str, name: str, rule: str, outcome: CiOutcome, message: str, *, summed_up: bool = False
+        self, suite: str, name: str, rule: str, outcome: CiOutcome, message: str, *, claim: FactClaim | None = None
     ) -> CiRow:
         return CiRow(
             suite=suite,
@@ -88,5 +88,5 @@ class _ModelRows:
             outcome=outcome,
             message=plain(message),
             place=self._places.named_line(message) or self._line,
-            summed_up=summed_up,
+            claim=claim,
         )

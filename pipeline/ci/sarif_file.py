@@ -1,7 +1,7 @@
 """SARIF 2.1.0 (OASIS): a result for each row that does not pass, with the line that it comes from.
 
-Code scanning of GitHub and GitLab, Jenkins' Warnings plugin and editors read it. A row that the gate sums up is left
-out: it would be the same alert once more for each batch size.
+Code scanning of GitHub and GitLab, Jenkins' Warnings plugin and editors read it. GitHub refuses a whole file in which
+a result has no location (github/codeql-action#1738), or a command is said not to have succeeded (#1316).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from ... import __version__
 from .ci_rows import CiOutcome, CiRow
+from .source_places import SourcePlace
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {CiOutcome.FAIL: "error", CiOutcome.INCONCLUSIVE: "warning"}
@@ -29,7 +30,8 @@ _OF_COMPARE = "A figure is no worse than that of the earlier run (docs/compare.m
 
 def sarif_text(rows: Sequence[CiRow], command: str, exit_code: int) -> str:
     """Return the file for the rows of a command. `exit_code`: the command's."""
-    shown = [row for row in rows if row.outcome in _LEVELS and not row.summed_up]
+    shown = [row for row in rows if row.outcome in _LEVELS]
+    has_verdict = all(row.suite != "command" for row in rows)
     rules = list(dict.fromkeys(row.rule for row in shown))
     document = {
         "$schema": _SCHEMA,
@@ -38,7 +40,7 @@ def sarif_text(rows: Sequence[CiRow], command: str, exit_code: int) -> str:
             {
                 "tool": {"driver": {"name": "transload", "version": __version__, "rules": list(map(_rule, rules))}},
                 "automationDetails": {"id": f"transload/{command}/"},
-                "invocations": [{"executionSuccessful": exit_code == 0, "exitCode": exit_code}],
+                "invocations": [{"executionSuccessful": has_verdict, "exitCode": exit_code}],
                 "results": [_result(row, rules.index(row.rule)) for row in shown],
             }
         ],
@@ -52,17 +54,21 @@ def _rule(name: str) -> dict[str, Any]:
 
 
 def _result(row: CiRow, index: int) -> dict[str, Any]:
-    result: dict[str, Any] = {
+    return {
         "ruleId": row.rule,
         "ruleIndex": index,
         "level": _LEVELS[row.outcome],
         "message": {"text": f"{row.name}: {row.message}"},
         "partialFingerprints": {"transloadRow/v1": _fingerprint(row)},
+        "locations": [{"physicalLocation": _location(row.place)}],
     }
-    if row.place:
-        location: dict[str, Any] = {"artifactLocation": {"uri": row.place.uri}, "region": {"startLine": row.place.line}}
-        result["locations"] = [{"physicalLocation": location}]
-    return result
+
+
+def _location(place: SourcePlace | None) -> dict[str, Any]:
+    """Return the line of a result; of one that comes from no file, as of a recipe of the zoo, a name that says so."""
+    base = {} if place and place.in_repository is None else {"uriBaseId": "%SRCROOT%"}
+    uri = place.uri if place else "no%20file%20for%20this%20result"
+    return {"artifactLocation": {"uri": uri, **base}, "region": {"startLine": place.line if place else 1}}
 
 
 def _fingerprint(row: CiRow) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from urllib.parse import quote
 
+from ...models.code_digest import module_file
 from ...models.errors import BadRequest
-from ...models.sources import CodeRef, code_ref
+from ...models.sources import code_ref
 from ..toml_file import line_of_item, line_of_key
 
 _SOURCE_LINE = re.compile(r"([\w.-]+\.py):(\d+)")  # as models/source_lines.py writes one
@@ -34,11 +37,28 @@ class SourcePlace:
     line: int  # from 1
 
     @property
+    def in_repository(self) -> Path | None:
+        """The file relative to the root of the working folder's repository, else of its own, else to that folder; None
+        outside. Links are followed, unless they lead out: git knows a file by one path only."""
+        real, here = Path(os.path.realpath(self.file)), Path.cwd()
+        link = Path(os.path.realpath(self.file.parent), self.file.name)
+        root = _repository(here) or _repository(real.parent) or here
+        return next((path.relative_to(root) for path in (real, link) if path.is_relative_to(root)), None)
+
+    @property
+    def path(self) -> str:
+        """The path for a reader: from the repository's root, absolute outside."""
+        return (self.in_repository or Path(os.path.realpath(self.file))).as_posix()
+
+    @property
     def uri(self) -> str:
-        """The file relative to the repository that the working folder lies in, or to that folder; else a file URI."""
-        path, here = self.file.absolute(), Path.cwd()
-        root = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
-        return quote(path.relative_to(root).as_posix()) if path.is_relative_to(root) else path.as_uri()
+        """The path as a URI: a relative reference in the repository, a file URI outside."""
+        inside = self.in_repository  # as bytes: a name need not be UTF-8
+        return quote(os.fsencode(inside.as_posix())) if inside else Path(os.path.realpath(self.file)).as_uri()
+
+
+def _repository(folder: Path) -> Path | None:
+    return next((root for root in (folder, *folder.parents) if (root / ".git").exists()), None)
 
 
 class SourcePlaces:
@@ -65,12 +85,16 @@ class SourcePlaces:
         return None
 
     def _source_file(self, name: str) -> Path | None:
-        """Return the file of that name: messages name files without their folders."""
-        file = self._code.file if self._code else None
-        if file is None:
+        """Return the file of that name beside the model, else the only one in its package: messages name files without
+        their folders."""
+        if self._code is None:
             return None
-        beside = file.parent / name
-        return beside if beside.is_file() else None
+        file = self._code[0]
+        if (beside := file.parent / name).is_file():
+            return beside
+        packages = [*takewhile(lambda folder: (folder / "__init__.py").is_file(), file.parents)]
+        named = [*packages[-1].rglob(name)] if packages else []
+        return named[0] if len(named) == 1 else None
 
     def _key_line(self, rule: str, artifact: str) -> SourcePlace | None:
         name = rule.partition(" ")[0]
@@ -84,12 +108,12 @@ class SourcePlaces:
 
     def _model_line(self) -> SourcePlace | None:
         """Return the line that defines the model."""
-        if self._code is None or self._code.file is None:
+        if self._code is None:
             return None
-        name = re.escape(self._code.name.partition(".")[0])
+        file, name = self._code[0], re.escape(self._code[1].partition(".")[0])
         definition = re.compile(rf"\s*((class|def)\s+{name}\b|{name}\s*[:=])")
-        lines = enumerate(_read(self._code.file).splitlines(), 1)
-        return SourcePlace(self._code.file, next((at for at, line in lines if definition.match(line)), 1))
+        lines = enumerate(_read(file).splitlines(), 1)
+        return SourcePlace(file, next((at for at, line in lines if definition.match(line)), 1))
 
 
 def place_of_error(message: str) -> SourcePlace | None:
@@ -98,12 +122,15 @@ def place_of_error(message: str) -> SourcePlace | None:
     return SourcePlace(Path(match[1]), int(match[2])) if match else None
 
 
-def _code_of(model: str, pipeline: Path | None) -> CodeRef | None:
+def _code_of(model: str, pipeline: Path | None) -> tuple[Path, str] | None:
+    """Return the file that defines the model, of FILE.py:NAME or of package.module:NAME, and the name in it."""
+    root = (pipeline.parent if pipeline else Path()).absolute()
     try:
-        ref = code_ref(model, str((pipeline.parent if pipeline else Path()).absolute()))
-    except BadRequest:
+        ref = code_ref(model, str(root))
+        file = ref.file or (None if ref.library or ref.recipe else module_file(ref.place, root))
+    except (BadRequest, ValueError):  # a file of a model, a URL
         return None
-    return ref if ref.file and ref.file.is_file() else None
+    return (file, ref.name) if file and file.is_file() else None
 
 
 def _read(path: Path) -> str:

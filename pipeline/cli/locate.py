@@ -10,12 +10,12 @@ import typer
 
 from . import option_values, options
 from .completion.completion_values import complete_models
-from .output.render import finish, words_of
+from .output.render import finish, table, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..commands.locate import LocateResult
+    from ..commands.locate import LocateAllResult, LocateResult
 
 Against = Annotated[
     str | None,
@@ -30,7 +30,10 @@ Seconds = Annotated[float, typer.Option("--seconds", min=1, metavar="S", help="H
 
 
 def command(
-    candidate: Annotated[str, typer.Argument(metavar="CANDIDATE", help="An artifact's folder, or a model in a file.")],
+    candidates: Annotated[
+        list[str],
+        typer.Argument(metavar="CANDIDATE...", help="Artifacts' folders, that of a whole convert, or models in files."),
+    ],
     *,
     against: Against = None,
     data: options.Data = None,
@@ -48,22 +51,37 @@ def command(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Find where an artifact departs from the model it was made from.
+    """Find where artifacts depart from the model they were made from.
 
     The operator, the module and the line of the model's code whose result the artifact's own inputs of it do not
     explain. The exit status is 0 where nothing departs, 1 where something does.
     """
-    from ..api import locate
+    from ..api import locate_all
 
-    done = locate(
-        candidate, against=against, inputs=option_values.parse_inputs(input_), data=data, weights=weights,
+    done = locate_all(
+        *candidates, against=against, inputs=option_values.parse_inputs(input_), data=data, weights=weights,
         weights_key=weights_key, settings=option_values.parse_settings(set_), python=python,
         model_seconds=model_seconds, trust=trust,
         seconds=seconds, runs=out, store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip
     values = {"--data": data, "--weights": weights, "--weights-key": weights_key, "--input": input_, "--set": set_}
-    model = [done.model, *words_of(values), *(["--trust"] if trust else [])]
-    finish(done.document, _lines(done, model), done.decided[1], json=json)
+    model = [done.results[0].model, *words_of(values), *(["--trust"] if trust else [])]
+    if len(done.results) + len(done.unlocated) == 1:
+        (only,) = done.results
+        last = f"{done.decided[0].upper()}  logs in {done.folder}"
+        finish(only.document, [*_lines(only, model), "", last], done.decided[1], json=json)
+    finish(done.document, _lines_of_all(done, model), done.decided[1], json=json)
+
+
+def _lines_of_all(done: LocateAllResult, model: Sequence[str]) -> list[str]:
+    """Return a row per artifact, a section for each that departs, and the verdict."""
+    rows, sections = [("artifact", "verdict", "")], []
+    for result in done.results:
+        head, *rest = _lines(result, model)
+        rows.append((result.artifact, str(result.decided[0]), "" if result.capture.departs else head))
+        sections += ["", f"{result.artifact}: {head}", *rest] if result.capture.departs else []
+    rows += [(artifact, "not searched", reason) for artifact, reason in done.unlocated.items()]
+    return [*table(rows), *sections, "", f"{done.decided[0].upper()}  logs in {done.folder}"]
 
 
 def _lines(done: LocateResult, model: Sequence[str]) -> list[str]:
@@ -75,4 +93,4 @@ def _lines(done: LocateResult, model: Sequence[str]) -> list[str]:
     if done.can_keep_float:
         again = join(["transload", "convert", *model, "--to", str(done.target), "--keep-float", "auto"])
         lines.append(f"to keep the layers in float32 that lose most: {again}")
-    return [*lines, *done.doubts, "", f"{done.decided[0].upper()}  logs in {done.folder}"]
+    return [*lines, *done.doubts]

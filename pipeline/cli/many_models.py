@@ -108,7 +108,9 @@ def _overrides_of(arguments: Sequence[str], params: Mapping[str, Any]) -> dict[s
         else:
             raise BadRequest(
                 f"{_option(name)} is for one model",
-                fix=f"write it into the models file, or its pipeline file ({_PAGE})",
+                fix="leave it out"
+                if name == "all_"
+                else f"write it into the models file, or its pipeline file ({_PAGE})",
             )
     return overrides
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..commands.validate import ValidateResult
-    from ..result.schema import GateRow
 
 Against = Annotated[
     str | None,
@@ -41,6 +40,7 @@ _Converted = Annotated[
     Path | None,
     typer.Option("--converted", metavar="DIR", help="Of a models file: the folder that convert left, else --out."),
 ]
+_All = Annotated[bool, typer.Option("--all", help="Print a row for every batch size, not one for each runtime.")]
 _Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs go.")]
 
 
@@ -73,6 +73,7 @@ def command(
     converted: _Converted = None,  # noqa: ARG001  (do_models_file reads the context)
     resume: Resume = False,  # noqa: ARG001
     fail_fast: FailFast = False,  # noqa: ARG001
+    all_: _All = False,
     junit: options.Junit = None,
     sarif: options.Sarif = None,
     json: options.Json = False,
@@ -104,40 +105,26 @@ def command(
         files.write(list(rows_of_drift(done.drift, done.gate, SourcePlaces(model=done.model))), int(done.decided[1]))
     values = {"--data": data, "--weights": weights, "--weights-key": weights_key, "--input": input_, "--set": set_}
     model = [*words_of({"--against": against, **values}), *(["--trust"] if trust else [])]
-    finish(done.document, _lines(done, model), done.decided[1], json=json)
+    finish(done.document, _lines(done, model, every_batch=all_), done.decided[1], json=json)
 
 
-def _lines(done: ValidateResult, model: Sequence[str]) -> list[str]:
-    """Return a line per runtime and batch size, the rules that are not kept, what finds the place, the verdict last.
+def _lines(done: ValidateResult, model: Sequence[str], *, every_batch: bool) -> list[str]:
+    """Return a line per runtime, or batch size, the rules that are not kept, what finds the place, the verdict last.
     `model`: the words of the command that name the model and its data."""
     from ..report.exercise_view import exercises
-    from ..report.units import sentence, sqnr, task_metric
-    from ..result.schema import Verdict
+    from ..report.units import sentence
+    from ..report.view import drift_table
+    from ..result.facts import own_facts
 
     several = len({row.artifact for row in done.drift}) > 1
-    rows = [("artifact", "runtime", "batch", "samples", "agreement", "metric", "verdict")[not several :]]
-    for row in done.drift:
-        metric = task_metric(row.metric)
-        cells = (row.artifact, row.runtime, str(row.batch), str(row.samples), sqnr(row), metric, str(row.verdict))
-        rows.append(cells[not several :])
+    rows = [cells[not several :] for cells in drift_table(done.drift, every_batch=every_batch)]
     wrong = [
         f"{rule.artifact}{f' in {rule.runtime}' if rule.runtime else ''}: "
         + (sentence(rule) if isinstance(rule.got, float) else f"{rule.rule}: {rule.got}")
-        for rule in done.gate
-        if rule.verdict is not Verdict.PASS and not _is_told_by_drift(rule, done.gate)
+        for rule in own_facts(done.gate)
     ]
     lost = dict.fromkeys(f"{row.artifact} in {row.runtime}: {row.lost}" for row in done.drift if row.lost)
     questions = [exercise.sentence for exercise in exercises(done.evidence.exercised)]
     wrong += [f"where: {join(['transload', 'locate', text, *model])}" for text in done.departing]
     notes = [*wrong, *lost, *([done.note] if done.note else []), *questions, *done.doubts]
     return page(rows, notes, f"{done.decided[0].upper()}  logs in {done.folder}")
-
-
-def _is_told_by_drift(rule: GateRow, rows: Sequence[GateRow]) -> bool:
-    """Return whether a metric's rule repeats the sentence of the rule `drift`, which holds copies to the same loss."""
-
-    def says_the_same(other: GateRow) -> bool:
-        same_pair = (other.artifact, other.runtime, other.verdict) == (rule.artifact, rule.runtime, rule.verdict)
-        return other.rule == "drift" and same_pair and " loss at most " in str(other.limit)
-
-    return rule.rule == "metric_loss" and any(says_the_same(other) for other in rows)

@@ -54,6 +54,7 @@ class BenchResult:
     load: tuple[LoadRow, ...] = ()
     tuning: tuple[TuningRow, ...] = ()  # what a search tried
     bounds: tuple[BoundRow, ...] = ()
+    recorded_source: Mapping[str, str] | None = None  # where a record named the model
 
     @property
     def decided(self) -> tuple[Verdict, Exit]:
@@ -64,10 +65,11 @@ class BenchResult:
     @property
     def document(self) -> dict[str, Any]:
         """bench.json."""
-        return document_of(
+        rows = document_of(
             self.decided, latency=self.latency, load=self.load, tuning=self.tuning, bounds=self.bounds,
             doubts=self.doubts,
         )  # fmt: skip
+        return {**rows, "recorded_source": self.recorded_source}
 
     def _repr_html_(self) -> str:
         from ..report.notebook_html import render_latencies
@@ -122,8 +124,9 @@ def bench(
             loads = measure_load(context, samples, servers, first.model, measured.subjects)
         doubts = (*context.doubts, *_doubts_of_samples(samples, measured.rows))
         result = BenchResult(
-            measured.rows, context.folder, measured.note, doubts, loads.rows, measured.tuning, measured.bounds
-        )
+            measured.rows, context.folder, measured.note, doubts, loads.rows, measured.tuning, measured.bounds,
+            against.recorded_source if against else None,
+        )  # fmt: skip
         loads.write(context.folder)
         _write(result, measured)
     return result

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...models.errors import BadRequest, Exit
+from ...models.errors import BadRequest, DiskFull, Exit, TransloadError
 from ...models.formats import Format, Precision, Target
 from ...serving.runtimes.runtime_table import DEFAULT_RUNTIMES
 from ..context import Context, LocalSettings
@@ -34,6 +35,8 @@ class LocateResult:
     target: Target  # of the candidate
     doubts: tuple[str, ...] = ()  # that the verdict is under
     model: str = ""  # that it was compared with
+    recorded_source: Mapping[str, str] | None = None  # where a record named the model
+    artifact: str = ""  # as it was named
 
     @property
     def can_keep_float(self) -> bool:
@@ -57,8 +60,30 @@ class LocateResult:
         cure = {} if self.capture.cure is None else {"cure": self.capture.cure.to_json()}
         rest = {} if self.follow is None else {"rest_follows": self.follow.rest_follows, "values": self.follow.values,
                                                "matched": self.follow.matched, "note": self.follow.note}  # fmt: skip
-        return {**document_of(self.decided, doubts=self.doubts), "call": call, **cure, **rest,
-                "places": [place.to_json() for place in self.places]}  # fmt: skip
+        head = {**document_of(self.decided, doubts=self.doubts), "recorded_source": self.recorded_source}
+        return {**head, "call": call, **cure, **rest, "places": [place.to_json() for place in self.places]}
+
+
+@dataclass(frozen=True)
+class LocateAllResult:
+    """Where each of several artifacts departs. `unlocated`: why others were not searched, by artifact."""
+
+    results: tuple[LocateResult, ...]
+    unlocated: Mapping[str, str]
+    folder: Path
+
+    @property
+    def decided(self) -> tuple[Verdict, Exit]:
+        """One that departs fails all; else what was not searched leaves it open."""
+        if any(result.capture.departs for result in self.results):
+            return Verdict.FAIL, Exit.FAIL
+        return (Verdict.INCONCLUSIVE, Exit.INCONCLUSIVE) if self.unlocated else (Verdict.PASS, Exit.PASS)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """locate.json: that of each artifact, by its folder or file."""
+        artifacts = {result.artifact: result.document for result in self.results}
+        return {**document_of(self.decided), "artifacts": artifacts, "unlocated": dict(self.unlocated)}
 
 
 def locate(
@@ -68,40 +93,75 @@ def locate(
     """Find the first operators of the candidate whose results their inputs do not explain.
     Leaves a folder with logs, a script per step and locate.json.
     Raises TransloadError where one of the two cannot be loaded, or the model is not in PyTorch."""
-    _check_kinds(candidate, against.text)
+    return locate_all(request, [candidate], against, local, progress, seconds=seconds).results[0]
+
+
+def locate_all(
+    request: RunRequest, candidates: Sequence[str], against: ModelRequest, local: LocalSettings, progress: Progress,
+    *, seconds: float = 120.0,
+) -> LocateAllResult:  # fmt: skip
+    """Do the same for each candidate, in one folder. Of several, one that cannot be searched ends no other's search.
+    Raises TransloadError where none can be."""
+    errors: dict[str, TransloadError] = {}
+    results: list[LocateResult] = []
+    for candidate in candidates:
+        try:
+            _check_kinds(candidate, against.text)
+        except BadRequest as error:
+            errors[candidate] = error
+    if len(errors) == len(candidates):
+        raise errors[candidates[0]]
     against = with_source_python(request, against, progress)
     require_torch_there(against, "locate")
-    context = new_run_context(request, f"locate-{Path(candidate).stem}", local, progress)
+    context = new_run_context(request, f"locate-{Path(candidates[0]).stem}", local, progress)
     with report_disk_full(context.folder), close_workers(context):
         context.executor.expect(["torch"], context.limits())
-        loaded = load_model(context, candidate_request(candidate, against.inputs))
-        reference = reference_request(candidate, against, loaded.model.signature.inputs)
-        inputs = resolve_inputs(context, reference, samples_only=True)
-        check_same_inputs(candidate, loaded.model.signature, against.text, inputs.model.signature)
-        facts, follow = _search(context, loaded, inputs, seconds)
-        if not facts.mismatch and (follow is None or not follow.places):
-            with progress.stage("reference") as stage:
-                recorded = record_reference(context, inputs, "torch", threads=context.limits().threads)
-                stage.note = "all calls of validate"
-            if recorded.digest != inputs.reference.digest:
-                facts, follow = _search(context, loaded, replace(inputs, reference=recorded), seconds)
-        result = LocateResult(facts, follow, context.folder, _start(loaded), context.doubts, against.text)
-        write_document(context.folder / "locate.json", result.document)
+        for candidate in (text for text in candidates if text not in errors):
+            try:
+                name = Path(candidate).name if len(candidates) > 1 else ""
+                results.append(_locate(context, candidate, against, seconds, name))
+            except DiskFull:
+                raise
+            except TransloadError as error:
+                errors[candidate] = error
+        if not results:
+            raise next(iter(errors.values()))
+        unlocated = {candidate: error.what for candidate, error in errors.items()}
+        result = LocateAllResult(tuple(results), unlocated, context.folder)
+        write_document(context.folder / "locate.json", (results[0] if len(candidates) == 1 else result).document)
     return result
 
 
+def _locate(context: Context, candidate: str, against: ModelRequest, seconds: float, name: str) -> LocateResult:
+    """Search one candidate; `name`: what tells its steps from those of others."""
+    loaded = load_model(context, candidate_request(candidate, against.inputs))
+    reference = reference_request(candidate, against, loaded.model.signature.inputs)
+    inputs = resolve_inputs(context, reference, samples_only=True)
+    check_same_inputs(candidate, loaded.model.signature, against.text, inputs.model.signature)
+    copy = FollowedCopy(_start(loaded), loaded.stored, loaded.flex, name)
+    facts, follow = _search(context, copy, inputs, seconds)
+    if not facts.mismatch and (follow is None or not follow.places):
+        with context.progress.stage("reference") as stage:
+            recorded = record_reference(context, inputs, "torch", threads=context.limits().threads)
+            stage.note = "all calls of validate"
+        if recorded.digest != inputs.reference.digest:
+            facts, follow = _search(context, copy, replace(inputs, reference=recorded), seconds)
+    return LocateResult(
+        facts, follow, context.folder, copy.target, context.doubts, against.text, against.recorded_source, candidate
+    )
+
+
 def _search(
-    context: Context, loaded: LoadedModel, inputs: RunInputs, seconds: float
+    context: Context, copy: FollowedCopy, inputs: RunInputs, seconds: float
 ) -> tuple[CaptureFacts, FollowFacts | None]:
     """Search the calls that the reference has answered for one at which the candidate departs, and follow that."""
-    copy = FollowedCopy(_start(loaded), loaded.stored, loaded.flex)
-    with context.progress.stage("capture") as stage:
+    with context.progress.stage(copy.step("capture")) as stage:
         captured = capture_call(context, copy, inputs)
         facts = CaptureFacts.from_json(captured.facts)
         stage.note = _describe_capture(facts)
     if not facts.departs:
         return facts, None
-    with context.progress.stage("follow") as stage:
+    with context.progress.stage(copy.step("follow")) as stage:
         follow = follow_call(context, copy, inputs, captured, seconds)
         stage.note = "nothing to follow"
         if follow is not None:

@@ -55,12 +55,15 @@ class ValidateResult:
     departing: tuple[str, ...] = ()  # candidates, as they were named, in which `locate` finds what is wrong
     doubts: tuple[str, ...] = ()  # that the verdict is under
     model: str = ""  # that they were compared with
+    recorded_source: Mapping[str, str] | None = None  # where a record named the model
 
     @property
     def document(self) -> dict[str, Any]:
         """validate.json."""
         rows = {"drift": self.drift, "gate": self.gate, "doubts": self.doubts}
-        return document_of(self.decided, **rows, **vars(self.evidence))
+        return {
+            **document_of(self.decided, **rows, **vars(self.evidence)), "recorded_source": self.recorded_source
+        }  # fmt: skip
 
     def _repr_html_(self) -> str:
         from ..report.notebook_html import render_drift
@@ -113,7 +116,7 @@ def validate(
         )  # fmt: skip
         result = ValidateResult(
             validated.rows, rows, decided, context.folder, inputs.metric.note, validated.evidence, departing,
-            (*context.doubts, *inputs.doubts), against.text,
+            (*context.doubts, *inputs.doubts), against.text, against.recorded_source,
         )  # fmt: skip
         write_document(context.folder / "validate.json", result.document)
     return result

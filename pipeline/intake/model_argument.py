@@ -65,6 +65,10 @@ class SourceCheck(Protocol):
     def root(self) -> str:
         """The folder that the model's code imports from."""
 
+    @property
+    def document(self) -> dict[str, str]:
+        """The model, the artifact that names it, and its digests."""
+
     def check(self, code: str) -> None:
         """Check the digest of the code, or of the file."""
 
@@ -82,6 +86,11 @@ class ModelRequest:
     copy_inputs: tuple[TensorSpec, ...] = ()  # of a copy of it, for code that nothing else says the inputs of
     python: ForeignPython | None = None  # the interpreter that its code lives in, where that is not ours
     recorded: SourceCheck | None = None  # by which the model was found
+
+    @property
+    def recorded_source(self) -> dict[str, str] | None:
+        """What an artifact's record says of it; None where the user named it."""
+        return None if self.recorded is None else self.recorded.document
 
 
 def kind_of(text: str) -> ModelKind | Format:

@@ -61,6 +61,12 @@ class RecordedSource:
         return self._path_from_here(str(self.record.model["recipe"]), "the model")
 
     @property
+    def document(self) -> dict[str, str]:
+        """What `--json` says of it: `recorded_source`."""
+        digests = {"sha256": self.record.sha256, "weights_sha256": self.record.weights}
+        return {"model": self.text, "artifact": self.artifact} | {key: value for key, value in digests.items() if value}
+
+    @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """The inputs that were named."""
         return tuple(map(parse_input, self.record.inputs))

@@ -1,6 +1,6 @@
 """Ask a candidate the reference's probes, and capture every value of the call at which it departs most clearly.
 
-capture    inputs {artifact, data, reference}   -> graph.json, names.json, values.npz, feeds.npz, answers.npz
+capture    inputs {artifact, data, reference}   -> the files of a Capture
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def capture(job: Job) -> Mapping[str, Any]:
     if graph is None:
         return facts.to_json()
     captured = {name: recorder.values[value] for name, value in graph.outputs.items() if value in recorder.values}
-    Capture(graph, recorder.values, feeds, answers).write(job.out)
+    Capture(graph, recorder.values, feeds, answers, recorder.constants).write(job.out)
     recorded = _RecordedAnswers(artifact.signature, captured)
     vanishes = len(captured) == len(graph.outputs) and search.check.run(recorded, departing.calls).verdict != FAIL
     return replace(facts, operators=len(graph.operators), vanishes=vanishes).to_json()

@@ -75,7 +75,8 @@ def _describe_place(place: PlaceFacts, number: int, count: int) -> Iterator[str]
         how = "" if place.explained_db is None else f" (explains its values to {place.explained_db:.0f} dB)"
         yield f"   {place.error_class}: {place.explanation}{how}"
     if place.own_db is not None:
-        yield f"   for the same inputs its result agrees to {place.own_db:.0f} dB"
+        channels = f", and departs in {place.channels} alone" if place.channels else ""
+        yield f"   for the same inputs its result agrees to {place.own_db:.0f} dB{channels}"
     if place.nodes:
         more = f" and {len(place.nodes) - _MOST_NODES} more" if len(place.nodes) > _MOST_NODES else ""
         yield f"   in the candidate: {', '.join(place.nodes[:_MOST_NODES])}{more}"

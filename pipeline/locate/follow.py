@@ -8,17 +8,19 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ...models.job import Job
 from ...serving.tracing.operator_trace import OperatorCall
 from ...serving.tracing.piece_replay import Explanation, PieceReplay
 from ...serving.tracing.traced_model import TracedModel
+from ...serving.tracing.weight_variants import CopiedWeights, name_channels
 from .departure import Departure, PairTrial, finite_or_none
 from .failed_shape import FailedShape
 from .followed_answer import Equality, FollowedAnswer, FollowedReference, ValuePair
 from .locate_records import Capture, FollowFacts, FollowOptions, PlaceFacts
-from .value_match import agreement_db
+from .value_match import agreement_db, orders
 
 _EXPLAIN_S = 20.0  # in which errors of one place are tried
 _EQUALITIES = (Equality(), Equality(margin_db=10.0), Equality(margin_db=0.0), Equality(margin_db=0.0, by_element=True))
@@ -38,7 +40,7 @@ class Follower:
     """The search for the places, in one process with the reference."""
 
     def __init__(self, model: TracedModel, capture: Capture, options: FollowOptions) -> None:
-        self._capture, self._options = capture, options
+        self._model, self._capture, self._options = model, capture, options
         self._reference = FollowedReference(model, capture, options.least_db)
         self._least_db = options.least_db
         self._deadline = time.monotonic() + options.seconds
@@ -135,7 +137,9 @@ class Follower:
         operators = departure.candidate_piece(pair.name, with_integers=explanation is None)
         operators = departure.with_idle(operators, self._capture.values, moving=call.is_view)
         place = self._place_of(call, operators)
-        place = replace(place, own_db=finite_or_none(pair.own_db), piece=tuple(call.operator for call in piece))
+        channels = name_channels(pair.array, departure.answer.results[pair.call][pair.at])
+        names = tuple(call.operator for call in piece)
+        place = replace(place, own_db=finite_or_none(pair.own_db), piece=names, channels=channels)
         if explanation is None:
             return place
         db = finite_or_none(explanation.agreement_db)
@@ -151,7 +155,12 @@ class Follower:
             if at is not None and at not in calls and answer.calls[at].is_view:
                 calls[at] = answer.calls[at]
                 pending += answer.calls[at].reads
-        replay = PieceReplay([calls[at] for at in sorted(calls)], answer.number_of)
+        arrays = {**self._capture.constants, **self._capture.values}
+        operators = departure.candidate_piece(pair.name, with_integers=True)
+        read = dict.fromkeys(name for at in operators for name in departure.flow.reads[at] if name in arrays)
+        name_of, in_orders = self._model.weight_name, partial(orders, permute=True)
+        weights = CopiedWeights([arrays[name] for name in read], name_of, in_orders, self._least_db)
+        replay = PieceReplay([calls[at] for at in sorted(calls)], answer.number_of, weights)
         number = answer.calls[pair.call].writes[pair.at]
         return replay.explain(number, pair.array, pair.own_db, agreement_db, _EXPLAIN_S)
 

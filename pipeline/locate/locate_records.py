@@ -64,6 +64,7 @@ class PlaceFacts(JsonRecord):
     line: str
     nodes: tuple[str, ...]  # of the candidate, "LayerNormalization (node_layer_norm_2)"
     own_db: float | None = None  # agreement of the piece for the candidate's own inputs
+    channels: str = ""  # of its result that depart alone: "channel 3 of 16"
     error_class: str = ""  # "eps"
     explanation: str = ""  # "it computes with eps 0.001 for 1e-05"
     explained_db: float | None = None  # how well that explains the values
@@ -107,19 +108,21 @@ class CandidateGraph:
 
 @dataclass(frozen=True)
 class Capture:
-    """A candidate's graph with its values in one call, the feeds of that call, and its answers to it."""
+    """A candidate's graph with its values in one call, the feeds of that call, its answers to it, and its constants."""
 
     graph: CandidateGraph
     values: Mapping[str, Array]
     feeds: Mapping[str, Array]
     answers: Mapping[str, Array]
+    constants: Mapping[str, Array] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
         """Write it to a folder."""
         document = asdict(self.graph)
         (folder / _GRAPH).write_text(json.dumps(document, indent=1) + "\n")
-        write_arrays(folder / _VALUES, {str(at): array for at, array in enumerate(self.values.values())})
-        (folder / "names.json").write_text(json.dumps([*self.values]) + "\n")
+        arrays = (*self.values.values(), *self.constants.values())
+        write_arrays(folder / _VALUES, {str(at): array for at, array in enumerate(arrays)})
+        (folder / "names.json").write_text(json.dumps([[*self.values], [*self.constants]]) + "\n")
         write_arrays(folder / _FEEDS, self.feeds)
         write_arrays(folder / _ANSWERS, self.answers)
 
@@ -131,7 +134,8 @@ class Capture:
         graph = CandidateGraph(
             tuple(CandidateOperator(**row) for row in rows), document["outputs"], document["failing"]
         )
-        names = json.loads((folder / "names.json").read_text())
+        values, constants = json.loads((folder / "names.json").read_text())
         arrays = read_arrays(folder / _VALUES)
-        values = {name: arrays[str(at)] for at, name in enumerate(names)}
-        return cls(graph, values, read_arrays(folder / _FEEDS), read_arrays(folder / _ANSWERS))
+        by_name = {name: arrays[str(at)] for at, name in enumerate((*values, *constants))}
+        named = [{name: by_name[name] for name in names} for names in (values, constants)]
+        return cls(graph, named[0], read_arrays(folder / _FEEDS), read_arrays(folder / _ANSWERS), named[1])

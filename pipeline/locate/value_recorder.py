@@ -32,6 +32,10 @@ class ValueRecorder(Protocol):
     def values(self) -> Mapping[str, Array]:
         """The recorded values."""
 
+    @property
+    def constants(self) -> Mapping[str, Array]:
+        """The weights and other constants that operators read; quantised ones as the numbers that they stand for."""
+
     def record(self, feeds: Mapping[str, Array]) -> None:
         """Run the artifact once, unoptimised, and keep every value that an array can hold."""
 

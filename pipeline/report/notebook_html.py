@@ -64,15 +64,9 @@ def render_conversion(
 def render_drift(
     verdict: Verdict, rows: Sequence[DriftRow], rules: Sequence[GateRow], notes: Sequence[str], folder: Path
 ) -> str:
-    """Return a validation as HTML: a row for each artifact, runtime and batch size that was compared."""
-    cells = [
-        (
-            units.plain(row.artifact), units.plain(row.runtime), str(row.batch), str(row.samples), units.sqnr(row),
-            units.task_metric(row.metric), str(row.verdict),
-        )
-        for row in rows
-    ]  # fmt: skip
-    table = NotebookTable(("artifact", "runtime", "batch", "samples", "drift", "metric", "verdict"), cells)
+    """Return a validation as HTML: a row for each artifact in each runtime."""
+    head, *cells = view.drift_table(rows)
+    table = NotebookTable(head, cells)
     kept = f"{sum(rule.verdict is Verdict.PASS for rule in rules)} of {len(rules)} checks passed"
     return _render(verdict, kept, table, notes, folder)
 

@@ -5,18 +5,19 @@ Latencies lie beside each other only where they were measured on one device with
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ..drift.metrics.metric_kinds import SHARE
-from ..result.gate import answered, is_reference, no_route_left, worst_verdict
+from ..result.facts import own_facts
+from ..result.gate import answered, by_pair, is_reference, no_route_left, worst_verdict
 from ..result.schema import (
     ArtifactRow,
     ChoiceRow,
     DriftRow,
-    GateRow,
     LatencyRow,
     MetricRow,
     RouteStatus,
@@ -154,12 +155,32 @@ def _speeds(result: RunResult, name: str) -> tuple[Speed, ...]:
     return tuple(Speed(runtime, by_batch) for runtime, by_batch in by_runtime.items())
 
 
+def drift_table(drift: Sequence[DriftRow], *, every_batch: bool = False) -> list[tuple[str, ...]]:
+    """Return comparisons as a table, its head first: a row for each artifact in each runtime, or for every batch.
+    A row shows the batch that agrees least of those with the worst verdict; its metric, else that of any batch."""
+    heads = ("artifact", "runtime", "batch" if every_batch else "batches", "samples", "agreement", "metric", "verdict")
+    table: list[tuple[str, ...]] = [heads]
+    for rows in [[row] for row in drift] if every_batch else by_pair(drift).values():
+        verdict = worst_verdict(row.verdict for row in rows)
+        worst = min((row for row in rows if row.verdict is verdict), key=_agreement)
+        metric = next((row.metric for row in (worst, *rows) if row.metric), None)
+        counts = str(worst.batch if every_batch else len(rows)), str(max(row.samples for row in rows))
+        names = units.plain(worst.artifact), units.plain(worst.runtime)
+        table.append((*names, *counts, units.sqnr(worst), units.task_metric(metric), str(verdict)))
+    return table
+
+
+def _agreement(row: DriftRow) -> float:
+    if not answered(row) or row.mismatch is not None or (row.non_finite and row.lost is None):
+        return -math.inf
+    return math.inf if row.sqnr_db is None else row.sqnr_db
+
+
 def findings(result: RunResult, logs: Links) -> tuple[Finding, ...]:
-    """Return what failed, then what is open; each artifact and runtime with all its sentences in one."""
+    """Return what failed, then what is open, each fact once: the sentences of an artifact and runtime in one."""
     told: dict[tuple[str, str | None, Verdict], list[str]] = {}
-    for row in result.gate:
-        if row.verdict is not Verdict.PASS and not _said_better(row, result):
-            told.setdefault((row.artifact, row.runtime, row.verdict), []).append(units.sentence(row))
+    for row in own_facts(result.gate):
+        told.setdefault((row.artifact, row.runtime, row.verdict), []).append(units.sentence(row))
     for artifact in result.artifacts:
         if artifact.status in (Status.FAILED, Status.UNVERIFIED) and not any(key[0] == artifact.name for key in told):
             verdict = Verdict.FAIL if artifact.status is Status.FAILED else Verdict.INCONCLUSIVE
@@ -185,18 +206,6 @@ def _reason(artifact: ArtifactRow) -> str:
     tried = next((row for row in artifact.tried if row.route == artifact.route), None)
     because = f": {units.plain(tried.reason)}" if tried and tried.status is RouteStatus.UNVERIFIED else ""
     return f"it is {artifact.status}{because}"
-
-
-def _said_better(row: GateRow, result: RunResult) -> bool:
-    """Whether this is the drift rule judging by nothing but the metric, and the metric's own rule says the same."""
-
-    def of_same(other: GateRow | DriftRow) -> bool:
-        return (other.artifact, other.runtime, other.verdict) == (row.artifact, row.runtime, row.verdict)
-
-    held = [other.tolerance for other in result.drift if of_same(other)]
-    by_metric = all(limits.sqnr_db is None and limits.metric_loss is not None for limits in held)
-    said = any(other.rule == "metric_loss" and of_same(other) for other in result.gate)
-    return row.rule == "drift" and by_metric and said
 
 
 def tried_routes(artifact: ArtifactRow) -> TriedRoutes:

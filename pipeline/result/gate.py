@@ -186,7 +186,7 @@ def _why_no_answer(evidence: _Evidence, artifact: str, runtime: str, device: str
 
 def _drift(evidence: _Evidence) -> Iterator[GateRow]:
     """Judge each artifact in each runtime by the tolerance that its own rows name."""
-    for (artifact, runtime), rows in _by_pair(evidence.drift).items():
+    for (artifact, runtime), rows in by_pair(evidence.drift).items():
         judged = [row for row in rows if answered(row)] if evidence.rules.answers else rows
         if not judged:
             continue
@@ -252,7 +252,7 @@ def _unexplained(row: DriftRow) -> list[str]:
 
 
 def _sqnr(evidence: _Evidence) -> Iterator[GateRow]:
-    for (artifact, runtime), rows in _by_pair(evidence.drift).items():
+    for (artifact, runtime), rows in by_pair(evidence.drift).items():
         limit = limit_for(evidence.rules.sqnr_db, artifact)
         judged = [row for row in rows if answered(row) or not evidence.rules.answers]
         if not judged or limit is None:
@@ -273,7 +273,7 @@ def _sqnr_verdict(row: DriftRow, limit: float) -> Verdict:
 
 def _metric(evidence: _Evidence) -> Iterator[GateRow]:
     """Judge the interval of the paired difference, not the difference."""
-    for rows in _by_pair(evidence.drift).values():
+    for rows in by_pair(evidence.drift).values():
         judged = [pair for row in rows if (pair := _judge_metric(row, evidence.rules))]
         if judged:
             worst = worst_verdict(row.verdict for _, row in judged)
@@ -385,7 +385,8 @@ def _size(evidence: _Evidence) -> Iterator[GateRow]:
             yield GateRow("size_ratio", limit, ratio, verdict, row.name, None)
 
 
-def _by_pair(rows: Iterable[DriftRow]) -> dict[Pair, list[DriftRow]]:
+def by_pair(rows: Iterable[DriftRow]) -> dict[Pair, list[DriftRow]]:
+    """Group rows by artifact and runtime."""
     pairs: dict[Pair, list[DriftRow]] = {}
     for row in rows:
         pairs.setdefault((row.artifact, row.runtime), []).append(row)

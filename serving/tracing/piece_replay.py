@@ -12,6 +12,7 @@ from .argument_variants import Bound, CallVariant, argument_variants, bound_argu
 from .function_variants import function_variants
 from .operator_trace import OperatorCall, tensors_in
 from .traced_model import array_of
+from .weight_variants import CopiedWeights
 
 if TYPE_CHECKING:
     import torch
@@ -36,8 +37,10 @@ class Explanation:
 class PieceReplay:
     """Calls of a trace in their order. `number_of` gives the number of a tensor's value."""
 
-    def __init__(self, calls: Sequence[OperatorCall], number_of: Callable[[torch.Tensor], int | None]) -> None:
-        self._calls, self._number_of = calls, number_of
+    def __init__(
+        self, calls: Sequence[OperatorCall], number_of: Callable[[torch.Tensor], int | None], weights: CopiedWeights
+    ) -> None:
+        self._calls, self._number_of, self._weights = calls, number_of, weights
 
     def explain(
         self, value: int, expected: Array, plain_db: float, agreement: Agreement, seconds: float
@@ -51,26 +54,39 @@ class PieceReplay:
             known = self._replay({}, 0, None)
             for at in reversed(range(len(self._calls))):
                 call = self._calls[at]
-                for variant in self._variants(call, known):
+                for variant in self._variants(at, known):
                     if time.monotonic() > deadline:
                         return best
                     result = self._result(known, at, variant, value)
                     if result is None or result.shape != expected.shape or result.dtype != expected.dtype:
                         continue
                     db = agreement(expected, result)
-                    if db >= max(_LEAST_DB, plain_db + _GAIN_DB) and (best is None or db > best.agreement_db + 3):
+                    least = min(_LEAST_DB, self._weights.least_db) if variant.error_class == "weight" else _LEAST_DB
+                    if db >= max(least, plain_db + _GAIN_DB) and (best is None or db > best.agreement_db + 3):
                         best = Explanation(call, variant.error_class, variant.words, db)
                     if best is not None and best.agreement_db >= _SURE_DB:
                         return best
         return best
 
-    def _variants(self, call: OperatorCall, known: Mapping[int, Any]) -> Iterator[CallVariant]:
+    def _variants(self, at: int, known: Mapping[int, Any]) -> Iterator[CallVariant]:
+        call = self._calls[at]
         try:
             bound = self._bound(call, known)
         except RuntimeError:
             return
+        yield from self._weights.variants(call, bound, self._partner(call, bound, known))
         yield from argument_variants(call, bound)
         yield from function_variants(call, bound)
+
+    def _partner(self, call: OperatorCall, own: Bound, known: Mapping[int, Any]) -> Bound | None:
+        """Return the arguments of the layer before a batch norm, or of the batch norm behind a layer, if there is."""
+        is_norm = "running_var" in own
+        for other in self._calls:
+            layer, norm = (other, call) if is_norm else (call, other)
+            bound = self._bound(other, known) if norm.reads[:1] == layer.writes else {}
+            if {"weight", "bias"} <= bound.keys() and is_norm != ("running_var" in bound):
+                return bound
+        return None
 
     def _result(self, known: Mapping[int, Any], at: int, variant: CallVariant, value: int) -> Array | None:
         """Return the piece's value with a variant in the place of a call; None where something cannot be computed."""

@@ -11,8 +11,8 @@ from typing import Any
 
 from ...models.artifact import Artifact
 from ...models.signature import Array
-from .operator_trace import OperatorCall
-from .traced_model import TracedModel
+from .operator_trace import OperatorCall, tensors_in
+from .traced_model import TracedModel, array_of
 
 
 class _LoadedScript(TracedModel):
@@ -42,6 +42,7 @@ class ScriptRecorder:
         self.reads: Sequence[Sequence[str]] = ()
         self.writes: Sequence[Sequence[str]] = ()
         self.values: Mapping[str, Array] = {}
+        self.constants: dict[str, Array] = {}
         self._outputs: Mapping[str, str] = {}
 
     def record(self, feeds: Mapping[str, Array]) -> None:
@@ -59,7 +60,13 @@ class ScriptRecorder:
         self.operators = [
             (f"aten::{call.operator}", names[call.writes[0]] if call.writes else "") for call in traced.calls
         ]
-        self.reads = [[names[number] for number in call.reads] for call in traced.calls]
+        self.constants, reads = {}, []
+        for call in traced.calls:
+            tensors = [item for item in tensors_in((call.arguments, call.keywords)) if traced.number_of(item) is None]
+            arrays = {f"weight_{id(tensor)}": array_of(tensor) for tensor in tensors}
+            self.constants |= {name: array for name, array in arrays.items() if array is not None}
+            reads.append([*(names[number] for number in call.reads), *arrays])
+        self.reads = reads
         self.writes = [[names[number] for number in call.writes] for call in traced.calls]
         self.values = values
         self._outputs = {name: names[number] for name, number in traced.numbers.items()}

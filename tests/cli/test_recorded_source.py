@@ -85,6 +85,58 @@ def test_one_artifact_is_located_and_verified(project: Path) -> None:
     assert "PASS" in transload(project, "verify", "made/onnx")
 
 
+def _broken_onnx(here: Path) -> None:
+    """Double one row of the layer in the copy, as a file that somebody else wrote."""
+    code = (
+        "import onnx; from onnx import numpy_helper as h; m = onnx.load('made/onnx/model.onnx');"
+        "t = next(t for t in m.graph.initializer if len(t.dims) == 2); a = h.to_array(t).copy();"
+        "at = (2,) if a.shape[0] == 5 else (slice(None), 2); a[at] *= 2;"
+        "t.CopyFrom(h.from_array(a, t.name)); onnx.save(m, 'made/onnx/model.onnx')"
+    )
+    subprocess.run([sys.executable, "-P", "-c", code], cwd=here, check=True)
+
+
+def test_of_a_whole_convert_each_artifact_that_departs_is_located(project: Path) -> None:
+    _broken_onnx(project)
+    lines = transload(project, "locate", "made", "--quiet", status=1).splitlines()
+    assert [line.split()[:2] for line in lines[1:3]] == [["made/onnx", "fail"], ["made/torchscript", "pass"]]
+    assert sum(line.startswith("made/onnx: the outputs depart at ") for line in lines) == 1
+    assert not any(line.startswith("made/torchscript:") for line in lines)
+    (explanation,) = (line for line in lines if line.startswith("   weight: "))
+    assert "layer.weight[2] is 2 x the model's" in explanation
+    document = json.loads(transload(project, "locate", "made", "--json", "--quiet", status=1))
+    assert {name: part["verdict"] for name, part in document["artifacts"].items()} == {
+        "made/onnx": "fail", "made/torchscript": "pass",
+    }  # fmt: skip
+    assert (document["verdict"], document["unlocated"]) == ("fail", {})
+
+
+def test_what_cannot_be_searched_ends_no_search(project: Path) -> None:
+    shutil.copytree(project / "made/onnx", project / "made/broken")
+    (project / "made/broken/model.onnx").write_bytes(b"no model")
+    printed = transload(project, "locate", "made/broken", "made/onnx", "--quiet", status=3)
+    assert "made/broken  not searched  " in printed
+    assert "made/onnx    pass          nothing departs" in printed
+    assert "fix: " in transload(project, "locate", "made/broken", "--quiet", status=2)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("validate", "--batch", "1"), ("locate",), ("bench", "--batch", "1", "--budget", "0s", "--rounds", "3")],
+    ids=lambda words: words[0],
+)
+def test_the_document_names_the_recorded_source(project: Path, words: tuple[str, ...]) -> None:
+    command, *options = words
+    document = json.loads(transload(project, command, "made/onnx", *options, "--json", "--quiet"))
+    record = json.loads((project / "made/onnx/made_from.json").read_text())
+    assert document["recorded_source"] == {
+        "model": "net.py:Net", "artifact": "made/onnx", "sha256": record["sha256"], "weights_sha256": record["weights"],
+    }  # fmt: skip
+    named = ("--against", "net.py:Net", *OPTIONS)
+    document = json.loads(transload(project, command, "made/onnx", *named, *options, "--json", "--quiet"))
+    assert document["recorded_source"] is None
+
+
 def test_bench_holds_against_the_recorded_source(project: Path) -> None:
     printed = transload(project, "bench", "made/onnx", "--batch", "1", "--budget", "0s", "--quiet", "--rounds", "3")
     assert "source" in printed

@@ -16,6 +16,7 @@ from transload.pipeline.ci.ci_files import ci_files
 from transload.pipeline.ci.ci_rows import (
     CiOutcome,
     CiRow,
+    count_once,
     row_of_error,
     rows_of_comparison,
     rows_of_drift,
@@ -115,7 +116,7 @@ SARIF: dict[str, Any] = {
         },
         "result": {
             "type": "object",
-            "required": ["message"],
+            "required": ["message", "locations"],
             "additionalProperties": False,
             "properties": {
                 "ruleId": {"type": "string"},
@@ -125,6 +126,7 @@ SARIF: dict[str, Any] = {
                 "partialFingerprints": {"type": "object", "additionalProperties": {"type": "string"}},
                 "locations": {
                     "type": "array",
+                    "minItems": 1,  # of GitHub, which refuses the file otherwise
                     "items": {
                         "type": "object",
                         "properties": {
@@ -132,7 +134,10 @@ SARIF: dict[str, Any] = {
                                 "type": "object",
                                 "required": ["artifactLocation", "region"],
                                 "properties": {
-                                    "artifactLocation": {"required": ["uri"]},
+                                    "artifactLocation": {
+                                        "required": ["uri"],
+                                        "properties": {"uri": {"type": "string", "format": "uri-reference"}},
+                                    },
                                     "region": {"properties": {"startLine": {"type": "integer", "minimum": 1}}},
                                 },
                             }
@@ -200,7 +205,7 @@ def test_comparisons_and_rules_are_cases_and_the_place_is_told_once_in_sarif() -
     assert rows[0].message == (
         "onnx in onnxruntime: SQNR 20 dB at batch 1, limit SQNR at least 60 dB; located: aten.flip in layer, net.py:3"
     )
-    results = json.loads(sarif_text(rows, "validate", 1))["runs"][0]["results"]
+    results = json.loads(sarif_text(count_once(rows), "validate", 1))["runs"][0]["results"]
     assert [result["message"]["text"].partition(":")[0] for result in results] == ["drift of onnx in onnxruntime"]
 
 
@@ -253,7 +258,7 @@ def test_junit_counts_what_it_holds() -> None:
     }
     failure = cases(junit_text(ROWS, "run"))["b & <c>"].find("failure")
     assert failure is not None
-    assert (failure.text or "").splitlines()[-1] == "file:///elsewhere/a%20b.toml:3"
+    assert (failure.text or "").splitlines()[-1] == "/elsewhere/a b.toml:3"
 
 
 def test_sarif_is_of_the_standards_form_and_holds_what_does_not_pass() -> None:
@@ -261,7 +266,7 @@ def test_sarif_is_of_the_standards_form_and_holds_what_does_not_pass() -> None:
     jsonschema.Draft202012Validator(SARIF).validate(document)
     (run,) = document["runs"]
     assert [(result["ruleId"], result["level"]) for result in run["results"]] == [("latency_p99", "warning")]
-    assert run["invocations"] == [{"executionSuccessful": False, "exitCode": 3}]
+    assert run["invocations"] == [{"executionSuccessful": True, "exitCode": 3}]  # it came to a verdict
     assert run["tool"]["driver"]["rules"][run["results"][0]["ruleIndex"]]["id"] == "latency_p99"
 
 
@@ -288,11 +293,83 @@ def test_a_row_leads_to_the_line_that_it_comes_from(project: Path, case: tuple[s
     assert (place.uri, place.line) == PLACES[case]
 
 
-def test_places_are_relative_to_the_repository(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (project / ".git").mkdir()
-    (project / "sub dir").mkdir()
-    monkeypatch.chdir(project / "sub dir")
-    assert SourcePlace(project / "sub dir" / "net.py", 1).uri == "sub%20dir/net.py"
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout at `real`, which is the working folder, and a link to it."""
+    root = tmp_path / "real"
+    (root / ".git").mkdir(parents=True)
+    (root / "sub dir").mkdir()
+    (tmp_path / "link").symlink_to(root)
+    (root / "sub dir" / "inner.py").touch()
+    (root / "alias.py").symlink_to("sub dir/inner.py")
+    (tmp_path / "outer.py").touch()
+    (root / "outer.py").symlink_to(tmp_path / "outer.py")
+    monkeypatch.chdir(root / "sub dir")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("named", "path", "uri"),
+    [
+        ("net.py", "sub dir/net.py", "sub%20dir/net.py"),
+        ("../sub dir/../net.py", "net.py", "net.py"),
+        ("{}/link/net.py", "net.py", "net.py"),
+        ("{}/link/../real/net.py", "net.py", "net.py"),
+        ("{}/real/alias.py", "sub dir/inner.py", "sub%20dir/inner.py"),
+        ("{}/real/outer.py", "outer.py", "outer.py"),  # git knows the link, not where it leads
+        ("../../other/../net.py", "{}/net.py", "file://{}/net.py"),
+        ("{}/100% a#b?.py", "{}/100% a#b?.py", "file://{}/100%25%20a%23b%3F.py"),
+        ("100%25 a#b?.py", "sub dir/100%25 a#b?.py", "sub%20dir/100%2525%20a%23b%3F.py"),
+        ("../C:\\new\\net.py", "C:\\new\\net.py", "C%3A%5Cnew%5Cnet.py"),
+        ("../\udcff.py", "\udcff.py", "%FF.py"),  # a name that is not UTF-8
+    ],
+)
+def test_a_path_is_told_from_the_root_of_the_repository(repository: Path, named: str, path: str, uri: str) -> None:
+    place = SourcePlace(Path(named.replace("{}", str(repository))), 3)
+    assert (place.path, place.uri) == (path.replace("{}", str(repository)), uri.replace("{}", str(repository)))
+    row = replace(ROWS[1], place=place)
+    document = json.loads(sarif_text([row], "run", 1))
+    checker = jsonschema.Draft202012Validator(SARIF, format_checker=jsonschema.FormatChecker())
+    checker.validate(document)
+    location = document["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
+    assert location == {"uri": place.uri, **({} if place.uri.startswith("file:") else {"uriBaseId": "%SRCROOT%"})}
+    assert b":3</failure>" in junit_text([row], "run")
+
+
+def test_a_working_folder_outside_the_repository_changes_no_path(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir("/")
+    assert SourcePlace(repository / "link" / "sub dir" / "net.py", 1).path == "sub dir/net.py"
+
+
+@pytest.mark.parametrize("folder", ["", "src"])
+@pytest.mark.parametrize("model", ["pkg.nets.model:Net", "{}pkg/nets/model.py:Net", "./{}pkg/../pkg/nets/model.py:Net"])
+def test_a_model_is_found_as_a_file_and_as_a_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, model: str
+) -> None:
+    nets = tmp_path / folder / "pkg" / "nets"
+    nets.mkdir(parents=True)
+    for package in (nets, nets.parent):
+        (package / "__init__.py").touch()
+    (nets / "model.py").write_text(NET)
+    (nets.parent / "layers.py").touch()
+    for twin in (nets, nets.parent):
+        (twin / "twin.py").touch()
+    (tmp_path / ".git").mkdir()
+    monkeypatch.chdir(tmp_path)
+    places = SourcePlaces(model=model.replace("{}", f"{folder}/" if folder else ""))
+    base = f"{folder}/pkg" if folder else "pkg"
+    lines = [places.of_rule("drift", "onnx", text) for text in ("no line", "aten.flip, layers.py:7", "twin.py:2")]
+    assert [(place.uri, place.line) for place in lines if place] == [
+        (f"{base}/nets/model.py", 4), (f"{base}/layers.py", 7), (f"{base}/nets/twin.py", 2),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("model", ["made/onnx", "net.onnx", "http://127.0.0.1:1/v1/x", "no.such:Net", "timm:vit"])
+def test_what_is_no_code_has_no_line(model: str, project: Path) -> None:
+    (project / "made" / "onnx").mkdir(parents=True)
+    assert SourcePlaces(model=model).of_rule("target", "onnx", "no") is None
 
 
 def test_a_recipe_of_the_zoo_has_no_line() -> None:
@@ -307,8 +384,11 @@ def test_an_error_is_the_only_row_and_names_the_line_of_the_pipeline_file(projec
     assert failure.get("message") == "pipeline.toml, line 7: unknown key 'x'; fix: did you mean 'y'?"
     (run,) = json.loads((project / "s.sarif").read_text())["runs"]
     location = run["results"][0]["locations"][0]["physicalLocation"]
-    assert location == {"artifactLocation": {"uri": "pipeline.toml"}, "region": {"startLine": 7}}
-    assert run["invocations"][0]["exitCode"] == 2
+    assert location == {
+        "artifactLocation": {"uri": "pipeline.toml", "uriBaseId": "%SRCROOT%"},
+        "region": {"startLine": 7},
+    }
+    assert run["invocations"] == [{"executionSuccessful": False, "exitCode": 2}]
 
 
 def test_an_error_without_a_line_has_no_place() -> None:

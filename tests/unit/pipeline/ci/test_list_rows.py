@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from transload.pipeline.ci.ci_rows import CiOutcome, CiRow
+from transload.pipeline.ci.ci_rows import CiOutcome, CiRow, count_once
 from transload.pipeline.ci.junit_file import junit_text
 from transload.pipeline.ci.list_rows import rows_of_list
 from transload.pipeline.ci.sarif_file import sarif_text
@@ -117,7 +117,7 @@ def test_a_release_rule_that_is_not_kept_is_told_once_for_its_copy() -> None:
         "net-Net: drift of onnx in onnxruntime": ("drift", FAIL), "net-Net: size of onnx": ("size", FAIL),
         "net-Net: latency_p99 batch=8 of onnx in openvino": ("latency_p99", OPEN),
     }  # fmt: skip
-    results = json.loads(sarif_text(rows, "validate", 1))["runs"][0]["results"]
+    results = json.loads(sarif_text(count_once(rows), "validate", 1))["runs"][0]["results"]
     assert [result["ruleId"] for result in results] == ["drift", "size", "latency_p99"], "and not once more as a target"
     assert len({ci_row.name for ci_row in rows}) == len(rows)
 
@@ -148,5 +148,5 @@ def test_a_wrong_list_is_the_only_row_with_its_line(project: Path, command: str,
     assert len(list(ET.fromstring((project / "j.xml").read_bytes()).iter("testcase"))) == 1  # noqa: S314
     (result,) = json.loads((project / "s.sarif").read_text())["runs"][0]["results"]
     assert result["locations"][0]["physicalLocation"] == {
-        "artifactLocation": {"uri": "models.toml"}, "region": {"startLine": line},
+        "artifactLocation": {"uri": "models.toml", "uriBaseId": "%SRCROOT%"}, "region": {"startLine": line},
     }  # fmt: skip
