@@ -1,7 +1,6 @@
 """Recurrent layers for torch's TorchScript exporter.
 
-It refuses LSTMs with projections, loses the length and the padding of packed sequences, and fails where only the last
-state of a packed sequence is used. Here a packed sequence is its padded rows, and layers are given its lengths.
+It refuses LSTMs with projections, and loses packed sequences: here these are padded rows, and layers take the lengths.
 """
 
 from __future__ import annotations
@@ -48,10 +47,9 @@ def _lstm(g: TracedGraph, *arguments: Any) -> Any:
     parts = [_Direction(g, all_weights[at : at + count]) for at in range(0, len(all_weights), count)]
     layer_parts = [parts[at : at + directions] for at in range(0, len(parts), directions)]
     batch_first = not packed and helper._get_const(arguments[8], "i", "lstm")
-    lengths = _lengths_of(arguments[1]) if packed else None
-    first, cells = helper._unpack_list(arguments[1 + packed])
+    lengths, states = _lengths_of(arguments[1]) if packed else None, helper._unpack_list(arguments[1 + packed])
     x = _turned(g, arguments[0]) if batch_first else arguments[0]
-    rows, lasts, cells = _projected(g, x, first, cells, layer_parts, lengths)
+    rows, lasts, cells = _projected(g, x, states, layer_parts, lengths)
     return _turned(g, rows) if batch_first else rows, lasts, cells
 
 
@@ -84,19 +82,16 @@ class _Direction:
         return self._g.op("MatMul", state, self._g.op("Constant", value_t=inverse))
 
 
-def _projected(  # noqa: PLR0917  (the parts of one operator)
-    g: TracedGraph,
-    rows: TracedValue,
-    first: TracedValue,
-    cells: TracedValue,
-    layers: Sequence[Sequence[_Direction]],
+def _projected(
+    g: TracedGraph, rows: TracedValue, states: Sequence[TracedValue], layers: Sequence[Sequence[_Direction]],
     lengths: TracedValue | None,
-) -> tuple[TracedValue, TracedValue, TracedValue]:
+) -> tuple[TracedValue, TracedValue, TracedValue]:  # fmt: skip
     """Write the layers one by one, with a projection after each.
 
-    `rows` are those of all steps, (T, B, width). Each layer and direction begins with a state of `first`,
-    (states, B, proj), and of `cells`, (states, B, hidden).
+    `rows` are those of all steps, (T, B, width), of which each sample has its `lengths`. Each layer and direction
+    begins with a state of the first of `states`, (states, B, proj), and of the second, (states, B, hidden).
     """
+    first, cells = states
 
     def cut(value: TracedValue, axis: int, start: int, length: int = 1) -> Any:
         return helper._slice_helper(g, value, axes=[axis], starts=[start], ends=[start + length])
@@ -111,9 +106,8 @@ def _projected(  # noqa: PLR0917  (the parts of one operator)
         weights = [weight for part in here for weight in part.weights]
         has_biases, width = len(here[0].weights) == 4, here[0].hidden
         outputs, last, cell = private_torch.symbolic_opset9._generic_rnn(
-            g, "LSTM", rows, [start, cell], weights, has_biases, 1, 0.0, False, ways == 2,
-            batch_sizes=lengths,
-        )  # fmt: skip
+            g, "LSTM", rows, [start, cell], weights, has_biases, 1, 0.0, False, ways == 2, None, lengths
+        )
         rows = _joined(g, [part.onward(cut(outputs, 2, way * width, width)) for way, part in enumerate(here)], 2)
         lasts += [part.onward(cut(last, 0, way)) for way, part in enumerate(here)]
         last_cells.append(cell)
@@ -152,12 +146,10 @@ def _packed(g: TracedGraph, data: TracedValue, lengths: TracedValue, batch_first
 
 def _lengths_of(sizes: TracedValue) -> TracedValue:
     """Return the lengths that `_packed` computed the sizes of a packed sequence from."""
+    problem = "torch's older exporter has no ONNX of a packed sequence whose batch_sizes are computed"
     for kind in _SIZES:
         if (node := sizes.node()).kind() != kind:
-            raise Refused(
-                "torch's older exporter has no ONNX of a packed sequence whose batch_sizes are computed",
-                fix="pack it with pack_padded_sequence or pack_sequence",
-            )
+            raise Refused(problem, fix="pack it with pack_padded_sequence or pack_sequence")
         sizes = node.inputsAt(int(kind == "onnx::Less"))
     return sizes
 
@@ -172,8 +164,8 @@ def _unpacked(  # noqa: PLR0917  (the operator's own arguments)
 ) -> Any:
     """Write the rows of a packed sequence, (T, B, width) or (B, T, width), and their lengths.
 
-    The rows are as long as the longest, or `total` where that is a number. A computed one is taken for the axis that
-    was packed, which it mostly is: any other gives another shape, which the later check of answers sees.
+    The rows are as long as `total`, by default the longest. A computed total above the axis that was packed is taken
+    for that: the later check of answers sees the other shape.
     """
     rows, lengths = data, g.op("Cast", _lengths_of(sizes), to_i=INT64)
     value = helper._get_const(padding, "t", "padding_value")
@@ -182,19 +174,11 @@ def _unpacked(  # noqa: PLR0917  (the operator's own arguments)
     most = helper._maybe_get_const(total, "i")
     if isinstance(most, int):
         rows = _pad_to_length(g, rows, most, value)
-    elif _is_length(total, sizes):
-        rows = _cut(g, rows, g.op("ReduceMax", lengths, keepdims_i=1))
+    else:
+        rows = _cut(g, rows, g.op("Reshape", total, constant(g, [1])))
     if helper._get_const(batch_first, "i", "batch_first"):
         rows = _turned(g, rows)
     return rows, lengths
-
-
-def _is_length(total: TracedValue, sizes: TracedValue) -> bool:
-    """Return whether a number is the count of packed steps, as it is where the caller names none."""
-    node = total.node()
-    while node.kind() in ("onnx::Gather", "onnx::Squeeze", "onnx::Cast", "onnx::Unsqueeze"):
-        node = node.inputsAt(0).node()
-    return bool(node.kind() == "onnx::Shape" and node.inputsAt(0) == sizes)
 
 
 def _filled(g: TracedGraph, rows: TracedValue, lengths: TracedValue, value: object) -> TracedValue:
@@ -228,7 +212,7 @@ PATCHES = (
         upstream=f"{SYMBOLICS} (lstm); torch/csrc/jit/passes/onnx",
     ),
     *symbolics(
-        {"aten::_pack_padded_sequence": _packed, **{f"aten::{name}": _layers(name) for name in _KINDS}},
+        {"aten::_pack_padded_sequence": _packed, **{f"aten::{kind}": _layers(kind) for kind in _KINDS}},
         why="Moves packed sequences by a pass that fails where only the last state of one layer is used.",
         upstream="torch/csrc/jit/passes/onnx/peephole.cpp (pushPackingPastRnn)",
     ),
