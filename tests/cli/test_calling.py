@@ -106,7 +106,7 @@ class Net(torch.nn.Module):
 def test_inputs_are_taken_from_data_that_are_named_as_forwards_parameters(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(TWO)
     ids = np.random.default_rng(0).integers(5, 9, (40, 3))
-    np.savez(tmp_path / "d.npz", ids=ids, x=np.zeros((40, 4), np.float32) + ids[:, :1])
+    np.savez(tmp_path / "d.npz", ids=ids, x=np.random.default_rng(1).random((40, 4), np.float32))
     done = run(tmp_path, "convert", "net.py:Net", "--data", "d.npz", "--to", "torchscript", "--out", "made")
     assert done.returncode == 0, done.stderr + done.stdout
     inputs = "ids=int64[batch,3], x=float32[batch,4]"
