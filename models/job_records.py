@@ -60,6 +60,7 @@ class SourceOptions(CodeOptions):
     signature: Signature | None = None  # this, or the inputs alone, where the code is no recipe and has no example
     inputs: tuple[TensorSpec, ...] = ()
     copy_inputs: tuple[TensorSpec, ...] = ()  # of a copy of the model, for where nothing else tells them
+    data: SourceSamplesOptions | None = None  # that inputs are inferred from
 
 
 @dataclass(frozen=True, kw_only=True)

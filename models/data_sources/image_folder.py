@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import BadRequest
 from ..foreign_errors import first_line
-from ..signature import Array, Axis, TensorSpec, shape_text
+from ..signature import BATCH, Array, Axis, TensorSpec, shape_text
 from .item_shapes import item_specs
 from .sample_writer import Chunk
 from .source_options import ImageOptions
@@ -81,6 +81,20 @@ def read_images(folder: Path, inputs: Sequence[TensorSpec], options: ImageOption
     for path, name in _in_turn(by_label):
         label = np.array([numbers[name]]) if numbers else None
         yield {layout.item.name: _read(path, layout, options)[np.newaxis]}, label
+
+
+def image_specs(folder: Path, names: Sequence[str], options: ImageOptions) -> tuple[TensorSpec, ...]:
+    """Return the one input that takes the first image of a folder, prepared as the options say, as float32: one channel
+    where it is grey and no more are normalised, else three. Raises BadRequest as `read_images` does."""
+    from PIL import Image
+
+    axes: tuple[Axis, ...] = ("height", "width", 3) if options.layout == "hwc" else (3, "height", "width")
+    specs = [TensorSpec(name, "float32", (BATCH, *axes)) for name in names]
+    ((name, rows),) = next(read_images(folder, specs, options))[0].items()
+    with Image.open(next(_in_turn(list_images(folder)))[0]) as image:
+        grey = image.mode in ("1", "L") and len(options.mean) < 2 and len(options.std) < 2
+    sizes = zip(axes, rows.shape[1:], strict=True)
+    return (TensorSpec(name, "float32", (BATCH, *(1 if grey and axis == 3 else size for axis, size in sizes))),)
 
 
 def image_labels(folder: Path) -> dict[str, str]:

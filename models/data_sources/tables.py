@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import BadRequest
 from ..foreign_errors import first_line
-from ..signature import Array, TensorSpec
+from ..signature import BATCH, Array, TensorSpec
 from .item_shapes import cast_rows, item_specs, reshape_rows
 from .sample_writer import Chunk
 from .source_options import TableOptions
@@ -82,6 +82,16 @@ def table_columns(
     return columns.inputs, columns.label
 
 
+def column_specs(path: Path, parameters: Mapping[str, bool], options: TableOptions) -> tuple[TensorSpec, ...]:
+    """Return the inputs that the columns of a table fill. `parameters`: whether each is required; others are inputs
+    where a column has their name. Raises BadRequest where an input has no columns."""
+    table = _open(path, options)
+    there = {*table.schema.names} - {options.label, *_LABELS}
+    names = [name for name, required in parameters.items() if required or name in there]
+    columns = _assign(table, [TensorSpec(name, "float32", ()) for name in names], options).inputs
+    return tuple(table.spec(name, columns[name]) for name in names)
+
+
 class _Table:
     """A table that is read several times, each time from its start."""
 
@@ -109,6 +119,17 @@ class _Table:
 
         kind = self.schema.field(name).type
         return bool(types.is_nested(kind))
+
+    def spec(self, name: str, columns: Sequence[str]) -> TensorSpec:
+        """Return the input that takes these columns, floats as float32: all of them, or a value or list of its name."""
+        kinds = [self.schema.field(column).type for column in columns]
+        sizes = () if list(columns) == [name] else (len(columns),)
+        if self.is_list(columns[0]):
+            kinds = [kinds[0].value_type]
+            first = next(self._read({columns[0]: None}), None)
+            sizes = (len(first.column(0)[0].as_py() or ()),) if first and first.num_rows else ()
+        dtype = np.result_type(*(kind.to_pandas_dtype() for kind in kinds))
+        return TensorSpec(name, str(dtype) if dtype.kind in "iub" else "float32", (BATCH, *sizes))
 
     def classes(self, label: str) -> Array:
         """Return the different texts of the labels in alphabetical order."""
@@ -212,7 +233,8 @@ def _assign(table: _Table, items: Sequence[TensorSpec], options: TableOptions) -
     rest = [name for name in inputs if name not in by_name]
     if len(rest) > 1 or (options.columns and not rest):
         raise BadRequest(
-            f"{table.path} has no column for {' and '.join(rest)}" if rest else "every input has a column of its name",
+            f"{table.path} has no column for {' and '.join(rest)}; it has {_list(names)}" if rest else
+            "every input has a column of its name",
             fix="name a column like each input; one input alone may take the columns that are left" if rest else
             "leave columns out",
         )  # fmt: skip

@@ -56,7 +56,7 @@ def take_weights(job: Job) -> Mapping[str, Any]:
     """Write a source: a model with the weights of a file, or as its code makes it. SourceOptions -> SourceFacts.
     Raises BadRequest where code, weights or signature do not fit together, or the model cannot be converted."""
     options = SourceOptions.from_json(job.options)
-    model, ref, weight_notes = _load(options)
+    model, ref, weight_notes = load_weighted(options)
     state = state_of_module(model)
     if state:
         write_weights(job.out / WEIGHTS, state)  # before any call, which may change them
@@ -104,7 +104,7 @@ class _CalledModel:
     samples: Dataset | None = None
 
 
-def _load(options: SourceOptions) -> tuple[torch.nn.Module, CodeRef, list[str]]:
+def load_weighted(options: SourceOptions) -> tuple[torch.nn.Module, CodeRef, list[str]]:
     """Make the model with its weights; return it with the reference that makes it again, and notes on the weights.
     The file is read before the model is made: it may record what the factory takes."""
     ref = options.code_ref
@@ -149,8 +149,14 @@ def _prepare(model: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> tuple
 
 def _rebuilt(options: SourceOptions, folder: Path, call: Call | None) -> torch.nn.Module:
     """Return the module made anew, with the weights in `folder`, as it is called."""
-    model = _load(options)[0]
+    model = load_weighted(options)[0]
     return (with_weights_there if is_foreign(model) else with_source_weights)(model, folder, call)
+
+
+def says_inputs(ref: CodeRef, model: torch.nn.Module) -> bool:
+    """Return whether the code, or the library, of a model that is no recipe says what its inputs are."""
+    example = foreign_example(model) if ref.python else find_example(ref, model)
+    return bool(example or _declared_inputs(ref, model) or dummy_example(model))
 
 
 def _find_call(options: SourceOptions, model: torch.nn.Module, halves: bool) -> _CalledModel:

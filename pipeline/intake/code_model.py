@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ...converters.intake.intake_records import CodeFacts
 from ...converters.steps import missing
+from ...models.data_sources.data_argument import DataKind
 from ...models.errors import BadRequest, CallFailed, StepFailed, StepTimeout, ToolMissing
 from ...models.foreign_files import check_plain
 from ...models.job_records import CodeOptions, RecipeFacts, SourceFacts, SourceOptions, TrainOptions
@@ -22,13 +23,14 @@ from ...models.signature import check_inputs
 from ...models.sources import LIBRARIES, CodeRef, code_ref
 from ...models.store import Stored, size_of
 from ..context import Context
+from ..drift.drift_records import AcceptedFacts
 from ..drift.metrics.metric_kinds import recipe_kind
 from ..request import RunRequest
 from ..result.release_limits import check_metric_limits
 from ..workers.engine import Action
 from ..workers.isolation import Limits
 from .data_faults import check_training_data
-from .data_step import samples_of_request
+from .data_step import data_argument, samples_action, samples_of_request
 from .file_model import limits_named
 from .loaded_model import LoadedModel, ModelDescription, require_libraries
 from .model_argument import ModelRequest
@@ -62,13 +64,14 @@ def load_code(context: Context, request: ModelRequest) -> LoadedModel:
             return load_recipe(context, _describe(context, ref, code, recipe))
     of_file = limits_named(text, _limits_of(context, ref)) if ref.library == "hf" else nullcontext()
     with _code_failures(context, text), of_file:
-        source = _source(context, ref, code, request)
+        inferred = _inputs_from_data(context, ref, code, request)
+        source = _source(context, ref, code, replace(request, inputs=inputs or inferred.inputs))
     facts = SourceFacts.from_json(source.facts)
     model = ModelDescription(
         _name(ref), facts.signature, ref, code,
         labels=facts.labels, preprocessing=facts.preprocessing, labels_from=facts.labels_from,
     )  # fmt: skip
-    return LoadedModel(model, source, notes=facts.notes)
+    return LoadedModel(model, source, notes=(*inferred.notes, *facts.notes))
 
 
 def describe_recipe(context: Context) -> ModelDescription:
@@ -179,9 +182,10 @@ def _describe(context: Context, ref: CodeRef, code: str, facts: RecipeFacts) -> 
 
 
 def _with_weights(
-    context: Context, options: SourceOptions, code: str, *, requires: tuple[str, ...], data: Stored | None = None
-) -> Stored:
-    """Return the model that the options name with the weights of the request, or with those that its code gives it."""
+    context: Context, options: SourceOptions, code: str, *, requires: tuple[str, ...], data: Stored | None = None,
+    step: str = "source_from_code:take_weights",
+) -> Stored:  # fmt: skip
+    """Return the model of the options with the weights of the request or of its code, or what `step` finds of it."""
     if path := weights_file(context.request):
         key = context.request.model.weights_key or None
         options = replace(options, weights=str(path.absolute()), sha256=weights_digest(path), key=key)
@@ -190,14 +194,14 @@ def _with_weights(
     ref = options.code_ref
     action = Action(
         name="weights",
-        entry=f"{_MODELS}.loading.source_from_code:take_weights",
+        entry=f"{_MODELS}.loading.{step}",
         inputs={"data": data} if data else {},
         options=options.to_json(),
         requires=("torch", *requires),
         framework="torch",
         code=code,
         root=options.root,
-        reads=(*ref.reads, *_weight_files(options.weights)),
+        reads=(*ref.reads, *_weight_files(options.weights), *((options.data.place,) if options.data else ())),
         limits=replace(_limits_of(context, ref), starts=ref.programs),
     )
     return context.executor.perform(action)
@@ -217,6 +221,17 @@ def _limits_of(context: Context, ref: CodeRef) -> Limits:
     if ref.library != "hf":
         return context.model_limits()
     return context.intake_limits(sum(map(size_of, folder_files(Path(ref.name)))), library_s=_TRANSFORMERS_S)
+
+
+def _inputs_from_data(context: Context, ref: CodeRef, code: str, request: ModelRequest) -> AcceptedFacts:
+    """Return the inputs of the user's code by their data, with a sentence for the user; none where others are known.
+    Raises BadRequest where the data do not fit the parameters of forward."""
+    argument = data_argument(context, request.data)
+    if argument is None or argument.kind is DataKind.CODE or request.inputs or request.copy_inputs or ref.library:
+        return AcceptedFacts()
+    reading, step = samples_action(context, argument, ()), "inputs_from_data:infer_inputs"
+    options = SourceOptions.from_json({**SourceOptions.of(ref).to_json(), "data": reading.options})
+    return AcceptedFacts.from_json(_with_weights(context, options, code, requires=reading.requires, step=step).facts)
 
 
 def _source(context: Context, ref: CodeRef, code: str, request: ModelRequest) -> Stored:

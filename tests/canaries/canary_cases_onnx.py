@@ -243,6 +243,16 @@ class Packed(nn.Module):
         return nn.utils.rnn.pad_packed_sequence(self.rnn(packed)[0], batch_first=True, padding_value=7.0)[0]
 
 
+class LastOfPacked(nn.Module):
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([2, 4]), batch_first=True, enforce_sorted=False)
+        return self.layer(packed)[1]
+
+
 ENCODER = nn.TransformerEncoderLayer(6, 2, 10, batch_first=True).eval().requires_grad_(False)
 ATTENTION = nn.MultiheadAttention(6, 2, batch_first=True).eval().requires_grad_(False)
 PROJECTED = nn.LSTM(3, 6, proj_size=2).eval().requires_grad_(False)
@@ -325,6 +335,13 @@ SYMBOLICS: dict[str, Case] = {
     "aten::transpose": (scripted(LoopCarried("transpose")), [ROWS]),
     "aten::permute": (lambda x: x.permute(0, -1, 1), [SQUARE]),
     "aten::lstm": (lambda x: PROJECTED(x)[0], [torch.randn(5, 2, 3)]),
+    **{
+        f"aten::{name}": (LastOfPacked(layer), [torch.randn(2, 4, 3)])
+        for name, layer in {
+            "_pack_padded_sequence": nn.GRU(3, 4), "gru": nn.GRU(3, 4, bidirectional=True),
+            "rnn_tanh": nn.RNN(3, 4), "rnn_relu": nn.RNN(3, 4, nonlinearity="relu"),
+        }.items()
+    },
     "aten::_pad_packed_sequence": (Packed(), [torch.randn(2, 4, 3)]),
 }  # fmt: skip
 DYNAMO, TORCHSCRIPT = "translation:torch.onnx.export(dynamo=True)", "symbolic:torch.onnx.export(dynamo=False)"

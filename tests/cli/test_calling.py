@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 NET = '''
@@ -88,3 +89,27 @@ def test_a_model_that_is_random_is_refused_with_its_line(here: Path) -> None:
         f"at {here}/net.py:{line} (`return torch.nn.functional.dropout(x)`)\n"
         "  fix: give functional dropout training=self.training, and draw no random numbers in forward\n",
     )
+
+
+TWO = """
+import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(9, 4)
+    def forward(self, ids, x):
+        assert int(ids.min()) >= 5, "ids are 5 to 8"
+        return self.table(ids).mean(1) + x
+"""
+
+
+def test_inputs_are_taken_from_data_that_are_named_as_forwards_parameters(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(TWO)
+    ids = np.random.default_rng(0).integers(5, 9, (40, 3))
+    np.savez(tmp_path / "d.npz", ids=ids, x=np.random.default_rng(1).random((40, 4), np.float32))
+    done = run(tmp_path, "convert", "net.py:Net", "--data", "d.npz", "--to", "torchscript", "--out", "made")
+    assert done.returncode == 0, done.stderr + done.stdout
+    inputs = "ids=int64[batch,3], x=float32[batch,4]"
+    assert f"Net: {inputs}; inputs taken from d.npz: {inputs}" in done.stderr
+    record = json.loads((tmp_path / "made" / "torchscript" / "artifact.json").read_text())
+    assert [row["shape"] for row in record["signature"]["inputs"]] == [["batch", 3], ["batch", 4]]

@@ -1,20 +1,34 @@
 """Recurrent layers for torch's TorchScript exporter.
 
-It refuses LSTMs with projections, and loses the length and the padding of packed sequences.
+It refuses LSTMs with projections, and loses packed sequences: here these are padded rows, and layers take the lengths.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from ....models.errors import Refused
 from .. import private_torch
 from ..ledger import SYMBOLICS, symbolics
-from ..torch_shared.formulas import INT64
+from ..torch_shared.formulas import INT32, INT64
 from ..torch_shared.traced_graph import TracedGraph, TracedValue, constant, helper
 
+_KINDS = ("gru", "rnn_tanh", "rnn_relu")
+_SIZES = ("onnx::ReduceSum", "onnx::Cast", "onnx::Less")  # the nodes from a packed sequence's sizes to its lengths
 _WORST_CONDITION = 1e4  # of a projection that a state is led back through: float32 then keeps three digits of it
+
+
+def _layers(name: str) -> Callable[..., Any]:
+    """Return the exporter's own symbolic of GRU or RNN, given the lengths of a packed sequence."""
+    return lambda g, *arguments: getattr(private_torch.symbolic_opset9, name)(g, *_with_lengths(arguments))
+
+
+def _with_lengths(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a layer's arguments with a packed sequence's lengths (ONNX's sequence_lens) in the place of its sizes."""
+    if not helper._is_tensor_list(arguments[3]):
+        return arguments
+    return (arguments[0], _lengths_of(arguments[1]), *arguments[2:])
 
 
 def _lstm(g: TracedGraph, *arguments: Any) -> Any:
@@ -29,15 +43,13 @@ def _lstm(g: TracedGraph, *arguments: Any) -> Any:
     all_weights = helper._unpack_list(weights)
     directions, count = 1 + int(bidirectional), 5 if has_biases else 3
     if len(all_weights) != layers * directions * count:
-        return private_torch.symbolic_opset9.lstm(g, *arguments)
-    if packed:
-        _refuse("of a packed sequence")
+        return private_torch.symbolic_opset9.lstm(g, *_with_lengths(arguments))
     parts = [_Direction(g, all_weights[at : at + count]) for at in range(0, len(all_weights), count)]
     layer_parts = [parts[at : at + directions] for at in range(0, len(parts), directions)]
-    batch_first = helper._get_const(arguments[8], "i", "lstm")
-    first, cells = helper._unpack_list(arguments[1])
+    batch_first = not packed and helper._get_const(arguments[8], "i", "lstm")
+    lengths, states = _lengths_of(arguments[1]) if packed else None, helper._unpack_list(arguments[1 + packed])
     x = _turned(g, arguments[0]) if batch_first else arguments[0]
-    rows, lasts, cells = _projected(g, x, first, cells, layer_parts)
+    rows, lasts, cells = _projected(g, x, states, layer_parts, lengths)
     return _turned(g, rows) if batch_first else rows, lasts, cells
 
 
@@ -71,13 +83,15 @@ class _Direction:
 
 
 def _projected(
-    g: TracedGraph, rows: TracedValue, first: TracedValue, cells: TracedValue, layers: Sequence[Sequence[_Direction]]
-) -> tuple[TracedValue, TracedValue, TracedValue]:
+    g: TracedGraph, rows: TracedValue, states: Sequence[TracedValue], layers: Sequence[Sequence[_Direction]],
+    lengths: TracedValue | None,
+) -> tuple[TracedValue, TracedValue, TracedValue]:  # fmt: skip
     """Write the layers one by one, with a projection after each.
 
-    `rows` are those of all steps, (T, B, width). Each layer and direction begins with a state of `first`,
-    (states, B, proj), and of `cells`, (states, B, hidden).
+    `rows` are those of all steps, (T, B, width), of which each sample has its `lengths`. Each layer and direction
+    begins with a state of the first of `states`, (states, B, proj), and of the second, (states, B, hidden).
     """
+    first, cells = states
 
     def cut(value: TracedValue, axis: int, start: int, length: int = 1) -> Any:
         return helper._slice_helper(g, value, axes=[axis], starts=[start], ends=[start + length])
@@ -92,7 +106,7 @@ def _projected(
         weights = [weight for part in here for weight in part.weights]
         has_biases, width = len(here[0].weights) == 4, here[0].hidden
         outputs, last, cell = private_torch.symbolic_opset9._generic_rnn(
-            g, "LSTM", rows, [start, cell], weights, has_biases, 1, 0.0, False, ways == 2
+            g, "LSTM", rows, [start, cell], weights, has_biases, 1, 0.0, False, ways == 2, None, lengths
         )
         rows = _joined(g, [part.onward(cut(outputs, 2, way * width, width)) for way, part in enumerate(here)], 2)
         lasts += [part.onward(cut(last, 0, way)) for way, part in enumerate(here)]
@@ -120,6 +134,26 @@ def _refuse(kind: str) -> NoReturn:
 _ELSE = "leave proj_size out, or project what the LSTM gives by a Linear behind it"
 
 
+def _packed(g: TracedGraph, data: TracedValue, lengths: TracedValue, batch_first: TracedValue) -> Any:
+    """Write a packed sequence: its padded rows (T, B, width), and how many samples have each step, (longest,)."""
+    rows = _turned(g, data) if helper._get_const(batch_first, "i", "batch_first") else g.op("Identity", data)
+    lengths = g.op("Cast", lengths, to_i=INT32)
+    longest = g.op("ReduceMax", lengths, keepdims_i=0)
+    steps = g.op("Range", *(g.op("Cast", end, to_i=INT32) for end in (constant(g, 0), longest, constant(g, 1))))
+    going = g.op("Less", g.op("Unsqueeze", steps, constant(g, [1])), lengths)
+    return rows, helper._reducesum_helper(g, g.op("Cast", going, to_i=INT64), axes_i=[1], keepdims_i=0)
+
+
+def _lengths_of(sizes: TracedValue) -> TracedValue:
+    """Return the lengths that `_packed` computed the sizes of a packed sequence from."""
+    problem = "torch's older exporter has no ONNX of a packed sequence whose batch_sizes are computed"
+    for kind in _SIZES:
+        if (node := sizes.node()).kind() != kind:
+            raise Refused(problem, fix="pack it with pack_padded_sequence or pack_sequence")
+        sizes = node.inputsAt(int(kind == "onnx::Less"))
+    return sizes
+
+
 def _unpacked(  # noqa: PLR0917  (the operator's own arguments)
     g: TracedGraph,
     data: TracedValue,
@@ -130,31 +164,21 @@ def _unpacked(  # noqa: PLR0917  (the operator's own arguments)
 ) -> Any:
     """Write the rows of a packed sequence, (T, B, width) or (B, T, width), and their lengths.
 
-    The rows are as long as the longest, or `total` where that is a number. A computed one is taken for the axis that
-    was packed, which it mostly is: any other gives another shape, which the later check of answers sees.
+    The rows are as long as `total`, by default the longest. A computed total above the axis that was packed is taken
+    for that: the later check of answers sees the other shape.
     """
-    unpacked: Any = g.op("prim::PadPacked", data, sizes, outputs=2)
-    rows, lengths = unpacked
-    lengths = g.op("Cast", lengths, to_i=INT64)
+    rows, lengths = data, g.op("Cast", _lengths_of(sizes), to_i=INT64)
     value = helper._get_const(padding, "t", "padding_value")
     if value:
         rows = _filled(g, rows, lengths, value)
     most = helper._maybe_get_const(total, "i")
     if isinstance(most, int):
         rows = _pad_to_length(g, rows, most, value)
-    elif _is_length(total, sizes):
-        rows = _cut(g, rows, g.op("ReduceMax", lengths, keepdims_i=1))
+    else:
+        rows = _cut(g, rows, g.op("Reshape", total, constant(g, [1])))
     if helper._get_const(batch_first, "i", "batch_first"):
         rows = _turned(g, rows)
     return rows, lengths
-
-
-def _is_length(total: TracedValue, sizes: TracedValue) -> bool:
-    """Return whether a number is the count of packed steps, as it is where the caller names none."""
-    node = total.node()
-    while node.kind() in ("onnx::Gather", "onnx::Squeeze", "onnx::Cast", "onnx::Unsqueeze"):
-        node = node.inputsAt(0).node()
-    return bool(node.kind() == "onnx::Shape" and node.inputsAt(0) == sizes)
 
 
 def _filled(g: TracedGraph, rows: TracedValue, lengths: TracedValue, value: object) -> TracedValue:
@@ -186,6 +210,11 @@ PATCHES = (
         {"aten::lstm": _lstm},
         why="Refuses an LSTM with proj_size.",
         upstream=f"{SYMBOLICS} (lstm); torch/csrc/jit/passes/onnx",
+    ),
+    *symbolics(
+        {"aten::_pack_padded_sequence": _packed, **{f"aten::{kind}": _layers(kind) for kind in _KINDS}},
+        why="Moves packed sequences by a pass that fails where only the last state of one layer is used.",
+        upstream="torch/csrc/jit/passes/onnx/peephole.cpp (pushPackingPastRnn)",
     ),
     *symbolics(
         {"aten::_pad_packed_sequence": _unpacked},

@@ -42,6 +42,33 @@ class Packed(nn.Module):
         return rows, ends, last
 
 
+class LastOfPacked(nn.Module):
+    """The last state of every layer alone, of rows that are longest first or in any order."""
+
+    def __init__(self, kind: str, in_order: bool, **more: Any) -> None:
+        super().__init__()
+        self.in_order = in_order
+        self.rnn = getattr(nn, kind)(3, 6, batch_first=True, **more)
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=self.in_order)
+        last = self.rnn(packed)[1]
+        return last if isinstance(self.rnn, nn.LSTM) else (last,)
+
+
+class Twice(nn.Module):
+    """Two layers that read one packed sequence, of which one gives its rows and the other its state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows, self.last = nn.GRU(3, 4), nn.LSTM(3, 5, 2, bidirectional=True)
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        rows, _ = pad_packed_sequence(self.rows(packed)[0])
+        return rows, self.last(packed)[1][1]
+
+
 class Projected(nn.Module):
     def __init__(self, begins: bool = False, **more: Any) -> None:
         super().__init__()
@@ -110,6 +137,35 @@ def test_what_was_packed_comes_back(  # noqa: PLR0917  (the cases' own)
 ) -> None:
     model = Packed(kind, total, value, **more)
     check(model, (torch.randn(3, 5, 3), torch.tensor([2, 5, 3])), ROWS, tmp_path, how)
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        ("LSTM", {}),
+        ("LSTM", {"bidirectional": True}),
+        ("LSTM", {"num_layers": 2, "bidirectional": True, "proj_size": 2}),
+        ("GRU", {"bidirectional": True}),
+        ("GRU", {"num_layers": 2}),
+        ("RNN", {}),
+        ("RNN", {"nonlinearity": "relu"}),
+    ],
+)
+def test_so_does_the_last_state_alone(kind: str, more: dict[str, Any], in_order: bool, tmp_path: Path) -> None:
+    lengths = [torch.tensor([4, 2, 2, 1]) if in_order else torch.tensor([1, 4, 2, 2]), torch.tensor([2])]
+    others = [(rows, each) for (rows, _), each in zip(ROWS, lengths, strict=True)]
+    check(
+        LastOfPacked(kind, in_order, **more),
+        (torch.randn(3, 5, 3), torch.tensor([5, 3, 2])),
+        others,
+        tmp_path,
+        "traced",
+    )
+
+
+def test_a_packed_sequence_is_read_twice(tmp_path: Path) -> None:
+    check(Twice(), (torch.randn(3, 5, 3), torch.tensor([2, 5, 3])), ROWS, tmp_path, "traced")
 
 
 def test_a_transformer_layer_that_pytorch_fuses_is_written_out(tmp_path: Path) -> None:
