@@ -6,6 +6,7 @@ onnx's version converter (1.23) renames it and leaves the batch axis where it is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ...models.errors import Refused
 from .function_bodies import instance
@@ -32,8 +33,8 @@ def as_nested_scans(node: Node, inputs: Sequence[GraphValue | None]) -> Graph:
     names, outputs = [f"/scanned.{at}" for at in range(count)], [f"/result.{at}" for at in range(len(node.outputs))]
     attributes = {name: attribute_value(attribute) for name, attribute in node.attributes.items()}
     sequence = onnx.helper.make_node("Scan", names, outputs, name="sequence", **_later_attributes(attributes))
-    parts = [[onnx.ValueInfoProto(name=name) for name in of_side] for of_side in (names, outputs)]
-    body = onnx.helper.make_graph([sequence], "sequence", *parts)
+    takes, gives = ([onnx.ValueInfoProto(name=name) for name in of_side] for of_side in (names, outputs))
+    body = onnx.helper.make_graph([sequence], "sequence", takes, gives)
     (formal, results) = ([f"/batch{name}" for name in of_side] for of_side in (names, outputs))
     batch = onnx.helper.make_node("Scan", formal, results, name="batch", body=body, num_scan_inputs=count)
     opsets = [onnx.helper.make_opsetid("", _LATER_OPSET)]
@@ -41,7 +42,7 @@ def as_nested_scans(node: Node, inputs: Sequence[GraphValue | None]) -> Graph:
     return instance(function, node, inputs, {})
 
 
-def _later_attributes(attributes: dict[str, object]) -> dict[str, object]:
+def _later_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return the attributes of a batched Scan as the later one calls them; others are left for its reader to refuse."""
     directions = attributes.pop("directions", None)
     return attributes | ({} if directions is None else {"scan_input_directions": directions})
