@@ -39,7 +39,7 @@ def _outputs_of(entry: SignatureDef) -> list[bytes]:
 
 def _variables(nodes: dict[bytes, NodeDef], roots: list[bytes]) -> set[str]:
     """Return the names under which the runtime keeps the variables that nodes reach."""
-    found: set[str] = set()
+    variables: set[str] = set()
     seen: set[bytes] = set()
     pending = list(roots)
     while pending:
@@ -50,8 +50,8 @@ def _variables(nodes: dict[bytes, NodeDef], roots: list[bytes]) -> set[str]:
         node = nodes[name]
         pending += node.input
         if node.op == b"VarHandleOp":
-            found.add((node.attr["shared_name"].s or name).decode(errors="replace"))
-    return found
+            variables.add((node.attr["shared_name"].s or name).decode(errors="replace"))
+    return variables
 
 
 def save_again(folder: Path, payload: Path) -> None:
@@ -72,7 +72,7 @@ def save_again(folder: Path, payload: Path) -> None:
 def functions_not_asked(graph: MetaGraphDef) -> list[str]:
     """Return the names of signatures, and `__call__`, that compute by other functions than `serving_default`."""
     asked = set(_called(graph, graph.signature_def[DEFAULT]))
-    others = {
+    names = {
         name
         for name, entry in graph.signature_def.items()
         if not name.startswith("__") and name != DEFAULT and not asked.intersection(_called(graph, entry))
@@ -81,8 +81,8 @@ def functions_not_asked(graph: MetaGraphDef) -> list[str]:
     for child in objects[0].children if objects else ():
         if child.local_name == b"__call__" and 0 <= child.node_id < len(objects):
             own = set(objects[child.node_id].function.concrete_functions)
-            others |= {"__call__"} if own and not own & asked else set()
-    return sorted(others)
+            names |= {"__call__"} if own and not own & asked else set()
+    return sorted(names)
 
 
 def _called(graph: MetaGraphDef, entry: SignatureDef) -> Iterator[bytes]:

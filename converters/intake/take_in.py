@@ -165,9 +165,9 @@ def _notes_of_saved_model(graph: MetaGraphDef, unrestored: Sequence[str]) -> Ite
             f"TensorFlow Serving would fail on this folder: restoring it leaves {few(unrestored)} without values; "
             "it is read as TensorFlow 2 loads it. To serve it, save it with model.export(FOLDER)"
         )
-    if others := functions_not_asked(graph):
-        verb = "is" if len(others) == 1 else "are"
-        yield f"{few(others)} {verb} not asked: copies hold serving_default, and only that is compared"
+    if names := functions_not_asked(graph):
+        verb = "is" if len(names) == 1 else "are"
+        yield f"{few(names)} {verb} not asked: copies hold serving_default, and only that is compared"
 
 
 def take_in_keras(job: Job) -> Mapping[str, Any]:
