@@ -71,17 +71,17 @@ def save_again(folder: Path, payload: Path) -> None:
 
 def functions_not_asked(graph: MetaGraphDef) -> list[str]:
     """Return the names of signatures, and `__call__`, that compute by other functions than `serving_default`."""
-    asked = set(_called(graph, graph.signature_def[DEFAULT]))
+    served = set(_called(graph, graph.signature_def[DEFAULT]))
     names = {
         name
         for name, entry in graph.signature_def.items()
-        if not name.startswith("__") and name != DEFAULT and not asked.intersection(_called(graph, entry))
+        if not name.startswith("__") and name != DEFAULT and not served.intersection(_called(graph, entry))
     }
     objects = graph.object_graph_def.nodes
     for child in objects[0].children if objects else ():
         if child.local_name == b"__call__" and 0 <= child.node_id < len(objects):
             own = set(objects[child.node_id].function.concrete_functions)
-            names |= {"__call__"} if own and not own & asked else set()
+            names |= {"__call__"} if own and not own & served else set()
     return sorted(names)
 
 
