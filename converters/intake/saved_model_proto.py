@@ -25,7 +25,7 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
     "MetaInfo": {"tags": (4, "*string"), "tensorflow_version": (5, "string")},
     "Graph": {"node": (1, "*Node"), "library": (2, "Library")},
     "Node": {"name": (1, "string"), "op": (2, "string"), "input": (3, "*string"), "attr": (5, "map Attr")},
-    "Attr": {"list": (1, "AttrList"), "func": (10, "Called")},
+    "Attr": {"list": (1, "AttrList"), "s": (2, "string"), "func": (10, "Called")},
     "AttrList": {"func": (9, "*Called")},
     "Called": {"name": (1, "string"), "attr": (2, "map Attr")},
     "Library": {"function": (1, "*Function"), "gradient": (2, "*Gradient")},
@@ -45,7 +45,10 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
     "Composite": {"components": (2, "*Tensor")},
     "Shape": {"dim": (2, "*Dim"), "unknown_rank": (3, "bool")},
     "Dim": {"size": (1, "int64")},
-    "ObjectGraph": {"concrete_functions": (2, "map Nothing")},
+    "ObjectGraph": {"nodes": (1, "*Object"), "concrete_functions": (2, "map Nothing")},
+    "Object": {"children": (1, "*Child"), "function": (6, "ObjectFunction")},
+    "Child": {"node_id": (1, "int32"), "local_name": (2, "string")},
+    "ObjectFunction": {"concrete_functions": (1, "*string")},
     "Nothing": {},
 }  # fmt: skip
 _SCALARS = {"string": 12, "int32": 5, "int64": 3, "bool": 8}  # text as bytes: names need not be UTF-8

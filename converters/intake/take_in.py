@@ -7,10 +7,10 @@ reading would run (a pickle, a compiled library) is refused and never run.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...models.artifact import BESIDE, Artifact, read_artifact, write_artifact
 from ...models.errors import BadRequest
@@ -20,6 +20,7 @@ from ...models.job import Job
 from ...models.job_records import CodeOptions
 from ...models.keras_model import signature_of_keras
 from ...models.loading.code_refs import load_named
+from ...models.loading.weight_files import few
 from ...models.probes.samples import check_file
 from ...models.probes.user_samples import draws_user_samples
 from ...models.provenance import Provenance
@@ -34,6 +35,7 @@ from .onnx_file import OnnxFile, check_external, parse_onnx
 from .pt2_file import check_pt2, load_pt2
 from .pt2_upgrade import is_old_layout, upgrade_pt2
 from .saved_model_folder import read_saved_model, signature_of_saved_model
+from .saved_model_parts import functions_not_asked, save_again, unrestored_variables
 from .shared_batch import (
     call_once,
     check_one_batch,
@@ -45,6 +47,9 @@ from .shared_batch import (
 )
 from .tflite_file import TfliteFile
 from .torchscript_file import check_torchscript, describe_torchscript, load_torchscript, write_flat_torchscript
+
+if TYPE_CHECKING:
+    from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
 
 _MAKE_AGAIN = "make the artifact again"
 
@@ -139,14 +144,30 @@ def take_in_saved_model(job: Job) -> Mapping[str, Any]:
     declared = signature_of_saved_model(graph, folder, requested)
     signature = apply_request(declared, requested, guessed_batches(declared))
     payload = job.out / PAYLOAD[Format.SAVED_MODEL]
-    payload.mkdir()
-    shutil.copyfile(folder / "saved_model.pb", payload / "saved_model.pb")
-    for part in ("variables", "assets"):  # serving reads nothing else
-        if (folder / part).is_dir():
-            shutil.copytree(folder / part, payload / part)
+    unrestored = unrestored_variables(graph)
+    if unrestored:
+        save_again(folder, payload)
+    else:
+        payload.mkdir()
+        shutil.copyfile(folder / "saved_model.pb", payload / "saved_model.pb")
+        for part in ("variables", "assets"):  # serving reads nothing else
+            if (folder / part).is_dir():
+                shutil.copytree(folder / part, payload / part)
     if not requested:
         check_one_batch(folder, signature.inputs, guessed_batches(declared), lambda: saved_model_runner(payload))
-    return _store(job, Format.SAVED_MODEL, signature)
+    facts = FileFacts.from_json(_store(job, Format.SAVED_MODEL, signature))
+    return replace(facts, notes=tuple(_notes_of_saved_model(graph, unrestored))).to_json()
+
+
+def _notes_of_saved_model(graph: MetaGraphDef, unrestored: Sequence[str]) -> Iterator[str]:
+    if unrestored:
+        yield (
+            f"TensorFlow Serving would fail on this folder: restoring it leaves {few(unrestored)} without values; "
+            "it is read as TensorFlow 2 loads it. To serve it, save it with model.export(FOLDER)"
+        )
+    if names := functions_not_asked(graph):
+        verb = "is" if len(names) == 1 else "are"
+        yield f"{few(names)} {verb} not asked: copies hold serving_default, and only that is compared"
 
 
 def take_in_keras(job: Job) -> Mapping[str, Any]:

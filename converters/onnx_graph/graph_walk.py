@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import ClassVar, Generic
 
 from ...models.errors import Refused
+from .batched_scan import as_nested_scans, is_batched_scan
 from .function_bodies import LocalFunctions, body_of
 from .graph import Graph, Node
 from .lazy_onnx import onnx
@@ -53,6 +55,8 @@ class GraphWalk(ABC, Generic[V]):
         outputs = self.convert(node, inputs, scope)
         if outputs is not None:
             return outputs
+        if is_batched_scan(node):
+            return self._run_body(node, as_nested_scans(node, inputs), inputs, scope)
         specified = body_of(node, inputs)
         if specified is None:
             raise Refused(
@@ -61,7 +65,9 @@ class GraphWalk(ABC, Generic[V]):
             )
         return self._run_body(node, specified, inputs)
 
-    def _run_body(self, node: Node, body: Graph, inputs: Sequence[V | None]) -> Sequence[V | None]:
-        """Return the outputs of a function body, which sees the node's inputs and no other names."""
-        outputs = iter(self.run_inside(body, [value for value in inputs if value is not None], {}))
+    def _run_body(
+        self, node: Node, body: Graph, inputs: Sequence[V | None], scope: Mapping[str, V] = MappingProxyType({})
+    ) -> Sequence[V | None]:
+        """Return the outputs of a body, which sees the node's inputs and the names in `scope`: a function sees none."""
+        outputs = iter(self.run_inside(body, [value for value in inputs if value is not None], {**scope}))
         return [next(outputs) if name else None for name in node.outputs]

@@ -18,8 +18,8 @@ import numpy as np
 from ...models.signature import Array
 from ..onnx_graph.graph import Graph, Node, attribute_value, needed, outer_names
 
-_ATTRIBUTES = {"epsilon", "momentum", "training_mode"}
-_SINCE = 9  # wordings before have an attribute `spatial`: with 0, each place of the image has its own mean
+_ATTRIBUTES = {"epsilon", "momentum", "training_mode", "spatial"}
+_SINCE = 7
 
 
 def fold_batch_normalizations(graph: Graph) -> Graph:
@@ -52,12 +52,14 @@ def _reads(graph: Graph) -> Iterator[str]:
 
 
 def _is_plain(node: Node) -> bool:
-    """Return whether a node is a batch normalisation that does not train."""
+    """Return whether a node is a batch normalisation that does not train, with one mean for each channel."""
     training = "training_mode" in node.attributes and attribute_value(node.attributes["training_mode"])
+    spatial = "spatial" not in node.attributes or attribute_value(node.attributes["spatial"])  # until opset 8
     return (
         (node.domain, node.op_type) == ("", "BatchNormalization")
         and node.version >= _SINCE
         and not training
+        and spatial
         and set(node.attributes) <= _ATTRIBUTES
         and not any(node.outputs[1:])
     )

@@ -10,6 +10,7 @@ from typing import Any
 from ...models.errors import Refused
 from ...models.foreign_errors import first_line
 from ...models.signature import Array
+from ..onnx_graph.batched_scan import is_batched_scan
 from ..onnx_graph.graph import Graph, Node
 from ..onnx_graph.graph_walk import GraphWalk
 from ..onnx_graph.lazy_onnx import onnx
@@ -46,7 +47,7 @@ class GraphWriter(GraphWalk[Expression]):
         self, node: Node, inputs: Sequence[Expression | None], scope: Scope
     ) -> Sequence[Expression | None] | None:
         """Write one node by its operator function; None where there is none."""
-        if node.op_type in CONTROL and not node.domain:
+        if node.op_type in CONTROL and not node.domain and not is_batched_scan(node):
             return self._control(node, inputs, scope)
         entry = find(node.domain, node.op_type, node.version)
         if entry is None:

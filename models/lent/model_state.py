@@ -1,4 +1,4 @@
-"""The state dict of a user's module, without what only its library reads."""
+"""The state dict of a user's module, without what only its library reads, and memory that it can be loaded into."""
 
 from __future__ import annotations
 
@@ -21,3 +21,27 @@ def state_of_module(module: torch.nn.Module) -> dict[str, Any]:
         if name.split(".")[-1] != "_extra_state":
             del state[name]
     return state
+
+
+def separate_overlaps(module: torch.nn.Module) -> None:
+    """Give each parameter and buffer whose elements share memory, as those of `expand`, memory of its own.
+
+    torch copies nothing into such a tensor, or, where it cannot tell, one element over the other.
+    """
+    import torch
+
+    for tensor in [*module.parameters(), *module.buffers()]:
+        strided = tensor.layout == torch.strided and not tensor.is_quantized
+        if strided and not torch.nn.parameter.is_lazy(tensor) and _may_overlap(tensor):
+            tensor.data = tensor.detach().clone(memory_format=torch.contiguous_format)
+
+
+def _may_overlap(tensor: torch.Tensor) -> bool:
+    """Return whether two elements may share memory: the steps of an axis do not reach over all smaller axes."""
+    reach = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1:
+            if stride < reach:
+                return bool(tensor.numel())
+            reach += stride * (size - 1)
+    return False

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .factory_settings import factory_arguments
 from .failures import Refusal
 from .float64_mode import in_float64, widen_module
-from .model_state import state_of_module
+from .model_state import separate_overlaps, state_of_module
 from .trees import decode_tree, encode_tree
 from .user_code_import import import_object
 
@@ -108,6 +108,7 @@ class UserModel:
     def load_state(self, state: Mapping[str, torch.Tensor]) -> None:
         """Put other weights into the module; half-precision ones that were made float32 become so here, too."""
         own = state_of_module(self.module)
+        separate_overlaps(self.module)
         own.update(state)  # keeps the layers' versions, which a file does not
         self.module.load_state_dict(own, strict=True)
         self._before = self._state()

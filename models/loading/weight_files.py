@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from ..array_file import map_arrays
 from ..errors import BadRequest
 from ..foreign_files import check_plain
-from ..lent.model_state import state_of_module
+from ..lent.model_state import separate_overlaps, state_of_module
 from ..sources import RecordedSettings
 from ..store import digest_of, digest_of_json
 from .checkpoints.checkpoint_file import read_checkpoint
@@ -295,6 +295,7 @@ def load_weights(model: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> N
             if shapes
             else "name the weights that this model made, or the part of the file that holds them with --weights-key",
         )
+    separate_overlaps(model)
     own.update(state)  # keeps the layers' versions, which a file does not: torchvision's MNASNet asks for its own
     model.load_state_dict(own, strict=True)
 

@@ -15,29 +15,32 @@ from ...values import Layout, TfTensor, Value, broadcast, computed, known, map_e
 from ..math.casting import dtype_named
 
 
-@lowers("BatchNormalization", since=9, T=FLOATS, T1=FLOATS, T2=FLOATS, U=FLOATS)
+@lowers("BatchNormalization", since=7, T=FLOATS, T1=FLOATS, T2=FLOATS, U=FLOATS)
 def batch_normalization(op: OperatorContext) -> Value:
     """Lower BatchNormalization: scale (x - mean) / sqrt(var + epsilon) + bias along axis 1; training is refused."""
     if op.flag("training_mode"):
         op.refuse("it was exported in training mode", fix="call eval() on the model before you export it")
     op.ignore("momentum", because="it only matters in training")
     value, epsilon = op.value(0), op.real("epsilon", 1e-5)
+    rank = value.rank if op.version >= 9 or op.flag("spatial", True) else None  # else a mean for each place
     scale, bias, mean, variance = (op.value(at) for at in range(1, 5))
     if all(vector.array is not None for vector in (scale, bias, mean, variance)):
         arrays = [np.asarray(vector.array, np.float64) for vector in (scale, bias, mean, variance)]
         factor = arrays[0] / np.sqrt(arrays[3] + epsilon)
         offset = arrays[1] - arrays[2] * factor
-        factors = [_per_channel(op.known(vector.astype(value.dtype)), value.rank) for vector in (factor, offset)]
+        factors = [_per_channel(op.known(vector.astype(value.dtype)), rank) for vector in (factor, offset)]
         return broadcast(lambda t, k, c: t * k + c, value, *factors)
 
     def normal(t: TfTensor, k: TfTensor, c: TfTensor, m: TfTensor, v: TfTensor) -> TfTensor:
         return (t - m) * (k * tf.math.rsqrt(v + tf.cast(epsilon, v.dtype))) + c
 
-    return broadcast(normal, value, *[_per_channel(vector, value.rank) for vector in (scale, bias, mean, variance)])
+    return broadcast(normal, value, *[_per_channel(vector, rank) for vector in (scale, bias, mean, variance)])
 
 
-def _per_channel(vector: Value, rank: int) -> Value:
-    """Reshape a vector over axis 1 to broadcast to values of `rank` axes."""
+def _per_channel(vector: Value, rank: int | None) -> Value:
+    """Reshape a vector over axis 1 to broadcast to values of `rank` axes; without a rank it broadcasts as it is."""
+    if rank is None:
+        return vector
     shape = (-1, *[1] * (rank - 2))
     if vector.array is not None:
         return known(vector.array.reshape(shape), vector.weights)

@@ -45,7 +45,7 @@ def leaky_relu(op: OperatorContext) -> Value:
     return map_elements(op.value(0), lambda t: tf.where(t < 0, t * tf.cast(alpha, t.dtype), t))
 
 
-@lowers("PRelu", since=9, T=FLOATS)
+@lowers("PRelu", since=7, T=FLOATS)
 def prelu(op: OperatorContext) -> Value:
     """Lower PRelu: x, or slope x below zero; the slope broadcasts to x."""
     return broadcast(lambda t, slope: tf.where(t < 0, t * slope, t), op.value(0), op.value(1))

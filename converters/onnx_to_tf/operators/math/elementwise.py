@@ -177,8 +177,8 @@ def _power(op: OperatorContext, a: TfTensor, b: TfTensor) -> TfTensor:
     return tf.cast(function(tf.cast(a, wide), tf.cast(b, wide)), a.dtype)
 
 
-@lowers("Max", "Min", since=8, T=NUMBERS)
-@lowers("Sum", "Mean", since=8, T=FLOATS)
+@lowers("Max", "Min", since=6, T=NUMBERS)
+@lowers("Sum", "Mean", since=6, T=FLOATS)
 def reduce_inputs(op: OperatorContext) -> Value:
     """Lower Max, Min, Sum and Mean: of all inputs."""
     inputs, function = op.values(), {"Max": tf.maximum, "Min": tf.minimum}.get(op.op_type, tf.add)

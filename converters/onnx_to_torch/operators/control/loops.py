@@ -216,8 +216,6 @@ def _limit_code(op: CodegenContext, loop: LoopArguments[Expression]) -> tuple[Si
 
 def scan(op: CodegenContext, inside: InnerGraphWriter) -> Sequence[Expression]:
     """Write Scan: its body once for each place along an axis of the scanned inputs."""
-    if op.node.version < 9:
-        op.refuse("the Scan of opset 8 has lengths and a batch of its own", fix="export the model at opset 9 or later")
     body, scanning = op.graph("body"), scan_of(op)
     first, axis, _ = scanning.scanned[0]
     count = first.size(axis) if scanning.steps is None else scanning.steps

@@ -12,10 +12,10 @@ def batch(op: CodegenContext) -> OutputCode:
     x, scale, bias, mean, variance = (op.value(at) for at in range(5))
     if op.flag("training_mode") or op.wants(1):
         op.refuse("it is in training mode", fix="export the model in evaluation mode: model.eval()")
-    if not op.flag("spatial", True):
-        op.refuse("it has a mean for each place (spatial=0)", fix="write it as a product and a sum")
     op.ignore("momentum", because="nothing is learned here")
     epsilon = op.literal("epsilon")
+    if op.version < 9 and not op.flag("spatial", True):  # a mean for each place
+        return f"({x} - {mean}) * torch.rsqrt({variance} + {epsilon}) * {scale} + {bias}"
     op.writer.statistics.update(f"{part}".removeprefix("self.") for part in (mean, variance))
     if len({part.dtype for part in (x, scale, bias, mean, variance)}) > 1:
         wide = ", ".join(f"{part}.to(torch.{x.dtype})" for part in (mean, variance, scale, bias))

@@ -95,14 +95,14 @@ def _as(value: Expression, dtype: str) -> str:
     return f"{value}" if value.dtype == dtype else f"{value}.to(torch.{dtype})"
 
 
-@writes("Max", "Min", since=8, T=NUMBERS)
+@writes("Max", "Min", since=6, T=NUMBERS)
 def extreme(op: CodegenContext) -> OutputCode:
     """Write Max or Min over all inputs."""
     function = {"Max": "maximum", "Min": "minimum"}[op.op_type]
     return reduce(lambda a, b: f"torch.{function}({a}, {b})", map(str, op.values()))
 
 
-@writes("Sum", "Mean", since=8, T=FLOATS)
+@writes("Sum", "Mean", since=6, T=FLOATS)
 def sum_or_mean(op: CodegenContext) -> OutputCode:
     """Write the sum or the mean of all inputs."""
     total = " + ".join(map(str, op.values()))

@@ -53,11 +53,6 @@ def test_a_model_in_training_mode(bench):
     assert "it is in training mode" in refused(bench, node, numbers(2, 3, 4), numbers(3))
 
 
-def test_statistics_of_each_place(bench):
-    node = helper.make_node("BatchNormalization", ["x0", "x1", "x1", "x1", "x1"], ["y"], spatial=0)
-    assert "a mean for each place (spatial=0)" in refused(bench, node, numbers(2, 3, 4), numbers(3), opset=7)
-
-
 @pytest.mark.parametrize("op_type", ["Conv", "ConvTranspose"])
 def test_pads_that_auto_pad_rules_out(bench, op_type):
     node = helper.make_node(op_type, ["x0", "x1"], ["y"], auto_pad="VALID", pads=[1, 1])

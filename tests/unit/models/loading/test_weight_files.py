@@ -11,7 +11,12 @@ import torch
 from safetensors.torch import save_file
 
 from transload.models.errors import BadRequest
-from transload.models.loading.weight_files import load_weight_file, read_weight_file, weights_digest
+from transload.models.loading.weight_files import (
+    load_weight_file,
+    load_weights,
+    read_weight_file,
+    weights_digest,
+)
 from transload.models.store import digest_of
 
 STATE = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.tensor([0.5, -0.5])}
@@ -199,3 +204,25 @@ def test_a_shard_that_is_missing_is_named(tmp_path: Path) -> None:
     (tmp_path / "model-00002-of-00002.safetensors").unlink()
     with pytest.raises(BadRequest, match=r"no such file: .*model-00002-of-00002\.safetensors"):
         read_weight_file(index)
+
+
+class Views(torch.nn.Module):
+    """Parameters and buffers whose elements share memory, and one that only has other strides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        line = torch.arange(10.0)
+        self.scale = torch.nn.Parameter(torch.tensor([[2.0]]).expand(4, 3))
+        self.register_buffer("windows", line.as_strided((4, 3), (2, 1)))
+        self.register_buffer("turned", torch.arange(6.0).reshape(2, 3).T)
+        self.register_buffer("empty", torch.zeros(1, 0).expand(4, 0))
+
+
+def test_weights_are_loaded_into_views_whose_elements_share_memory(tmp_path: Path) -> None:
+    state = {name: torch.randn_like(value) for name, value in Views().state_dict().items()}
+    model = Views()
+    turned = model.turned.data_ptr()
+    load_weights(model, state)
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, state[name]), name
+    assert model.turned.data_ptr() == turned  # its elements share nothing: no new memory

@@ -205,6 +205,8 @@ def test_normalisations(bench):
         bench.agrees(
             "BatchNormalization", X, constants={1: scale, 2: bias, 3: bias, 4: positive}, free=(0, 2, 3), **more
         )
+    places = {at: np.abs(numbers(*X.shape[1:], seed=at)) + 0.5 for at in range(1, 5)}
+    bench.agrees("BatchNormalization", X, constants=places, free=(0,), opset=7, spatial=0)
     bench.agrees("InstanceNormalization", X, constants={1: scale, 2: bias}, free=(0, 2, 3))
     bench.agrees("LayerNormalization", X, constants={1: numbers(7), 2: numbers(7, seed=1)}, free=(0, 1, 2))
     bench.agrees("LayerNormalization", X, constants={1: numbers(5, 7)}, axis=2, free=(0, 1))

@@ -369,11 +369,24 @@ def test_a_scan_that_does_not_fit_its_tensors_is_refused(bench, attributes, word
         lowered(bench, SCAN.format(shape="5,N,4", attributes=attributes))
 
 
-def test_the_scan_of_opset_8_is_refused(tmp_path):
-    """It had the batch as an axis of its own, and lengths."""
-    text = SCAN.format(shape="5,N,4", attributes="").replace("(h0, x)", "(, h0, x)")
-    onnx.save(parser.parse_model(HEAD.replace("20", "8") + text), tmp_path / "model.onnx")
-    with pytest.raises(Refused, match="Scan node 'last': the operator, as opset 8 words it, is not among those"):
+BATCHED_SCAN = """<ir_version: 3, opset_import: ["" : 8]>
+g (float[N,4] h0, float[N,T,4] x{lengths}) => (float[N,4] last, float[N,T,4] all) {{
+  w = Abs (h0)
+  last, all = Scan <num_scan_inputs = 1, {directions} body = b (float[4] h, float[4] xt) => (float[4] h2, float[4] y) {{
+    s = Add (h, xt)  h2 = Tanh (s)  y = Neg (h2) }}> ({name}, h0, x)
+}}"""
+
+
+@pytest.mark.parametrize("directions", ["", "directions = [1],"])
+def test_the_scan_of_opset_8_has_the_batch_as_an_axis_of_its_own(bench, directions):
+    text = BATCHED_SCAN.format(lengths="", directions=directions, name="")
+    bench.model_agrees(text, *[{"h0": x(batch, 4), "x": x(batch, 5, 4)} for batch in BATCHES])
+
+
+def test_lengths_of_the_scan_of_opset_8_are_refused(tmp_path):
+    text = BATCHED_SCAN.format(lengths=", int64[N] lengths", directions="", name="lengths")
+    onnx.save(parser.parse_model(text), tmp_path / "model.onnx")
+    with pytest.raises(Refused, match="Scan node 'last': its sequences have lengths of their own"):
         lower(tmp_path / "model.onnx")
 
 

@@ -1,0 +1,51 @@
+"""What loaders of a SavedModel see differently, and what beside `serving_default` is not asked."""
+
+import pytest
+
+from transload.converters.intake.saved_model_folder import read_saved_model
+from transload.converters.intake.saved_model_parts import functions_not_asked, save_again, unrestored_variables
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    import keras
+    import tensorflow as tf
+
+    root = tmp_path_factory.mktemp("saved")
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    tf.saved_model.save(model, str(root / "saved"))
+    model.export(root / "exported", verbose=False)
+
+    class Several(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None, 4], name="x")])
+        def __call__(self, x):
+            return {"y": 2 * x}
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 4], name="x")])
+        def embed(self, x):
+            return {"e": tf.nn.relu(x)}
+
+    several = Several()
+    tf.saved_model.save(several, str(root / "served"), signatures=several.__call__)
+    tf.saved_model.save(
+        several, str(root / "other"), signatures={"serving_default": several.embed, "embed": several.embed}
+    )
+    tf.saved_model.save(
+        several, str(root / "both"), signatures={"serving_default": several.__call__, "embed": several.embed}
+    )
+    return root
+
+
+def test_variables_that_only_the_later_loader_restores_are_named_and_restored(folders, tmp_path):
+    unrestored = unrestored_variables(read_saved_model(folders / "saved"))
+    assert [name.rpartition("/")[2] for name in unrestored] == ["bias", "kernel"]
+    assert unrestored_variables(read_saved_model(folders / "exported")) == []
+    save_again(folders / "saved", tmp_path / "again")
+    assert unrestored_variables(read_saved_model(tmp_path / "again")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "others"), [("served", []), ("both", ["embed"]), ("other", ["__call__"]), ("exported", [])]
+)
+def test_functions_that_serving_default_does_not_call_are_named(folders, name, others):
+    assert functions_not_asked(read_saved_model(folders / name)) == others
