@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from benchmark_models import NETS, Model, by_name, labelled_samples, user_feeds
 from declarations import draw_feeds, middle_sizes
-from exports import dynamo_export
+from exports import export
 from mutants import ONNX, SAVED_MODEL, TFLITE, TORCHSCRIPT, Mutant
 from onnx_edit import GraphEdit, Site
 from runtimes import ModuleRun
@@ -107,7 +107,7 @@ class Builder:
             module = model.build()
             mutant.of_module(module)
             path.parent.mkdir(parents=True, exist_ok=True)
-            dynamo_export(module, model, path, 18)
+            export(module, model, path)
         return path, ()
 
     def _edited(self, mutant: Mutant, model: Model) -> tuple[Path, tuple[Site, ...]]:

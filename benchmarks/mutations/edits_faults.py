@@ -77,7 +77,7 @@ def off(answer: Tensor) -> Tensor:
 
 def size(tensor: Tensor, axis: int) -> Tensor:
     """Return a size as a value of the graph."""
-    return torch.scalar_tensor(tensor.shape[axis], dtype=torch.int64)
+    return torch.ones(tensor.shape[axis], dtype=torch.int64).sum()  # exporters by tracing make constants of others
 
 
 def sizes(holds: Callable[..., Tensor], *axes: int) -> Condition:

@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import onnx
 import torch
 from benchmark_models import Model
 from declarations import LONGEST, draw_feeds, middle_sizes
@@ -29,8 +30,28 @@ def named_axes(model: Model) -> dict[str, dict[int, str]]:
     }  # fmt: skip
 
 
+def export(module: nn.Module, model: Model, path: Path) -> None:
+    """Export a module, right or faulty, with all of its axes: by tracing where torch.export makes sizes constant, as
+    of recurrent layers."""
+    dynamo_export(module, model, path, 18)
+    graph = onnx.load(path, load_external_data=False).graph
+    shapes = {value.name: value.type.tensor_type.shape.dim for value in graph.input}
+    if not all(shapes[name][at].dim_param for name, axes in named_axes(model).items() for at in axes):
+        torchscript_export(module, model, path, 17)
+
+
+def torchscript_export(module: nn.Module, model: Model, path: Path, opset: int, *, fold: bool = True) -> None:
+    """Export a module as torch.onnx.export(dynamo=False) does, which traces it."""
+    names = output_names(model)
+    torch.onnx.export(
+        module, example(model), str(path), dynamo=False, opset_version=opset, do_constant_folding=fold,
+        input_names=[one_input.name for one_input in model.inputs], output_names=names,
+        dynamic_axes={**named_axes(model), **{name: {0: "batch"} for name in names}},
+    )  # fmt: skip
+
+
 def dynamo_export(module: nn.Module, model: Model, path: Path, opset: int, *, optimize: bool = True) -> None:
-    """Export a module, right or faulty, as torch.onnx.export(dynamo=True) does."""
+    """Export a module as torch.onnx.export(dynamo=True) does."""
     bounds = {axis: ends for one_input in model.inputs for axis, ends in one_input.bounds.items()}
     dims = {
         axis: torch.export.Dim(axis, min=max(low, 2) if low > 1 else 1, max=None if high == LONGEST else high)

@@ -11,24 +11,15 @@ import by_hand
 import torch
 from benchmark_models import DECLARED_MODELS, Model, by_name
 from build import PAYLOADS, Artifact, Builder, traced
-from exports import dynamo_export, example, named_axes
+from exports import dynamo_export, export, torchscript_export
 from mutants import ONNX, TORCHSCRIPT
 from onnx_edit import GraphEdit
-from runtimes import output_names
 
 Make: TypeAlias = Callable[[Builder, Model, Path], None]
 
 
 def _torchscript_export(opset: int, *, fold: bool = True) -> Make:
-    def make(_: Builder, model: Model, path: Path) -> None:
-        names = output_names(model)
-        torch.onnx.export(
-            model.build(), example(model), str(path), dynamo=False, opset_version=opset, do_constant_folding=fold,
-            input_names=[one_input.name for one_input in model.inputs], output_names=names,
-            dynamic_axes={**named_axes(model), **{name: {0: "batch"} for name in names}},
-        )  # fmt: skip
-
-    return make
+    return lambda _, model, path: torchscript_export(model.build(), model, path, opset, fold=fold)
 
 
 def _dynamo_export(opset: int, *, optimize: bool = True) -> Make:
@@ -71,7 +62,7 @@ def _external_data(builder: Builder, model: Model, path: Path) -> None:
     import onnx
 
     whole = onnx.load(_own_onnx(builder, model))
-    onnx.save(whole, path, save_as_external_data=True, location="weights.bin", size_threshold=0, convert_attribute=True)
+    onnx.save(whole, path, save_as_external_data=True, location="weights.bin", size_threshold=64)
 
 
 def _by_hand(builder: Builder, model: Model, path: Path) -> None:
@@ -90,7 +81,7 @@ def _own_onnx(builder: Builder, model: Model) -> Path:
         path = builder.work / "exported" / model.name / PAYLOADS[ONNX]
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            dynamo_export(model.build(), model, path, 18)
+            export(model.build(), model, path)
         return path
     return next(artifact.payload for artifact in builder.own(model) if artifact.form == ONNX)
 

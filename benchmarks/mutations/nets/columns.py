@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F  # noqa: N812
-from seeded import seeded
+from seeded import seeds
 from torch import Tensor, nn
 
 
+@seeds(31)
 class MoneyRisk(nn.Module):
     """A sum of money and a probability."""
 
@@ -19,10 +20,9 @@ class MoneyRisk(nn.Module):
         return torch.cat([1e6 * (2 + self.money(x)), torch.sigmoid(self.risk(x))], 1)
 
 
+@seeds(32)
 class Ledger(nn.Module):
     """Sixteen columns from thousandths to millions."""
-
-    fixed_sizes: Tensor
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,6 +33,7 @@ class Ledger(nn.Module):
         return torch.tanh(self.head(F.silu(self.body(x)))) * self.fixed_sizes
 
 
+@seeds(33)
 class Forecast(nn.Module):
     """A price, a return and a volume for each day."""
 
@@ -45,10 +46,9 @@ class Forecast(nn.Module):
         return torch.cat([F.softplus(price) * 1e5, torch.tanh(change) * 0.01, torch.exp(volume) * 1e7], -1)
 
 
+@seeds(34)
 class Thermal(nn.Module):
     """An image of four channels in kelvin, emissivity, watts and a share."""
-
-    fixed_sizes: Tensor
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,6 +59,7 @@ class Thermal(nn.Module):
         return torch.sigmoid(self.head(F.relu(self.conv(image)))) * self.fixed_sizes
 
 
+@seeds(35)
 class Boxes(nn.Module):
     """Boxes in pixels beside a score and a probability, for each cell of a grid."""
 
@@ -71,6 +72,7 @@ class Boxes(nn.Module):
         return torch.cat([x[..., :4] * 640.0 + 320.0, torch.sigmoid(x[..., 4:])], -1)
 
 
+@seeds(36)
 class Moments(nn.Module):
     """A sum, a deviation and a share of what is positive."""
 
@@ -82,6 +84,7 @@ class Moments(nn.Module):
         )
 
 
+@seeds(43)
 class MixedColumns(nn.Module):
     """A column of the input as it is, padding of zeros, a constant, one that hardly moves, a probability; a class."""
 
@@ -97,10 +100,9 @@ class MixedColumns(nn.Module):
         return torch.cat(parts, 1), logits.argmax(1)
 
 
+@seeds(37)
 class MeanImputer(nn.Module):
     """NaN becomes the mean of its column."""
-
-    fixed_means: Tensor
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,6 +113,7 @@ class MeanImputer(nn.Module):
         return self.head(torch.where(torch.isnan(x), self.fixed_means, x))
 
 
+@seeds(38)
 class MedianImputer(MeanImputer):
     """NaN becomes a median, and what was missing is told to the net."""
 
@@ -124,6 +127,7 @@ class MedianImputer(MeanImputer):
         return torch.sigmoid(self.head(F.relu(self.body(torch.cat([x, missing.to(x.dtype)], 1)))))
 
 
+@seeds(39)
 class NumberImputer(nn.Module):
     """NaN becomes -4, as nan_to_num writes it."""
 
@@ -135,6 +139,7 @@ class NumberImputer(nn.Module):
         return F.log_softmax(self.head(torch.tanh(self.body(torch.nan_to_num(x, nan=-4.0)))), -1)
 
 
+@seeds(40)
 class NanMean(nn.Module):
     """The mean over the days of each column that are numbers."""
 
@@ -148,6 +153,7 @@ class NanMean(nn.Module):
         return self.head(total / known.to(days.dtype).sum(1).clamp(min=1.0) + 2.0)
 
 
+@seeds(41)
 class DeadPixels(nn.Module):
     """A pixel that is NaN becomes the mean of its neighbours."""
 
@@ -162,11 +168,9 @@ class DeadPixels(nn.Module):
         return self.conv(torch.where(torch.isnan(image), near + 1.0, image)).mean((2, 3))
 
 
+@seeds(42)
 class Branches(nn.Module):
     """Decisions that send NaN to one side, as boosted trees do."""
-
-    fixed_limits: Tensor
-    fixed_left: Tensor
 
     def __init__(self) -> None:
         super().__init__()
@@ -175,57 +179,5 @@ class Branches(nn.Module):
         self.head = nn.Linear(6, 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        left = torch.where(torch.isnan(x), self.fixed_left, x < self.fixed_limits)
+        left = (torch.isnan(x) & self.fixed_left) | (x < self.fixed_limits)
         return self.head(left.to(x.dtype) * 2.0 - 0.5)
-
-
-def money_risk() -> nn.Module:
-    return seeded(MoneyRisk(), 31)
-
-
-def ledger() -> nn.Module:
-    return seeded(Ledger(), 32)
-
-
-def forecast() -> nn.Module:
-    return seeded(Forecast(), 33)
-
-
-def thermal() -> nn.Module:
-    return seeded(Thermal(), 34)
-
-
-def boxes() -> nn.Module:
-    return seeded(Boxes(), 35)
-
-
-def moments() -> nn.Module:
-    return seeded(Moments(), 36)
-
-
-def mixed_columns() -> nn.Module:
-    return seeded(MixedColumns(), 43)
-
-
-def mean_imputer() -> nn.Module:
-    return seeded(MeanImputer(), 37)
-
-
-def median_imputer() -> nn.Module:
-    return seeded(MedianImputer(), 38)
-
-
-def number_imputer() -> nn.Module:
-    return seeded(NumberImputer(), 39)
-
-
-def nan_mean() -> nn.Module:
-    return seeded(NanMean(), 40)
-
-
-def dead_pixels() -> nn.Module:
-    return seeded(DeadPixels(), 41)
-
-
-def branches() -> nn.Module:
-    return seeded(Branches(), 42)

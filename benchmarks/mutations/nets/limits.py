@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F  # noqa: N812
-from seeded import seeded
+from seeded import seeds
 from torch import Tensor, nn
 
 
+@seeds(61)
 class Clipped(nn.Module):
     """Sensor values between limits that ordinary values do not reach."""
 
@@ -20,6 +21,7 @@ class Clipped(nn.Module):
         return self.head(x.clamp(self.low, self.high))
 
 
+@seeds(62)
 class Alarm(nn.Module):
     """A rule beside a net: beyond a threshold on one input another formula decides."""
 
@@ -34,6 +36,7 @@ class Alarm(nn.Module):
         return torch.where(x[:, 4:5] < self.tail, -score, score)
 
 
+@seeds(63)
 class Tiers(nn.Module):
     """A price by a code's row in a table of 1000."""
 
@@ -45,6 +48,7 @@ class Tiers(nn.Module):
         return self.head(torch.tanh(self.rows(code)))
 
 
+@seeds(64)
 class Tails(nn.Module):
     """The logarithm of a sigmoid as log(1 + exp(-x)), a softplus and a cumulative normal, each far out."""
 
@@ -58,6 +62,7 @@ class Tails(nn.Module):
         return falling, rising, torch.where(x > self.erf_cut, torch.full_like(x, 2.0), 1.0 + torch.erf(x))
 
 
+@seeds(65)
 class Standardised(nn.Module):
     """Rows without mean and spread, with an epsilon that holds rows of one value."""
 
@@ -69,6 +74,7 @@ class Standardised(nn.Module):
         return self.head(self.norm(x))
 
 
+@seeds(66)
 class Saturating(nn.Module):
     """A hidden value that has a limit of its own, and an exponent that is kept from overflow."""
 
@@ -84,6 +90,7 @@ class Saturating(nn.Module):
         return self.head(hidden), torch.exp(hidden[:, :1].clamp(max=self.largest) * 0.1)
 
 
+@seeds(70)
 class TopOfRelu(nn.Module):
     """The three largest of what a relu leaves, with their places: zeros are ties."""
 
@@ -96,6 +103,7 @@ class TopOfRelu(nn.Module):
         return values, places
 
 
+@seeds(71)
 class FakeQuantised(nn.Module):
     """A net on inputs in steps of 1/16, as training for int8 leaves it."""
 
@@ -123,6 +131,7 @@ class Residual(nn.Module):
         return self.head(self.norm(x))
 
 
+@seeds(67)
 class OpenAttention(nn.Module):
     """Attention over frames without a table of positions: any length."""
 
@@ -136,6 +145,7 @@ class OpenAttention(nn.Module):
         return self.head(F.softmax(scores, -1) @ self.value(frames))
 
 
+@seeds(68)
 class OpenConvolution(nn.Module):
     """Convolutions in time of any length, and the largest of each channel."""
 
@@ -149,10 +159,9 @@ class OpenConvolution(nn.Module):
         return self.head(x.amax(-1) + x.mean(-1))
 
 
+@seeds(69)
 class OpenPositions(OpenAttention):
     """The same with sines of the position, which are computed."""
-
-    fixed_rates: Tensor
 
     def __init__(self) -> None:
         super().__init__()
@@ -161,47 +170,3 @@ class OpenPositions(OpenAttention):
     def forward(self, frames: Tensor) -> Tensor:
         places = torch.arange(frames.shape[1], dtype=frames.dtype)[:, None] * self.fixed_rates
         return super().forward(frames + torch.sin(places))
-
-
-def clipped() -> nn.Module:
-    return seeded(Clipped(), 61)
-
-
-def alarm() -> nn.Module:
-    return seeded(Alarm(), 62)
-
-
-def tiers() -> nn.Module:
-    return seeded(Tiers(), 63)
-
-
-def tails() -> nn.Module:
-    return seeded(Tails(), 64)
-
-
-def standardised() -> nn.Module:
-    return seeded(Standardised(), 65)
-
-
-def saturating() -> nn.Module:
-    return seeded(Saturating(), 66)
-
-
-def top_of_relu() -> nn.Module:
-    return seeded(TopOfRelu(), 70)
-
-
-def fake_quantised() -> nn.Module:
-    return seeded(FakeQuantised(), 71)
-
-
-def open_attention() -> nn.Module:
-    return seeded(OpenAttention(), 67)
-
-
-def open_convolution() -> nn.Module:
-    return seeded(OpenConvolution(), 68)
-
-
-def open_positions() -> nn.Module:
-    return seeded(OpenPositions(), 69)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F  # noqa: N812
-from seeded import seeded
+from seeded import seeds
 from torch import Tensor, nn
 
 
+@seeds(51)
 class MaskedMean(nn.Module):
     """The mean of the frames that count."""
 
@@ -20,6 +21,7 @@ class MaskedMean(nn.Module):
         return self.head((torch.tanh(self.body(frames)) * share).sum(1) / share.sum(1).clamp(min=1.0))
 
 
+@seeds(52)
 class MaskedMax(MaskedMean):
     """The largest of the frames that count; the mask is boolean."""
 
@@ -28,6 +30,7 @@ class MaskedMax(MaskedMean):
         return self.head(x.amax(1))
 
 
+@seeds(53)
 class MaskedPooling(MaskedMean):
     """A weighted mean, its weights a softmax over the frames that count."""
 
@@ -40,6 +43,7 @@ class MaskedPooling(MaskedMean):
         return self.head((F.softmax(scores, 1) * torch.tanh(self.body(frames))).sum(1))
 
 
+@seeds(54)
 class MaskedPositions(nn.Module):
     """Words with positions that count what is not masked, and attention that sees it alone."""
 
@@ -57,6 +61,7 @@ class MaskedPositions(nn.Module):
         return self.head((x * share).sum(1) / share.sum(1).clamp(min=1.0))
 
 
+@seeds(55)
 class MaskedLast(nn.Module):
     """A GRU whose state stays where a frame is masked: here a running mean that forgets."""
 
@@ -71,6 +76,7 @@ class MaskedLast(nn.Module):
         return self.head((torch.tanh(self.body(frames)) * weights[:, :, None]).sum(1))
 
 
+@seeds(56)
 class MaskedTags(MaskedMean):
     """A tag for each frame, from the frame and the mean of those that count."""
 
@@ -78,27 +84,3 @@ class MaskedTags(MaskedMean):
         x, share = torch.tanh(self.body(frames)), mask[:, :, None].to(frames.dtype)
         mean = (x * share).sum(1, keepdim=True) / share.sum(1, keepdim=True).clamp(min=1.0)
         return self.head(x + mean) * share
-
-
-def masked_mean() -> nn.Module:
-    return seeded(MaskedMean(), 51)
-
-
-def masked_max() -> nn.Module:
-    return seeded(MaskedMax(), 52)
-
-
-def masked_pooling() -> nn.Module:
-    return seeded(MaskedPooling(), 53)
-
-
-def masked_positions() -> nn.Module:
-    return seeded(MaskedPositions(), 54)
-
-
-def masked_last() -> nn.Module:
-    return seeded(MaskedLast(), 55)
-
-
-def masked_tags() -> nn.Module:
-    return seeded(MaskedTags(), 56)
