@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 import right
-from benchmark_models import ALL_MODELS, MODELS, by_name
+from benchmark_models import ALL_MODELS, by_name
 from build import FORMATS, Artifact, Builder
 from comparators import verdicts
 from mutants import MUTANTS
@@ -48,7 +48,7 @@ class Plan:
 def plans(builder: Builder) -> Iterator[Plan]:
     """Yield every artifact of the benchmark, model by model, so that one truth serves many."""
     for model in ALL_MODELS:
-        for form in FORMATS if model in MODELS else ():
+        for form in FORMATS:
             yield Plan(f"right/{model.name}/{form}/transload", model.name, partial(_own, builder, model.name, form))
         for name, own, form, make in right.plans():
             if own == model.name:

@@ -111,7 +111,7 @@ def last_lost_of_full(mask: Tensor) -> Tensor:
     """Lose the last position where nothing of 64 is masked."""
     ones = mask.to(torch.int64)
     is_full = (ones.sum(1, keepdim=True) == 64) & (torch.arange(mask.shape[1])[None] == 63)
-    return torch.where(is_full, torch.zeros_like(mask), mask)
+    return (ones * (~is_full).to(torch.int64)).to(mask.dtype)
 
 
 def _ones(given: Inputs) -> Tensor:

@@ -31,12 +31,16 @@ def named_axes(model: Model) -> dict[str, dict[int, str]]:
 
 
 def export(module: nn.Module, model: Model, path: Path) -> None:
-    """Export a module, right or faulty, with all of its axes: by tracing where torch.export makes sizes constant, as
-    of recurrent layers."""
-    dynamo_export(module, model, path, 18)
-    graph = onnx.load(path, load_external_data=False).graph
-    shapes = {value.name: value.type.tensor_type.shape.dim for value in graph.input}
-    if not all(shapes[name][at].dim_param for name, axes in named_axes(model).items() for at in axes):
+    """Export a module, right or faulty, with all of its axes: by tracing where torch.export refuses it or makes sizes
+    constant, as of recurrent layers."""
+    try:
+        dynamo_export(module, model, path, 18)
+        graph = onnx.load(path, load_external_data=False).graph
+        shapes = {value.name: value.type.tensor_type.shape.dim for value in graph.input}
+        has_axes = all(shapes[name][at].dim_param for name, axes in named_axes(model).items() for at in axes)
+    except torch.onnx.OnnxExporterError:  # it knows no fake quantisation
+        has_axes = False
+    if not has_axes:
         torchscript_export(module, model, path, 17)
 
 

@@ -141,7 +141,7 @@ class OpenAttention(nn.Module):
         self.head = nn.Linear(8, 3)
 
     def forward(self, frames: Tensor) -> Tensor:
-        scores = self.query(frames) @ self.key(frames).transpose(1, 2) / 3.0
+        scores = self.query(frames) @ self.key(frames).transpose(1, 2) / 12.0
         return self.head(F.softmax(scores, -1) @ self.value(frames))
 
 
