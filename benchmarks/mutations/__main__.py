@@ -1,9 +1,12 @@
 """Right copies and mutants of 18 models through transload's checks, with the truth in float64 and other tools beside.
 
-    python benchmarks/mutations [--only REGEX] [--again] [--locate] [--jobs N] [--work FOLDER] [--publish]
+    python benchmarks/mutations [--only REGEX] [--kind NAME] [--forms onnx,tflite] [--quick] [--again] [--locate]
+                                [--jobs N] [--work FOLDER] [--publish]
 
 Rows are kept in the work folder; a second call goes on where the first was stopped. --again asks transload anew and
-keeps what has been built. --publish writes benchmarks/results/mutations.json and docs/mutations.md from all rows.
+keeps what has been built. --kind takes one kind and the right copies of its models, --quick asks `validate` alone;
+what slipped through is named at the end. --publish writes benchmarks/results/mutations.json and docs/mutations.md from
+all rows.
 """
 
 from __future__ import annotations
@@ -14,17 +17,17 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import right
-from benchmark_models import MODELS, by_name
-from build import Artifact, Builder
+from benchmark_models import ALL_MODELS, by_name
+from build import FORMATS, Artifact, Builder
 from comparators import verdicts
 from mutants import MUTANTS
-from page import publish
+from page import publish, summary
 from product import Product, revision
 from rows import Rows, make_row
 from runtimes import open_artifact, output_names
@@ -44,8 +47,8 @@ class Plan:
 
 def plans(builder: Builder) -> Iterator[Plan]:
     """Yield every artifact of the benchmark, model by model, so that one truth serves many."""
-    for model in MODELS:
-        for form in ("onnx", "torchscript", "saved-model", "tflite"):
+    for model in ALL_MODELS:
+        for form in FORMATS:
             yield Plan(f"right/{model.name}/{form}/transload", model.name, partial(_own, builder, model.name, form))
         for name, own, form, make in right.plans():
             if own == model.name:
@@ -66,6 +69,9 @@ def main() -> int:
     """Run, print, and write where that is asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", default="", help="a regular expression that finds names")
+    parser.add_argument("--kind", help="mutants of one kind, and the right copies of its models")
+    parser.add_argument("--forms", default=",".join(FORMATS), help="the formats, as in onnx,tflite")
+    parser.add_argument("--quick", action="store_true", help="ask `validate` alone, not `convert` and other tools")
     parser.add_argument("--again", action="store_true", help="ask anew what has a row")
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
     parser.add_argument("--shard", default="0/1", help=argparse.SUPPRESS)
@@ -75,7 +81,7 @@ def main() -> int:
     parser.add_argument("--publish", action="store_true")
     options = parser.parse_args()
     builder = Builder(options.work.absolute())
-    wanted = [plan for plan in plans(builder) if re.search(options.only, plan.name)]
+    wanted = list(_wanted(plans(builder), options))
     if options.list:
         print("\n".join(plan.name for plan in wanted))
         return 0
@@ -88,10 +94,21 @@ def main() -> int:
         if options.locate:
             _locate(builder, mine, rows)
         else:
-            _run(builder, mine, rows, again=options.again)
+            _run(builder, mine, rows, again=options.again, quick=options.quick)
+        print(summary([rows.rows[plan.name] for plan in mine if plan.name in rows.rows]))
     if options.publish:
         publish(options.work, {plan.name for plan in plans(builder)})
     return 0
+
+
+def _wanted(every: Iterable[Plan], options: argparse.Namespace) -> Iterator[Plan]:
+    models = {mutant.model for mutant in MUTANTS if mutant.kind == options.kind}
+    forms = set(options.forms.split(","))
+    for plan in every:
+        kind, _, form, *_ = plan.name.split("/")
+        of_kind = not options.kind or kind == options.kind or (kind == "right" and plan.model in models)
+        if of_kind and form in forms and re.search(options.only, plan.name):
+            yield plan
 
 
 def _side_by_side(jobs: int) -> None:
@@ -119,11 +136,12 @@ def _locate(builder: Builder, wanted: list[Plan], rows: Rows) -> None:
     product.close()
 
 
-def _run(builder: Builder, wanted: list[Plan], rows: Rows, *, again: bool) -> None:
+def _run(builder: Builder, wanted: list[Plan], rows: Rows, *, again: bool, quick: bool) -> None:
     warnings.simplefilter("ignore")
     truth: Truth | None = None
     of = f"{revision()} {builder.digest}"
-    product = Product(builder)
+    with_tensorflow = any(re.search("/(saved-model|tflite)/", plan.name) for plan in wanted)
+    product = Product(builder, ("tensorflow", "torch") if with_tensorflow else ("torch",))
     for plan in wanted:
         if not again and rows.rows.get(plan.name, {}).get("of") == of:
             continue
@@ -139,8 +157,10 @@ def _run(builder: Builder, wanted: list[Plan], rows: Rows, *, again: bool) -> No
             continue
         validated = product.validate(artifact)
         # What is lowered from a broken ONNX file is compared with that file: only exporters can be broken here.
-        verified = product.verify(artifact) if artifact.form in ("onnx", "torchscript") or artifact.right else None
-        row = make_row(artifact, measured, validated, verified, verdicts(truth.model, run))
+        is_verifiable = not quick and (artifact.form in ("onnx", "torchscript") or artifact.right)
+        verified = product.verify(artifact) if is_verifiable else None
+        tools = {} if quick else verdicts(truth.model, run)
+        row = make_row(artifact, measured, validated, verified, tools)
         rows.keep({**row, "of": of})
         spent = time.monotonic() - start
         said = f"validate {validated.verdict}, convert {verified.verdict if verified else 'not run'}"

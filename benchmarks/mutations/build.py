@@ -14,14 +14,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from benchmark_models import NETS, Model, by_name, labelled_feeds, labelled_samples
+from benchmark_models import NETS, Model, by_name, labelled_samples, user_feeds
 from declarations import draw_feeds, middle_sizes
+from exports import export
 from mutants import ONNX, SAVED_MODEL, TFLITE, TORCHSCRIPT, Mutant
 from onnx_edit import GraphEdit, Site
 from runtimes import ModuleRun
 
 FORMATS = (ONNX, TORCHSCRIPT, SAVED_MODEL, TFLITE)
-_MAKERS = ("benchmark_models", "build", "mutants", "onnx_edit", "right")
+_MAKERS = ("benchmark_models", "build", "by_hand", "declared_mutants", "exports", "mutants", "onnx_edit", "right")
 PAYLOADS = {ONNX: "model.onnx", TORCHSCRIPT: "model.pt", SAVED_MODEL: "saved_model", TFLITE: "model.tflite"}
 
 
@@ -58,13 +59,15 @@ class Builder:
         return [one_input.declaration(with_values=takes_values()) for one_input in model.inputs]
 
     def data(self, model: Model) -> str | None:
-        """Return the user's samples with labels, where the model has some."""
-        if not model.with_labels:
+        """Return the user's samples, where the model has some: with labels, or with a part of the declared values."""
+        if not (model.with_labels or model.has_data):
             return None
         path = self.work / "data" / f"{model.name}.npz"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            arrays: dict[str, Any] = dict(labelled_samples(model, ModuleRun(model.build())(labelled_feeds(model))))
+            arrays: dict[str, Any] = dict(user_feeds(model))
+            if model.with_labels:
+                arrays = labelled_samples(model, ModuleRun(model.build())(arrays))
             np.savez(path, **arrays)
         return str(path)
 
@@ -89,13 +92,23 @@ class Builder:
         folder = self.work / "mutants" / mutant.name(form).replace("/", ".")
         if form == TORCHSCRIPT:
             return self._scripted(mutant, model, folder)
-        path, sites = self._edited(mutant, model)
+        path, sites = self._exported(mutant, model) if mutant.of_module else self._edited(mutant, model)
         if form == ONNX:
             return Artifact(mutant.name(form), model.name, form, path, path, "edited", mutant, sites)
         if not (folder / form / PAYLOADS[form]).exists():
             self._convert(str(path), [form], folder, self.inputs(model))
         payload = folder / form / PAYLOADS[form]
         return Artifact(mutant.name(form), model.name, form, folder / form, payload, "edited, lowered", mutant, sites)
+
+    def _exported(self, mutant: Mutant, model: Model) -> tuple[Path, tuple[Site, ...]]:
+        """Return the ONNX file of a faulty module."""
+        path = self.work / "mutants" / mutant.name(ONNX).replace("/", ".") / PAYLOADS[ONNX]
+        if not path.exists() and mutant.of_module:
+            module = model.build()
+            mutant.of_module(module)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            export(module, model, path)
+        return path, ()
 
     def _edited(self, mutant: Mutant, model: Model) -> tuple[Path, tuple[Site, ...]]:
         if mutant.edit is None:

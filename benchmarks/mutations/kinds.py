@@ -15,6 +15,7 @@ class Group(StrEnum):
     VALUES = "rare values"
     TIES = "ties and rare classes"
     DTYPE = "narrowed dtype"
+    DECLARED = "declared, and rarely asked"
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,16 @@ KINDS = (
         ("softmax-overflow", "uTensor/uTensor#175", "a softmax without the largest value taken off"),
         ("log-softmax", "onnx/onnx#115", "the logarithm of a softmax"),
         ("log-sigmoid", "pytorch/pytorch#1835", "the logarithm of a sigmoid"),
+    ),
+    *_kinds(
+        Group.DECLARED,
+        ("unlike-columns", "deepmodeling/Uni-Mol#171", "a small column beside large ones is wrong"),
+        ("imputation", "onnx/sklearn-onnx#191", "NaN becomes another number than the model's, or stays"),
+        ("mask-shapes", "espnet/espnet#4821", "a mask with left padding, holes, a single one or none is wrong"),
+        ("beyond-data", "huggingface/sentence-transformers#2865", "values beyond the user's samples are wrong"),
+        ("axis-pairs", "pytorch/pytorch#122956", "two axes at certain sizes together are wrong"),
+        ("open-axes", "huggingface/optimum#505", "lengths beyond some hundreds are wrong"),
+        ("file-constants", "microsoft/onnxruntime#22557", "a limit, threshold, table row, epsilon or tail is wrong"),
     ),
     *_kinds(
         Group.TIES,

@@ -11,6 +11,7 @@ import edits_gross as gross
 import edits_module as of_module
 import edits_values as values
 import torch
+from declared_mutants import DECLARED
 from edits_module import ModuleEdit
 from onnx_edit import GraphEdit
 from torch import nn
@@ -25,17 +26,18 @@ _TF = (ONNX, SAVED_MODEL, TFLITE)
 
 @dataclass(frozen=True)
 class Mutant:
-    """A mistake in a model: an edit of its ONNX file, or of its module before a TorchScript file is traced."""
+    """A mistake in a model: an edit of its ONNX file, or of its module before a TorchScript or ONNX file is made."""
 
     kind: str
     model: str
     edit: Edit | None = None
     formats: tuple[str, ...] = (ONNX,)
     of_module: ModuleEdit | None = None
+    variant: str = ""  # of several edits of one kind in one model
 
     def name(self, form: str) -> str:
         """The name of the artifact in one format."""
-        step = self.edit.__name__ if self.edit else "module"
+        step = self.edit.__name__ if self.edit else self.variant.replace(" ", "-") or "module"
         return f"{self.kind}/{self.model}/{form}/{step}"
 
 
@@ -159,4 +161,10 @@ MODULE_MUTANTS = (
             _attribute("max_pool", "ceil_mode", value=False, op_type="aten::max_pool2d")),
     _script("clip-limit", "mobile-net", _attribute("relu6", "max_val", 10.0, "aten::hardtanh")),
 )  # fmt: skip
-MUTANTS = (*GRAPH_MUTANTS, *MODULE_MUTANTS)
+DECLARED_MUTANTS = tuple(
+    Mutant(kind, model, None, _TF, of_module, variant)
+    for kind, models in DECLARED.items()
+    for model, variants in models.items()
+    for variant, of_module in variants.items()
+)
+MUTANTS = (*GRAPH_MUTANTS, *MODULE_MUTANTS, *DECLARED_MUTANTS)

@@ -57,6 +57,24 @@ def publish(work: Path, names: set[str]) -> None:
     PAGE.write_text(page(document["rows"], document))
 
 
+def summary(rows: Sequence[Row]) -> str:
+    """Return what `validate` caught of each kind, what slipped through, and the right copies that it refused."""
+    lines: list[str] = []
+    wrong = [row for row in rows if not row["right"] and _shown(row) != "never"]
+    for kind in sorted({row["kind"] for row in wrong}):
+        mine = [row for row in wrong if row["kind"] == kind]
+        missed = [row for row in mine if not _is_caught(row, row["validate"]["verdict"])]
+        lines.append(f"{kind}: {len(mine) - len(missed)} of {len(mine)} wrong copies caught")
+        lines += [f"  slipped through: {row['name']} ({row['validate']['verdict']})" for row in missed]
+    right = [row for row in rows if row["right"] and _is_right(row)]
+    refused = [row for row in right if row["validate"]["verdict"] != "pass"]
+    lines.append(f"right copies: {len(refused)} false alarms of {len(right)}")
+    lines += [f"  refused: {row['name']} ({row['validate']['verdict']})" for row in refused]
+    never = [row["name"] for row in rows if not row["right"] and _shown(row) == "never"]
+    lines += [f"not counted, no input shows it: {name}" for name in never]
+    return "\n".join(lines)
+
+
 def _with_places(row: Row, former: Row) -> Row:
     """Return a row with what `locate` said of it before, where it was not asked this time."""
     columns = () if "locate" in row else ("locate", "locate_revision", "places", "located_operator", "located_source")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,8 +35,8 @@ class Answer:
 class Product:
     """transload's checks, over one executor whose frameworks stay loaded: importing them each time takes an hour."""
 
-    def __init__(self, builder: Builder) -> None:
-        self._builder = builder
+    def __init__(self, builder: Builder, frameworks: Sequence[str] = ("tensorflow", "torch")) -> None:
+        self._builder, self._frameworks = builder, list(frameworks)
         self._executor: Any = None
 
     def validate(self, artifact: Artifact) -> Answer:
@@ -122,14 +122,14 @@ class Product:
             verdict, reason = "crash", f"{type(error).__name__}: {error}"
         return Answer(verdict, reason, time.monotonic() - start)
 
-    def _context(self, *arguments: Any) -> Any:
+    def _context(self, *arguments: Any, **_shared: Any) -> Any:
         """Return a command's context over the executor that the first command made."""
         from transload.pipeline.commands.workspace import new_run_context
 
         context = new_run_context(*arguments)
         if self._executor is None:
             self._executor = context.executor
-            self._executor.expect(["tensorflow", "torch"], context.limits())
+            self._executor.expect(self._frameworks, context.limits())
         return replace(context, executor=self._executor)
 
     def _verify(self, artifact: Artifact) -> tuple[str, str]:

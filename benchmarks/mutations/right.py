@@ -7,62 +7,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
-import numpy as np
+import by_hand
 import torch
-from benchmark_models import Model, by_name
+from benchmark_models import DECLARED_MODELS, Model, by_name
 from build import PAYLOADS, Artifact, Builder, traced
-from declarations import draw_feeds, middle_sizes
+from exports import dynamo_export, export, torchscript_export
 from mutants import ONNX, TORCHSCRIPT
-from runtimes import output_names
+from onnx_edit import GraphEdit
 
 Make: TypeAlias = Callable[[Builder, Model, Path], None]
 
 
-def _example(model: Model) -> tuple[torch.Tensor, ...]:
-    feeds = draw_feeds(model.inputs, np.random.default_rng(6), middle_sizes(model.inputs, 3))
-    return tuple(torch.from_numpy(array) for array in feeds.values())
-
-
-def _axes(model: Model) -> dict[str, dict[int, str]]:
-    return {
-        one_input.name: {
-            at: dim.partition("=")[0] for at, dim in enumerate(one_input.dims) if not dim.isdecimal()
-        }
-        for one_input in model.inputs
-    }  # fmt: skip
-
-
 def _torchscript_export(opset: int, *, fold: bool = True) -> Make:
-    def make(_: Builder, model: Model, path: Path) -> None:
-        names = output_names(model)
-        torch.onnx.export(
-            model.build(), _example(model), str(path), dynamo=False, opset_version=opset, do_constant_folding=fold,
-            input_names=[one_input.name for one_input in model.inputs], output_names=names,
-            dynamic_axes={**_axes(model), **{name: {0: "batch"} for name in names}},
-        )  # fmt: skip
-
-    return make
+    return lambda _, model, path: torchscript_export(model.build(), model, path, opset, fold=fold)
 
 
 def _dynamo_export(opset: int, *, optimize: bool = True) -> Make:
-    def make(_: Builder, model: Model, path: Path) -> None:
-        bounds = {axis: ends for one_input in model.inputs for axis, ends in one_input.bounds.items()}
-        dims = {
-            axis: torch.export.Dim(axis, min=max(low, 2) if low > 1 else 1, max=high)
-            for axis, (low, high) in bounds.items()
-        }
-        dims["batch"] = torch.export.Dim("batch", min=1, max=4096)
-        shapes = tuple({at: dims[axis] for at, axis in axes.items()} for axes in _axes(model).values())
-        program = torch.onnx.export(
-            model.build(), _example(model), dynamo=True, opset_version=opset, optimize=optimize, dynamic_shapes=shapes,
-            input_names=[one_input.name for one_input in model.inputs], output_names=output_names(model),
-            verbose=False,
-        )  # fmt: skip
-        if program is None:
-            raise RuntimeError("no program")
-        program.save(str(path))
-
-    return make
+    return lambda _, model, path: dynamo_export(model.build(), model, path, opset, optimize=optimize)
 
 
 def _optimized(level: str) -> Make:
@@ -87,7 +48,41 @@ def _simplified(builder: Builder, model: Model, path: Path) -> None:
     onnx.save(simple, path)
 
 
+def _converted(target: int) -> Make:
+    def make(builder: Builder, model: Model, path: Path) -> None:
+        import onnx
+        import onnx.version_converter
+
+        onnx.save(onnx.version_converter.convert_version(onnx.load(_own_onnx(builder, model)), target), path)
+
+    return make
+
+
+def _external_data(builder: Builder, model: Model, path: Path) -> None:
+    import onnx
+
+    whole = onnx.load(_own_onnx(builder, model))
+    onnx.save(whole, path, save_as_external_data=True, location="weights.bin", size_threshold=64)
+
+
+def _by_hand(builder: Builder, model: Model, path: Path) -> None:
+    """Write layers in the other form that people write by hand: products and sums, written out norms, maxima."""
+    graph = GraphEdit.load(_own_onnx(builder, model), model.build())
+    for op_type, write in by_hand.FORMS.items():
+        for node in graph.nodes(op_type):
+            if by_hand.fits(node):
+                graph.expand(node, write(node))
+    graph.save(path)
+
+
 def _own_onnx(builder: Builder, model: Model) -> Path:
+    """Return transload's own copy; of the models of declarations torch's, which is made in seconds."""
+    if model in DECLARED_MODELS:
+        path = builder.work / "exported" / model.name / PAYLOADS[ONNX]
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            export(model.build(), model, path)
+        return path
     return next(artifact.payload for artifact in builder.own(model) if artifact.form == ONNX)
 
 
@@ -119,6 +114,18 @@ _EXPORTS: dict[str, tuple[Make, tuple[str, ...]]] = {
     "onnxruntime, extended": (_optimized("ORT_ENABLE_EXTENDED"), ("decoder", "mobile-net", "norm-net", "classifier")),
     "onnxsim": (_simplified, ("batch-norm-net", "u-net", "encoder", "lstm", "detector", "spectrum-net")),
 }  # fmt: skip
+# Each of these is asked of every model of declarations, and of some others.
+_EVERY: dict[str, Make] = {
+    "dynamo, opset 20": _dynamo_export(20),
+    "torchscript-exporter, opset 18": _torchscript_export(18),
+    "onnxruntime, basic": _optimized("ORT_ENABLE_BASIC"),
+    "onnxruntime, all": _optimized("ORT_ENABLE_ALL"),
+    "onnxsim": _simplified,
+    "version_converter, up": _converted(23),
+    "version_converter, down": _converted(17),
+    "external data": _external_data,
+    "by hand": _by_hand,
+}
 _SCRIPTS: dict[str, tuple[Make, tuple[str, ...]]] = {
     "torch.jit.trace": (_trace, ("residual-net", "mobile-net", "classifier", "table-net")),
     "torch.jit.trace, frozen": (_trace_frozen, ("batch-norm-net", "norm-net", "vae")),
@@ -134,6 +141,10 @@ def plans() -> list[tuple[str, str, str, Make]]:
         for form, routes in ((ONNX, _EXPORTS), (TORCHSCRIPT, _SCRIPTS))
         for route, (make, models) in routes.items()
         for model in models
+    ] + [
+        (f"right/{model.name}/{ONNX}/{route}", model.name, ONNX, make)
+        for model in DECLARED_MODELS
+        for route, make in _EVERY.items()
     ]
 
 

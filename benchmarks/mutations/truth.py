@@ -3,7 +3,8 @@
 Each call is one of those that the declaration allows (`declarations.py`). An element counts only where the model in
 float32 is itself right: where rounding alone sends PyTorch elsewhere, no copy can be blamed. A float is wrong where it
 lies further from the truth than `TIMES` what rounding makes of the model. That is measured by sample, relative to the
-sample's largest value, or to what is usual for that output where that is larger. An integer is wrong where it differs;
+sample's largest value, or to what is usual for that output where that is larger; of columns of unlike size by column
+(`Model.columns`). An integer is wrong where it differs;
 so are NaN or infinity in the place of a number, another shape, another dtype, and an error.
 """
 
@@ -71,16 +72,18 @@ class Truth:
         outputs = range(len(self._exact[0]))
         usual = [at for at, call in enumerate(self.calls) if call.kind == "random"]
         self._usual = [
-            float(np.median([_largest(self._exact[at][output]) for at in usual])) or 1.0 for output in outputs
+            _or_one(np.median([self._largest(self._exact[at][output]) for at in usual], axis=0)) for output in outputs
         ]
-        self._noise = [max(self._relative_noise(at, output) for at in usual) for output in outputs]
+        self._noise = [
+            np.max([self._relative_noise(at, output) for at in usual], axis=0, initial=0.0) for output in outputs
+        ]
 
     def measure(self, run: Run, kinds: Sequence[str] = KINDS) -> Measured:
         """Run an artifact at all calls of some kinds."""
         excess: dict[str, Excess] = {}
         for at, call in enumerate(self.calls):
-            if call.kind in kinds:
-                kind = "nan" if call.has_nan else call.kind
+            if call.kind in kinds and not (call.has_nan and self.model.unjudged == "nan"):
+                kind = "nan" if call.has_nan and not self.model.imputes else call.kind
                 excess[kind] = excess.get(kind, Excess()).worse(Excess(self._times(run, at, call), call.name))
         return Measured(excess)
 
@@ -95,46 +98,55 @@ class Truth:
         single, exact = self._single[at][output], self._exact[at][output]
         if answer.shape != single.shape or answer.dtype != single.dtype:
             return math.inf
+        if single.dtype.kind != "f" and self.model.unjudged == "integers":
+            return 0.0
         if single.dtype.kind != "f":
             return math.inf if ((answer != exact) & (single == exact)).any() else 0.0
-        usable = _usable(single, exact, self._usual[output])
+        usable = self._usable(single, exact, self._usual[output])
         finite = usable & np.isfinite(exact)
         if (usable & ~finite & ~_same(answer, exact)).any() or (finite & ~np.isfinite(answer)).any():
             return math.inf
-        relative = max(self._noise[output], self._relative_noise(at, output), _LEAST)
-        scale = _scale(exact, finite, self._usual[output])
+        relative = np.maximum(np.maximum(self._noise[output], self._relative_noise(at, output)), _LEAST)
+        scale = self._scale(exact, finite, self._usual[output])
         with np.errstate(all="ignore"):
             errors = np.abs(np.where(finite, answer - exact, 0.0)) / (TIMES * relative * scale)
         return float(np.nanmax(errors, initial=0.0))
 
-    def _relative_noise(self, at: int, output: int) -> float:
+    def _relative_noise(self, at: int, output: int) -> Array:
         single, exact = self._single[at][output], self._exact[at][output]
         if single.dtype.kind != "f":
-            return 0.0
+            return np.zeros(())
         usual = self._usual[output]
-        finite = _usable(single, exact, usual) & np.isfinite(exact)
-        errors = np.abs(np.where(finite, single, 0.0) - np.where(finite, exact, 0.0)) / _scale(exact, finite, usual)
-        return float(np.max(errors, initial=0.0))
+        finite = self._usable(single, exact, usual) & np.isfinite(exact)
+        errors = np.abs(np.where(finite, single, 0.0) - np.where(finite, exact, 0.0))
+        return self._over(errors / self._scale(exact, finite, usual), all_samples=True)
 
+    def _usable(self, single: Array, exact: Array, usual: Array) -> Array:
+        """Return where the model in float32 gives the truth."""
+        with np.errstate(all="ignore"):
+            finite = np.isfinite(exact) & np.isfinite(single)
+            close = np.abs(single - exact) <= _AGREES * self._scale(exact, finite, usual)
+        return np.asarray((finite & close) | (~np.isfinite(exact) & _same(single, exact)))
 
-def _usable(single: Array, exact: Array, usual: float) -> Array:
-    """Return where the model in float32 gives the truth."""
-    with np.errstate(all="ignore"):
-        finite = np.isfinite(exact) & np.isfinite(single)
-        close = np.abs(single - exact) <= _AGREES * _scale(exact, finite, usual)
-    return np.asarray((finite & close) | (~np.isfinite(exact) & _same(single, exact)))
+    def _largest(self, exact: Array) -> Array:
+        return self._over(np.abs(exact.astype(np.float64)), all_samples=True)
+
+    def _scale(self, exact: Array, finite: Array, least: Array) -> Array:
+        """Return the largest magnitude of each sample, `least` at least; with `columns` of each column of a sample."""
+        return np.maximum(self._over(np.abs(np.where(finite, exact, 0.0)), all_samples=False), least)
+
+    def _over(self, sizes: Array, *, all_samples: bool) -> Array:
+        """Return the largest over the axes that are measured together, in a shape that divides an answer."""
+        kept = set() if all_samples else {0}
+        if self.model.columns is not None and sizes.ndim > 1:
+            kept.add(self.model.columns % sizes.ndim)
+        axes = tuple(axis for axis in range(sizes.ndim) if axis not in kept)
+        return np.asarray(np.max(sizes, axis=axes, keepdims=True, initial=0.0))
 
 
 def _same(one: Array, other: Array) -> Array:
     return np.asarray((one == other) | (np.isnan(one) & np.isnan(other)))
 
 
-def _largest(exact: Array) -> float:
-    return float(np.max(np.abs(exact.astype(np.float64)), initial=0.0))
-
-
-def _scale(exact: Array, finite: Array, least: float) -> Array:
-    """Return the largest magnitude of each sample, `least` at least, in a shape that divides its answer."""
-    sizes = np.abs(np.where(finite, exact, 0.0)).reshape(len(exact), -1)
-    largest = np.maximum(sizes.max(axis=1, initial=0.0), least)
-    return np.asarray(largest.reshape((-1,) + (1,) * (exact.ndim - 1)))
+def _or_one(sizes: Array) -> Array:
+    return np.where(sizes == 0.0, 1.0, sizes)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -33,6 +37,24 @@ def seeded(module: nn.Module, seed: int) -> nn.Module:
                 scale = 1.0 if isinstance(_owner(module, name), nn.Embedding) else (1.6 / fan_in) ** 0.5
                 tensor.copy_(torch.randn(tensor.shape, generator=generator) * scale)
     return module.eval()
+
+
+def seeds(seed: int) -> Callable[[type[nn.Module]], type[nn.Module]]:
+    """Return a decorator of a class whose modules get weights from a seed as they are made."""
+
+    def decorate(of_class: type[nn.Module]) -> type[nn.Module]:
+        plain = of_class.__init__
+
+        @wraps(plain)
+        def init(self: nn.Module, *arguments: Any) -> None:
+            plain(self, *arguments)
+            if type(self) is of_class:
+                seeded(self, seed)
+
+        of_class.__init__ = init  # type: ignore[assignment]
+        return of_class
+
+    return decorate
 
 
 def _owner(module: nn.Module, name: str) -> nn.Module:

@@ -74,7 +74,7 @@ def test_each_kind_names_the_thread_that_it_comes_from(kinds: ModuleType) -> Non
 def test_inputs_follow_their_declaration(models: ModuleType) -> None:
     from transload.models.signature import parse_input
 
-    for model in models.MODELS:
+    for model in models.ALL_MODELS:
         bounds: dict[str, tuple[int, int | None]] = {}
         for one_input in model.inputs:
             spec = parse_input(one_input.text)
@@ -95,9 +95,49 @@ def test_inputs_follow_their_declaration(models: ModuleType) -> None:
 
 def test_the_models_are_right_by_their_own_truth(models: ModuleType) -> None:
     truth, runtimes = importlib.import_module("truth"), importlib.import_module("runtimes")
-    for model in models.MODELS:
+    for model in models.ALL_MODELS:
         measured = truth.Truth(model).measure(runtimes.ModuleRun(model.build()))
         assert measured.shown_by == "never", model.name
+
+
+def test_each_kind_of_declarations_has_six_models_and_three_variants_of_most(mutants: ModuleType) -> None:
+    catalogue = importlib.import_module("declared_mutants").DECLARED
+    for kind, models in catalogue.items():
+        assert len(models) >= 6, kind
+        assert sum(len(variants) >= 3 for variants in models.values()) >= 6, kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "model"),
+    [("unlike-columns", "money-risk"), ("imputation", "mean-imputer"), ("mask-shapes", "masked-mean"),
+     ("beyond-data", "tiers-data"), ("axis-pairs", "masked-tags"), ("open-axes", "attention-open"),
+     ("file-constants", "tails")],
+)  # fmt: skip
+def test_faults_are_shown_by_inputs_of_the_declaration(
+    models: ModuleType, mutants: ModuleType, kind: str, model: str
+) -> None:
+    truth, runtimes = importlib.import_module("truth"), importlib.import_module("runtimes")
+    measure = truth.Truth(models.by_name()[model]).measure
+    faulty = [mutant for mutant in mutants.DECLARED_MUTANTS if (mutant.kind, mutant.model) == (kind, model)]
+    assert faulty
+    assert measure(runtimes.ModuleRun(models.by_name()[model].build())).shown_by == "never"
+    for mutant in faulty:
+        module = models.by_name()[model].build()
+        mutant.of_module(module)
+        assert measure(runtimes.ModuleRun(module)).shown_by != "never", mutant.variant
+
+
+def test_a_wrong_small_column_is_seen_beside_a_large_one(models: ModuleType) -> None:
+    truth, runtimes = importlib.import_module("truth"), importlib.import_module("runtimes")
+    model = models.by_name()["money-risk"]
+    run = runtimes.ModuleRun(model.build())
+
+    def shifted(by: float) -> Any:
+        return lambda feeds: [run(feeds)[0] + np.asarray([0.0, by], np.float32)]
+
+    measure = truth.Truth(model).measure
+    assert measure(shifted(1e-4)).shown_by == "random"
+    assert measure(shifted(0.0)).shown_by == "never"
 
 
 def test_mutated_modules_differ_from_the_truth(models: ModuleType, mutants: ModuleType) -> None:
@@ -164,9 +204,10 @@ def test_what_is_published_is_of_this_catalogue(mutants: ModuleType) -> None:
     rows = json.loads((HOME.parent / "results" / "mutations.json").read_text())["rows"]
     right = importlib.import_module("right")
     known = {mutant.name(form) for mutant in mutants.MUTANTS for form in mutant.formats}
+    of_threads = (*mutants.GRAPH_MUTANTS, *mutants.MODULE_MUTANTS)
     wrong = {row["name"]: row for row in rows if not row["right"]}
     assert set(wrong) <= known
-    assert len(wrong) >= 0.95 * len(known)
+    assert len(wrong) >= 0.95 * sum(len(mutant.formats) for mutant in of_threads)
     assert {row["name"] for row in rows if row["right"] and row["route"] == "edited"} == set()
     assert sum(row["right"] and row["shown_by"] == "never" for row in rows) >= 50
     assert {name for name, *_ in right.plans()} & {row["name"] for row in rows}
