@@ -18,6 +18,7 @@ from ..probes.random_inputs import sample_inputs
 from .build import call_model
 from .call_convention import ALONE
 from .user_frames import line_of_now, quoted
+from .value_operators import trace_operators
 
 if TYPE_CHECKING:
     import torch
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 Answers: TypeAlias = Mapping[str, "torch.Tensor"]
 _STEADY_BATCH = 8  # with 2 rows of 2 outputs, dropout of one half leaves two calls alike in one of 10 times
+_FEW, _MANY_NUMBERS = 2, 1000  # samples that do where torch draws no random numbers and each output holds so many
 _VALUE_METHODS = (
     "__bool__", "__int__", "__float__", "__index__", "__complex__", "item", "tolist", "numpy", "__array__",
 )  # fmt: skip
@@ -196,15 +198,21 @@ def check_steady(model: torch.nn.Module, signature: Signature, own: UserModule |
     Raises BadRequest where it does not: it draws random numbers, it remembers, or its forward trains."""
     import torch
 
-    samples = [sample_inputs(signature, _STEADY_BATCH, seed) for seed in (0, 1)]
-    sample, other = ([torch.from_numpy(arrays[spec.name]) for spec in signature.inputs] for arrays in samples)
-
     def ask(flattened: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> Answers:
         with torch.no_grad():
             return call_model(flattened, signature, [tensor.clone() for tensor in inputs])
 
+    def draw(batch: int, seed: int) -> list[torch.Tensor]:
+        arrays = sample_inputs(signature, batch, seed)
+        return [torch.from_numpy(arrays[spec.name]) for spec in signature.inputs]
+
     module = model if own is None else own.module
     before: KeptState = ModuleState.of(model) if own is None else own.before
+    few: dict[str, torch.Tensor] = {}
+    trace = trace_operators(module, lambda: few.update(ask(model, draw(_FEW, 0))))
+    is_plain = trace is not None and not trace.draws_random
+    batch = _FEW if is_plain and all(value.numel() >= _MANY_NUMBERS for value in few.values()) else _STEADY_BATCH
+    sample, other = (draw(batch, seed) for seed in (0, 1))
     first, second = ask(model, sample), ask(model, other)
     changed = before.changed(module)
     check_eval(module)

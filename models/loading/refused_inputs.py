@@ -30,6 +30,7 @@ from ..probes.stress_values import free_integers
 from ..signature import ANY_SIZE, Bounds, TensorSpec, batch_axis, bounds_of
 from .call_convention import Call
 from .infer_signature import Inferred, infer_signature
+from .value_operators import OperatorSequence, call_until_values_taken, trace_operators
 
 if TYPE_CHECKING:
     import torch
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _MOST_CHANGES = 4  # of the inputs that a user named, to what the model takes
 _BATCH = 2
 _MANY = 64  # samples, in which each integer of a small range comes
+_SLOW_S = 0.02  # of a call of _BATCH samples: one of _MANY is then ended as soon as its values are taken
 
 
 @dataclass(frozen=True)
@@ -131,16 +133,9 @@ def suggest_inputs(model: torch.nn.Module, inputs: Sequence[TensorSpec], call: C
 
 def refusal_of_random(model: torch.nn.Module, inputs: Sequence[TensorSpec], call: Call) -> str | None:
     """Return a module's error at random samples, in which every small integer comes; None where it answers."""
-    import torch
-
+    trial = _InputTrial(model, inputs, call)
     with drawing_at_random():
-        arrays = sample_tensors(inputs, example_sizes(inputs, _MANY))
-    try:
-        with torch.no_grad():
-            call.run(model, [torch.from_numpy(arrays[name]) for name in call.inputs])
-    except Exception as error:  # noqa: BLE001  (any error is a refusal)
-        return first_line(error)
-    return None
+        return trial.refusal(example_sizes(inputs, _MANY), {})
 
 
 def _compare_with_tables(model: torch.nn.Module, inputs: Sequence[TensorSpec]) -> str:
@@ -183,6 +178,7 @@ class _InputTrial:
     def __init__(self, model: torch.nn.Module, inputs: Sequence[TensorSpec], call: Call) -> None:
         self._model, self._inputs, self._call = model, inputs, call
         self.sizes = example_sizes(inputs, _BATCH)
+        self._traces: list[OperatorSequence | None] = []  # of the operators at these sizes, once it was asked for
 
     def accepts_sizes(self, sizes: Mapping[str, int]) -> bool:
         """Return whether there is an answer at these sizes of some axes; to ones if to no other integers."""
@@ -200,12 +196,27 @@ class _InputTrial:
         return self.sizes if batch is None else {**self.sizes, batch: many}
 
     def _answers(self, sizes: Mapping[str, int], values: ChosenValues) -> bool:
+        return self.refusal({**self.sizes, **sizes}, values) is None
+
+    def refusal(self, sizes: Mapping[str, int], values: ChosenValues) -> str | None:
+        """Return the module's error at these sizes and numbers, None where it answers or would."""
+        if (is_large := sizes == self.sizes_of_many() != self.sizes) and not self._traces:
+            self._traces.append(trace_operators(self._model, self._call_of(self.sizes, {})))
+        trace = self._traces[0] if is_large else None
+        call = self._call_of(sizes, values)
+        try:
+            call_until_values_taken(call, trace) if trace and trace.seconds > _SLOW_S else call()
+        except Exception as error:  # noqa: BLE001  (any error is a refusal)
+            return first_line(error)
+        return None
+
+    def _call_of(self, sizes: Mapping[str, int], values: ChosenValues) -> Callable[[], None]:
         import torch
 
-        arrays = replace_values(sample_tensors(self._inputs, {**self.sizes, **sizes}), values)
-        try:
+        arrays = replace_values(sample_tensors(self._inputs, sizes), values)
+
+        def call() -> None:
             with torch.no_grad():
                 self._call.run(self._model, [torch.from_numpy(arrays[name]) for name in self._call.inputs])
-        except Exception:  # noqa: BLE001  (any error is a refusal)
-            return False
-        return True
+
+        return call

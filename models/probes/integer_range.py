@@ -105,9 +105,14 @@ class IntegerRangeSearch:
         return own, []
 
     def _refine(self, own: Ranges) -> Ranges:
-        """Raise each end that was refused to the last bit that has an answer."""
+        """Raise each end that was refused to the end of a table, else to the last bit that has an answer."""
         for end, refused in self._stopped.items():
             low, high = _bits(own, end), refused
+            rows = max((rows for rows in self._tables if 2**low < rows < 2 ** min(refused, _EXACT_BITS)), default=0)
+            if rows and (end, refused) in self._ended_by_error and end[1] == "above":
+                is_end = not self._has_first_answer(_with_end(own, end, rows))
+                if is_end and self._has_answer(own, trial := _with_end(own, end, rows - 1)):
+                    own, low = trial, high
             while high - low > 1:
                 middle = (low + high) // 2
                 if self._has_answer(own, trial := self._widen(own, [end], middle)):
@@ -119,7 +124,7 @@ class IntegerRangeSearch:
 
     def _refine_values(self, own: Ranges) -> Ranges:
         """Raise each end that an error stopped to the last integer that has an answer."""
-        for end in self._stopped:
+        for end in (end for end in self._stopped if own[end[0]].most is None or end[1] == "below"):
             bits = _bits(own, end)
             if bits < _EXACT_BITS and (end, bits + 1) in self._ended_by_error:
                 last = self._last_answered(own, end, 2**bits - 1, 2 ** (bits + 1) - 1)

@@ -103,6 +103,7 @@ def test_a_table_is_asked_up_to_its_last_row(rows: int, known: bool) -> None:
     assert ids.ends == (0, rows - 1)
     assert rows - 1 in calls
     assert len(calls) < 30
+    assert not known or rows < 1000 or len(calls) < 12  # no halving: the tables tell the end
     probe, answers = search.levels[-1]
     assert probe.reach == {"ids": ids}
     assert len(answers) == {65: 3, 100: 4}.get(rows, len(answers)), "as many samples as hold every row, up to 20"
