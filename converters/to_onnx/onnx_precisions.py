@@ -15,10 +15,8 @@ from ...models.job import Job
 from ...models.probes.feeds import CallRows, make_feeds
 from ...models.probes.sizes import bounds_within
 from ...models.signature import Array, Signature
-from ..lazy_import import onnx
-from ..onnx_graph.topological_order import sort_nodes
 from ..write_converted import write_converted
-from .finish_model import save
+from .half_model import MOST, wide_values, write_half
 
 CALIBRATION_BATCH = 32
 
@@ -58,12 +56,16 @@ def onnx_int8_from_onnx(job: Job) -> Mapping[str, Any]:
 
 
 def onnx_fp16_from_onnx(job: Job) -> Mapping[str, Any]:
-    """Convert weights and arithmetic to float16 between float32 inputs and outputs."""
-    from onnxruntime.transformers.float16 import convert_float_to_float16
-
-    source = read_artifact(job.inputs["source"])
-    model = convert_float_to_float16(onnx.load(source.path), keep_io_types=True)
-    sort_nodes(model.graph)
-    save(model, job.out / PAYLOAD[Format.ONNX])
+    """Convert weights and arithmetic to float16 between float32 inputs and outputs.
+    Where that would ruin the answers to calibration samples, operators of large values stay in float32."""
+    source, path = read_artifact(job.inputs["source"]), job.out / PAYLOAD[Format.ONNX]
+    data = read_dataset(job.inputs["data"] / CALIBRATION, source.signature.inputs)
+    write_half(source.path, path)
+    wide = wide_values(source, path, data)
+    note = None
+    if wide:
+        count = write_half(source.path, path, wide)
+        reach = f"{max(wide.values()):,.0f}, and float16 ends at {MOST:,.0f}"
+        note = f"{count} operator{'s' * (count > 1)} in float32, as values there reach {reach}"
     write_converted(job, Target(Format.ONNX, Precision.FP16), source.signature)
-    return {}
+    return {"note": note}

@@ -266,7 +266,7 @@ class Check:
             judgement = replace(judgement, verdict=INCONCLUSIVE, reason=complaint)
         if tally.ties and judgement.verdict == PASS and not (calls.probe.reach or calls.probe.is_stress):
             judgement = replace(judgement, reason=f"{tally.ties} integers differ where rounding decides them")
-        return replace(self._result(calls, drift, judgement, metric), task=task)
+        return replace(self.result(calls, drift, judgement, metric), task=task)
 
     def _judge_undefined(self, calls: ProbeCalls, tally: ProbeTally) -> CheckResult:
         """Hold the copy to the finite part of the model's answers to NaN or infinities; the rest makes a note.
@@ -288,10 +288,10 @@ class Check:
         place = describe_place(calls.probe, calls.data)
         if judgement.verdict == FAIL:
             reason = f"{judgement.reason}, where the model answers numbers, as to {place}"
-            return self._result(calls, drift, replace(judgement, reason=reason), None)
+            return self.result(calls, drift, replace(judgement, reason=reason), None)
         if note and self._requires_non_finite:
-            return self._result(calls, drift, replace(judgement, verdict=FAIL, reason=f"{note}, as to {place}"), None)
-        result = self._result(calls, drift, replace(judgement, verdict=PASS, reason=note), None)
+            return self.result(calls, drift, replace(judgement, verdict=FAIL, reason=f"{note}, as to {place}"), None)
+        result = self.result(calls, drift, replace(judgement, verdict=PASS, reason=note), None)
         return replace(result, row={**result.row, "lost": result.judgement.reason}) if note else result
 
     @cached_property
@@ -337,7 +337,7 @@ class Check:
 
     def refuse(self, calls: ProbeCalls, reason: str, *, mismatch: str | None = None) -> CheckResult:
         """Fail a probe that gave no numbers to judge: no answer, or a `mismatch` of names, shapes or dtypes."""
-        result = self._result(calls, None, Judgement(FAIL, reason, self._rule(calls).tolerance_of(None)), None)
+        result = self.result(calls, None, Judgement(FAIL, reason, self._rule(calls).tolerance_of(None)), None)
         return replace(result, row={**result.row, "mismatch": mismatch})
 
     def _rule(self, calls: ProbeCalls) -> Rule:
@@ -350,9 +350,10 @@ class Check:
         lowered_db = BLANK_DB if calls.probe.is_blank else math.inf if calls.lowered_db is None else calls.lowered_db
         return replace(rule, limits={name: limit.at_most(lowered_db) for name, limit in limits.items()})
 
-    def _result(
+    def result(
         self, calls: ProbeCalls, drift: Drift | None, judged: Judgement, metric: Mapping[str, Any] | None
     ) -> CheckResult:
+        """Put a judged comparison into a row."""
         reason = f"{calls.where}: {judged.reason}" if judged.reason and calls.where else judged.reason
         if judged.verdict == FAIL and (fix := suggest_fix(calls.probe)):
             reason = f"{reason}; {fix}"

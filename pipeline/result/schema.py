@@ -276,6 +276,31 @@ class WorstSampleRow:
 
 
 @dataclass(frozen=True)
+class InnerValueRow:
+    """A value inside a copy: the largest number that an operator wrote."""
+
+    tensor: str
+    operator: str  # in words, with the model's line where that is known
+    largest: NotNegative  # of the finite ones
+    beyond: bool  # NaN or infinite in some
+
+
+@dataclass(frozen=True)
+class InnerRangeRow:
+    """A reduced copy in the arithmetic that it declares: some samples, each operator's results rounded to it."""
+
+    artifact: Name
+    runtime: Name
+    arithmetic: Literal["float16"]
+    limit: NotNegative  # the largest number of the arithmetic
+    samples: Count
+    sqnr_db: FiniteFloat | None  # against the runtime's own answers
+    non_finite: Count  # elements of the answers that are NaN or infinite in that arithmetic only
+    beyond: Count  # values inside that are NaN or infinite
+    tensors: tuple[InnerValueRow, ...]  # up to ten, those beyond the range first, then the largest
+
+
+@dataclass(frozen=True)
 class LeftOutRow:
     """A target that nobody named and that reduces nothing of this model: its copy is neither validated nor timed."""
 
@@ -544,6 +569,7 @@ class RunResult:
     exercised: tuple[ExercisedRow, ...] = ()
     errors: tuple[ErrorRow, ...] = ()
     worst_samples: tuple[WorstSampleRow, ...] = ()
+    inner_ranges: tuple[InnerRangeRow, ...] = ()
     smallest: tuple[SmallestRow, ...] = ()
     located: tuple[LocatedRow, ...] = ()
     left_out: tuple[LeftOutRow, ...] = ()
