@@ -36,7 +36,14 @@ from .probe_tally import ProbeTally
 from .recorded_answers import ANSWERS, PROBES, has_rows, read_calls, read_record, split_by_sample
 from .rules import BLANK_DB, FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
 from .sessions import batches_of, default_runtime, read_test_set
-from .stress_drift import describe_place, describe_replaced, drifts_to_judge, is_finite_answer, settle_moved
+from .stress_drift import (
+    describe_place,
+    describe_replaced,
+    drifts_to_judge,
+    is_finite_answer,
+    settle_moved,
+    settle_undefined,
+)
 from .unsettled import UNSETTLED, UNSETTLED_SET, Marks, settle
 from .wrong_integers import Call, lower_floor_db, name_culprits, name_suspects
 
@@ -68,6 +75,7 @@ class Check:
         if not (self._batches or may_fix_batch):
             self._batches = [*batches]
         self._precision = options.precision or str(read_artifact(job.inputs["artifact"]).target.precision)
+        self._loses_nan = self._batched and not options.require_non_finite and self._precision.startswith("int8")
         self._floor_db = options.tolerance_sqnr_db
         self._allowed_loss = options.allowed_loss
         self._metric = metric_of(options) if self._data.labels is not None else None
@@ -219,10 +227,14 @@ class Check:
             unsettled: Iterable[Marks] = calls.unsettled or repeat({}, len(calls.rows))
             left = len(calls.data)
             for rows, reference, marks in zip(calls.rows, calls.answers, unsettled, strict=True):
-                candidate = session.run(make_feeds(calls.data, rows, self._signature, calls.probe.sizes))
+                feeds = make_feeds(calls.data, rows, self._signature, calls.probe.sizes)
+                candidate = session.run(feeds)
                 if differs := structure(candidate, reference):
                     hint = explain(candidate, reference, batched=self._batched)
                     return self.refuse(calls, _sentence(differs, hint), mismatch=differs)
+                if self._loses_nan:
+                    candidate, lost = settle_undefined(candidate, reference, feeds)
+                    tally.lost = tally.lost or lost
                 settled, ties = settle(candidate, reference, marks)
                 tally.add(settled, reference, len(rows))
                 tally.ties += ties
@@ -266,7 +278,8 @@ class Check:
             judgement = replace(judgement, verdict=INCONCLUSIVE, reason=complaint)
         if tally.ties and judgement.verdict == PASS and not (calls.probe.reach or calls.probe.is_stress):
             judgement = replace(judgement, reason=f"{tally.ties} integers differ where rounding decides them")
-        return replace(self.result(calls, drift, judgement, metric), task=task)
+        result = replace(self.result(calls, drift, judgement, metric), task=task)
+        return replace(result, row={**result.row, "lost": tally.lost}) if tally.lost else result
 
     def _judge_undefined(self, calls: ProbeCalls, tally: ProbeTally) -> CheckResult:
         """Hold the copy to the finite part of the model's answers to NaN or infinities; the rest makes a note.

@@ -96,7 +96,7 @@ def ask_in_half(check: Check, artifact: Artifact, session: Session, data: Datase
     row = {
         "runtime": check.runtime, "arithmetic": "float16", "limit": _MOST, "samples": run.calls.samples,
         "sqnr_db": drift.sqnr_db, "non_finite": drift.non_finite,
-        "beyond": sum(value.beyond for value in values), "tensors": [value.row for value in listed],
+        "note": note, "beyond": sum(value.beyond for value in values), "tensors": [value.row for value in listed],
     }  # fmt: skip
     return HalfResult(row, note, failed)
 

@@ -3,7 +3,8 @@
 Schema history.  1: first version. `flex` and `weights` of an artifact and `log` of a row came later; absent, they are
 empty and null. `probes`, `exercised`, `errors`, `worst_samples`, `smallest`, `located`, `left_out` and `doubts` came
 later, too, and after them `tuning`, `bounds`, `load`, `settings` of a row, `ratio_to_default`, `doubt_kinds`,
-`timeline`, `recommendation` and `baseline`; then `failure` of a tried route and `operator` of a smallest piece.
+`timeline`, `recommendation` and `baseline`; then `failure` of a tried route and `operator` of a smallest piece;
+`inner_ranges` last.
 
 A number is null where there is none to give: a runtime that did not answer (the sentence is then in the gate's
 row, and in `doubts` for latency), or a signal-to-noise ratio of answers that are the same to the last bit.
@@ -297,6 +298,7 @@ class InnerRangeRow:
     sqnr_db: FiniteFloat | None  # against the runtime's own answers
     non_finite: Count  # elements of the answers that are NaN or infinite in that arithmetic only
     beyond: Count  # values inside that are NaN or infinite
+    note: str | None  # one sentence, where the largest is above half of the limit
     tensors: tuple[InnerValueRow, ...]  # up to ten, those beyond the range first, then the largest
 
 
