@@ -39,33 +39,33 @@ def _of_onnx(model: onnx.ModelProto) -> Iterator[tuple[str, Range]]:
         if tensor.data_location != onnx.TensorProto.EXTERNAL and len(tensor.dims) < 2
     }
     for value in model.graph.input:
-        names, found = {value.name}, None
+        names, own_range = {value.name}, None
         for node in model.graph.node:  # in order: what moves an input comes before what reads it
             if names.isdisjoint(node.input[:1]):
                 continue
             if node.op_type in _MOVERS:
                 names.update(node.output)
-            elif node.op_type == "QuantizeLinear" and found is None:
+            elif node.op_type == "QuantizeLinear" and own_range is None:
                 zero = arrays.get(node.input[2]) if len(node.input) > 2 else np.zeros(1, np.uint8)
-                found = _ends(arrays.get(node.input[1]), zero, None if zero is None else zero.dtype)
-        if found:
-            yield value.name, found
+                own_range = _ends(arrays.get(node.input[1]), zero, None if zero is None else zero.dtype)
+        if own_range:
+            yield value.name, own_range
 
 
 def _of_tflite(path: Path) -> Iterator[tuple[str, Range]]:
     flat = np.memmap(path, mode="r")
     main = next(subgraphs(flat))
     for tensor in inputs_and_outputs(model_of(flat))[0]:
-        indices, found = {tensor.index}, None
+        indices, own_range = {tensor.index}, None
         for operator in main.operators():
             if indices.isdisjoint(operator.inputs[:1]):
                 continue
             if operator.name in _TFLITE_MOVERS:
                 indices.update(operator.outputs)
-            elif operator.name == "QUANTIZE" and found is None:
-                found = _ends_of_tensor(main, operator.outputs[0])
-        if found:
-            yield tensor.name, found
+            elif operator.name == "QUANTIZE" and own_range is None:
+                own_range = _ends_of_tensor(main, operator.outputs[0])
+        if own_range:
+            yield tensor.name, own_range
 
 
 def _ends_of_tensor(graph: Subgraph, index: int) -> Range | None:

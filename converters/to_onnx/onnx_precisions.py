@@ -1,4 +1,4 @@
-"""ONNX in reduced precision: calibrated static int8 (QDQ), and fp16. Inputs and outputs keep their dtypes."""
+"""ONNX in calibrated static int8 (QDQ). Inputs and outputs keep their dtypes; onnx_half.py makes fp16."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from ...models.probes.feeds import CallRows, make_feeds
 from ...models.probes.sizes import bounds_within
 from ...models.signature import Array, Signature
 from ..write_converted import write_converted
-from .half_model import MOST, wide_values, write_half
 
 CALIBRATION_BATCH = 32
 
@@ -53,19 +52,3 @@ def onnx_int8_from_onnx(job: Job) -> Mapping[str, Any]:
     )
     write_converted(job, Target(Format.ONNX, Precision.INT8), source.signature)
     return {"calibration_samples": len(data)}
-
-
-def onnx_fp16_from_onnx(job: Job) -> Mapping[str, Any]:
-    """Convert weights and arithmetic to float16 between float32 inputs and outputs.
-    Where that would ruin the answers to calibration samples, operators of large values stay in float32."""
-    source, path = read_artifact(job.inputs["source"]), job.out / PAYLOAD[Format.ONNX]
-    data = read_dataset(job.inputs["data"] / CALIBRATION, source.signature.inputs)
-    write_half(source.path, path)
-    wide = wide_values(source, path, data)
-    note = None
-    if wide:
-        count = write_half(source.path, path, wide)
-        reach = f"{max(wide.values()):,.0f}, and float16 ends at {MOST:,.0f}"
-        note = f"{count} operator{'s' * (count > 1)} in float32, as values there reach {reach}"
-    write_converted(job, Target(Format.ONNX, Precision.FP16), source.signature)
-    return {"note": note}

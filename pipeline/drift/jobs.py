@@ -31,8 +31,7 @@ from .error_profile import ErrorProfile
 from .exercised import ObservedSession, describe_exercise
 from .half_arithmetic import HalfResult, ask_in_half
 from .metrics.outcomes import COPY, OUTCOMES, SOURCE, Outcomes
-from .probe_result import CheckResult, ProbeCalls
-from .probe_rows import probe_rows
+from .probe_result import CheckResult, ProbeCalls, probe_rows
 from .rules import FAIL, INCONCLUSIVE, PASS
 from .sessions import DEFAULT_RUNTIME, open_for, read_test_set
 

@@ -292,7 +292,7 @@ class InnerRangeRow:
 
     artifact: Name
     runtime: Name
-    arithmetic: Literal["float16"]
+    arithmetic: Name  # "float16"
     limit: NotNegative  # the largest number of the arithmetic
     samples: Count
     sqnr_db: FiniteFloat | None  # against the runtime's own answers
@@ -571,7 +571,6 @@ class RunResult:
     exercised: tuple[ExercisedRow, ...] = ()
     errors: tuple[ErrorRow, ...] = ()
     worst_samples: tuple[WorstSampleRow, ...] = ()
-    inner_ranges: tuple[InnerRangeRow, ...] = ()
     smallest: tuple[SmallestRow, ...] = ()
     located: tuple[LocatedRow, ...] = ()
     left_out: tuple[LeftOutRow, ...] = ()
@@ -583,6 +582,7 @@ class RunResult:
     recommendation: Recommendation | None = None
     baseline: RunComparison | None = None  # how it compares with the run that --baseline names
     source: SourceRow | None = None  # null: of a file from before this field
+    inner_ranges: tuple[InnerRangeRow, ...] = ()
 
     def _repr_html_(self) -> str:
         from ..report.notebook_html import render_run

@@ -12,7 +12,7 @@ from transload.converters.calibrated_ranges import calibrated_ranges
 from transload.models.formats import Format
 
 
-def written(path: Path, *, moved: bool, quantised: bool = True, scale: object = 0.1) -> Path:
+def written(path: Path, *, moved: bool, quantised: bool = True, scale: float | list[float] = 0.1) -> Path:
     first = "moved" if moved else "x"
     nodes = [onnx.helper.make_node("Transpose", ["x"], ["moved"], perm=[1, 0])] if moved else []
     if quantised:
@@ -24,8 +24,10 @@ def written(path: Path, *, moved: bool, quantised: bool = True, scale: object = 
         onnx.numpy_helper.from_array(np.asarray(scale, np.float32), "scale"),
         onnx.numpy_helper.from_array(np.full(np.shape(scale), 55, np.uint8), "zero"),
     ]
-    sides = ([onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, 2])] for name in ("x", "y"))
-    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "net", *sides, tensors)), path)
+    inputs, outputs = (
+        [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, 2])] for name in ("x", "y")
+    )
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "net", inputs, outputs, tensors)), path)
     return path
 
 

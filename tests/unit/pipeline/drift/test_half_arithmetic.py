@@ -31,9 +31,11 @@ def written(folder: Path, target: Target, scale: float) -> Path:
         onnx.helper.make_node("Abs", ["small"], ["bent"]),
         onnx.helper.make_node("Cast", ["bent"], ["y"], to=onnx.TensorProto.FLOAT),
     ]
-    sides = ([onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["batch", 4])] for name in ("x", "y"))
+    inputs, outputs = (
+        [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["batch", 4])] for name in ("x", "y")
+    )
     graph = onnx.helper.make_graph(
-        nodes, "net", *sides, [onnx.numpy_helper.from_array(np.array(scale, dtype), "scale")]
+        nodes, "net", inputs, outputs, [onnx.numpy_helper.from_array(np.array(scale, dtype), "scale")]
     )
     folder.mkdir()
     opsets = [onnx.helper.make_opsetid("", 18)]

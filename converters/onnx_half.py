@@ -1,27 +1,47 @@
-"""An ONNX model in float16, and the values of it that float16 cannot hold."""
+"""ONNX in fp16, but for the operators whose values float16 cannot hold. Inputs and outputs keep their dtypes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ...models.artifact import Artifact
-from ...models.dataset import Dataset, telling_rows
-from ...models.errors import Refused
-from ...models.probes.feeds import make_feeds
-from ...models.probes.sizes import bounds_within
-from ...models.signature import Array
-from ..lazy_import import onnx
-from ..minimal_repro.onnx_pieces import OnnxCutter
-from ..onnx_graph.topological_order import sort_nodes
-from .finish_model import save
+from ..models.artifact import Artifact, read_artifact
+from ..models.dataset import CALIBRATION, Dataset, read_dataset, telling_rows
+from ..models.errors import Refused
+from ..models.formats import PAYLOAD, Format, Precision, Target
+from ..models.job import Job
+from ..models.probes.feeds import make_feeds
+from ..models.probes.sizes import bounds_within
+from ..models.signature import Array
+from .lazy_import import onnx
+from .minimal_repro.onnx_pieces import OnnxCutter
+from .onnx_graph.topological_order import sort_nodes
+from .to_onnx.finish_model import save
+from .write_converted import write_converted
 
-MOST = float(np.finfo(np.float16).max)
-_WIDE = MOST / 2  # of calibration samples: others may be larger
+_MOST = float(np.finfo(np.float16).max)
+_WIDE = _MOST / 2  # of calibration samples: others may be larger
 _NOISE = 1e-4  # of the signal: 40 dB, by which a float16 copy is judged
 _TELLING = 4  # samples: the first, and as many with the largest numbers
+
+
+def onnx_fp16_from_onnx(job: Job) -> Mapping[str, Any]:
+    """Convert weights and arithmetic to float16 between float32 inputs and outputs.
+    Where that would ruin the answers to calibration samples, operators of large values stay in float32."""
+    source, path = read_artifact(job.inputs["source"]), job.out / PAYLOAD[Format.ONNX]
+    data = read_dataset(job.inputs["data"] / CALIBRATION, source.signature.inputs)
+    write_half(source.path, path)
+    wide = wide_values(source, path, data)
+    note = None
+    if wide:
+        count = write_half(source.path, path, wide)
+        reach = f"{max(wide.values()):,.0f}, and float16 ends at {_MOST:,.0f}"
+        note = f"{count} operator{'s' * (count > 1)} in float32, as values there reach {reach}"
+    write_converted(job, Target(Format.ONNX, Precision.FP16), source.signature)
+    return {"note": note}
 
 
 def write_half(source: Path, path: Path, wide: Collection[str] = ()) -> int:
@@ -44,11 +64,11 @@ def write_half(source: Path, path: Path, wide: Collection[str] = ()) -> int:
 def _join_float32(graph: onnx.GraphProto) -> None:
     """Let operators in float32 read each other's values, between which the converter has put float16.
     It writes a cast for each reader, all of one name."""
-    made: set[str] = set()
+    written: set[str] = set()
     for node in list(graph.node):
-        if made.intersection(node.output):
+        if written.intersection(node.output):
             graph.node.remove(node)
-        made.update(name for name in node.output if name)
+        written.update(name for name in node.output if name)
     narrowed = {node.output[0]: node.input[0] for node in graph.node if _casts_to(node, onnx.TensorProto.FLOAT16)}
     for node in graph.node:
         if _casts_to(node, onnx.TensorProto.FLOAT) and node.input[0] in narrowed:

@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 from transload.converters.minimal_repro.onnx_pieces import OnnxCutter
-from transload.converters.to_onnx.half_model import wide_values, write_half
+from transload.converters.onnx_half import wide_values, write_half
 from transload.models.artifact import Artifact
 from transload.models.dataset import Dataset
 from transload.models.formats import Format, Target
@@ -33,8 +33,10 @@ def made(folder: Path, scale: float) -> Artifact:
         onnx.numpy_helper.from_array(weights, "w"),
         onnx.numpy_helper.from_array(np.array(scale, np.float32), "scale"),
     ]
-    sides = [[onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["batch", 4])] for name in ("x", "y")]
-    graph = onnx.helper.make_graph(nodes, "net", *sides, tensors)
+    inputs, outputs = [
+        [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["batch", 4])] for name in ("x", "y")
+    ]
+    graph = onnx.helper.make_graph(nodes, "net", inputs, outputs, tensors)
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9)
     onnx.save(model, folder / "model.onnx")
     signature = Signature(*((TensorSpec(name, "float32", ("batch", 4)),) for name in ("x", "y")))
