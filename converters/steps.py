@@ -113,7 +113,7 @@ STEPS: tuple[Step, ...] = (
     Step("onnxruntime-qdq", _ONNX, Target(Format.ONNX, Precision.INT8),
          _entry("to_onnx.onnx_precisions", "onnx_int8_from_onnx"), ("onnx", "onnxruntime"), 1, calibrates=True),
     Step("onnxruntime-fp16", _ONNX, Target(Format.ONNX, Precision.FP16),
-         _entry("to_onnx.onnx_precisions", "onnx_fp16_from_onnx"), ("onnx", "onnxruntime"), 1),
+         _entry("onnx_half", "onnx_fp16_from_onnx"), ("onnx", "onnxruntime"), 1, calibrates=True),
     Step("lowering", _ONNX, _SAVED_MODEL, _entry("to_saved_model.saved_model_from_onnx"), ("onnx", *_TF), 1),
     Step("onnx2tf", _ONNX, _SAVED_MODEL,
          _entry("to_saved_model.saved_model_by_onnx2tf"), ("onnx", *_ONNX2TF, *_TF), 5),

@@ -38,6 +38,7 @@ class FileFacts(Facts):
     signature: Signature
     external: Mapping[str, str] | None = None  # an ONNX file's data files by name, with their digests
     notes: tuple[str, ...] = ()  # sentences for the user
+    calibrated: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # inputs of an int8 file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,7 @@ class ArtifactFacts(Facts):
     target: str
     signature: Signature
     flex: tuple[str, ...]  # the operators of a TFLite file that need TensorFlow's Flex delegate
+    calibrated: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # inputs of an int8 file
 
 
 @dataclass(frozen=True, kw_only=True)

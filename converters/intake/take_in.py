@@ -27,6 +27,7 @@ from ...models.provenance import Provenance
 from ...models.recipe import Recipe
 from ...models.signature import Axis, Signature, TensorSpec, bounds_of, check_inputs
 from ...models.store import digest_of
+from ..calibrated_ranges import calibrated_ranges
 from ..to_pytorch.pt2_signature import check_axes, describe_program, write_flat
 from .file_content import check_content, refuse_links
 from .intake_records import ArtifactFacts, FileFacts, FileOptions
@@ -89,7 +90,8 @@ def take_in_onnx(job: Job) -> Mapping[str, Any]:
         call_once(signature.inputs, lambda: onnx_runner(payload))
     write_artifact(job.out, Target(Format.ONNX), signature, provenance=_provenance_of_file(options))
     digests = {name: digest_of(path.parent / name) for name in external}
-    return FileFacts(signature=signature, external=digests).to_json()
+    calibrated = calibrated_ranges(payload, Format.ONNX)
+    return FileFacts(signature=signature, external=digests, calibrated=calibrated).to_json()
 
 
 def take_in_pt2(job: Job) -> Mapping[str, Any]:
@@ -211,8 +213,8 @@ def _store(job: Job, form: Format, signature: Signature, unchanged: Path | None 
     if unchanged is not None:
         shutil.copyfile(unchanged, job.out / PAYLOAD[form])
     provenance = _provenance_of_file(FileOptions.from_json(job.options))
-    write_artifact(job.out, Target(form), signature, provenance=provenance)
-    return FileFacts(signature=signature).to_json()
+    artifact = write_artifact(job.out, Target(form), signature, provenance=provenance)
+    return FileFacts(signature=signature, calibrated=calibrated_ranges(artifact.path, form)).to_json()
 
 
 def _provenance_of_file(options: FileOptions) -> Provenance | None:
@@ -231,7 +233,10 @@ def take_in_artifact(job: Job) -> Mapping[str, Any]:
     artifact = read_checked(folder, trust=options.trust)
     _checked_folder(options)
     shutil.copytree(folder, job.out, dirs_exist_ok=True, ignore=_leave_out(folder, BESIDE))
-    return ArtifactFacts(target=str(artifact.target), signature=artifact.signature, flex=artifact.flex).to_json()
+    return ArtifactFacts(
+        target=str(artifact.target), signature=artifact.signature, flex=artifact.flex,
+        calibrated=calibrated_ranges(artifact.path, artifact.target.format),
+    ).to_json()  # fmt: skip
 
 
 def check_artifact(job: Job) -> Mapping[str, Any]:

@@ -83,6 +83,23 @@ class TfliteCutter(GraphCutter):
         recorded = [*index_by_name.values(), *(self._index_by_name[name] for name in self._producers)]
         self._values = {self._names[at]: interpreter.get_tensor(at) for at in recorded if self._dtype(at) in DTYPES}
 
+    def record_in_half(self, feeds: Mapping[str, Array]) -> bool:
+        """Run operator by operator, and round the floats that each one writes to float16, as GPU delegates keep them.
+        Return whether all could be run."""
+        import tensorflow as tf
+
+        self.record(feeds)
+        own_names = {self._names[at] for at in self._main.inputs}.intersection(self._values)
+        self._values |= {name: _in_half(self._values[name]) for name in own_names}
+        for at, names in enumerate(self._writes):
+            if not set(names).issubset(self._values):
+                return False
+            if (piece := self.piece([at])) is not None:  # else it reads constants alone
+                interpreter = tf.lite.Interpreter(model_content=piece.flat)
+                answers = interpreter.get_signature_runner(SIGNATURE)(**piece.feeds)
+                self._values |= {own: _in_half(answers[name]) for name, own in piece.tensors.items() if name in answers}
+        return True
+
     def output_values(self, names: Sequence[str]) -> dict[str, str]:
         """Return the tensor of each output of the model, by its name in the signature."""
         tensors = {tensor.name: self._names[tensor.index] for tensor in inputs_and_outputs(model_of(self._flat))[1]}
@@ -176,3 +193,11 @@ class TfliteCutter(GraphCutter):
             for names in (inputs, outputs)
         )
         return SignatureDefT(inputs=fed, outputs=returned, signatureKey=SIGNATURE.encode())
+
+
+def _in_half(array: Array) -> Array:
+    """Round floats to float16, and keep their dtype."""
+    if array.dtype.kind != "f":
+        return array
+    with np.errstate(over="ignore"):
+        return np.asarray(array.astype(np.float16).astype(array.dtype))

@@ -1,4 +1,4 @@
-"""ONNX in reduced precision: calibrated static int8 (QDQ), and fp16. Inputs and outputs keep their dtypes."""
+"""ONNX in calibrated static int8 (QDQ). Inputs and outputs keep their dtypes; onnx_half.py makes fp16."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ from ...models.job import Job
 from ...models.probes.feeds import CallRows, make_feeds
 from ...models.probes.sizes import bounds_within
 from ...models.signature import Array, Signature
-from ..lazy_import import onnx
-from ..onnx_graph.topological_order import sort_nodes
 from ..write_converted import write_converted
-from .finish_model import save
 
 CALIBRATION_BATCH = 32
 
@@ -55,15 +52,3 @@ def onnx_int8_from_onnx(job: Job) -> Mapping[str, Any]:
     )
     write_converted(job, Target(Format.ONNX, Precision.INT8), source.signature)
     return {"calibration_samples": len(data)}
-
-
-def onnx_fp16_from_onnx(job: Job) -> Mapping[str, Any]:
-    """Convert weights and arithmetic to float16 between float32 inputs and outputs."""
-    from onnxruntime.transformers.float16 import convert_float_to_float16
-
-    source = read_artifact(job.inputs["source"])
-    model = convert_float_to_float16(onnx.load(source.path), keep_io_types=True)
-    sort_nodes(model.graph)
-    save(model, job.out / PAYLOAD[Format.ONNX])
-    write_converted(job, Target(Format.ONNX, Precision.FP16), source.signature)
-    return {}

@@ -10,12 +10,14 @@ from typing import Any
 
 from ...models.errors import Exit
 from ...models.formats import Format, Precision
+from ...models.job_records import DataFacts
 from ...models.lent.conversation import TENSORFLOW
+from ...models.signature import ValueRange
 from ..bench.tuned_settings import tuned_settings
 from ..context import Context, LocalSettings
-from ..intake.loaded_model import LoadedModel
+from ..intake.loaded_model import LoadedModel, common_ranges
 from ..intake.model_argument import ModelRequest, kind_of, reference_request
-from ..intake.run_inputs import resolve_inputs
+from ..intake.run_inputs import RunInputs, resolve_inputs
 from ..intake.served_model import fit_served
 from ..intake.source_python import with_source_python
 from ..plan.router import TargetResult
@@ -26,6 +28,7 @@ from ..result.check_rows import CheckRows
 from ..result.gate import GateRules, gate, verdict_of
 from ..result.run_folder import artifact_row, served_row
 from ..result.schema import DriftRow, GateRow, Verdict
+from ..stages.own_int8 import doubts_beside_own
 from ..stages.servers import Servers
 from ..stages.validate import CheckedArtifact, device_for, validate_all
 from ..workers.shared_workers import SharedWorkers
@@ -90,7 +93,8 @@ def validate(
         for text, candidate in zip(candidates, loaded, strict=True):
             check_operators(text, candidate, runtimes)
         reference = reference_request(candidates[0], against, loaded[0].model.signature.inputs)
-        inputs = resolve_inputs(context, reference)
+        within = common_ranges(loaded)
+        inputs = resolve_inputs(context, reference, within=within)
         loaded = [fit_served(candidate, inputs.model.signature) for candidate in loaded]
         for text, candidate in zip(candidates, loaded, strict=True):
             ours, theirs = candidate.model.signature, inputs.model.signature
@@ -103,6 +107,7 @@ def validate(
         with Servers(context) as servers, progress.stage("validate"):
             with_settings = partial(_with_kept_settings, context, dict(zip(labels, candidates, strict=True)))
             validated = validate_all(context, inputs, targets, servers, served=served, with_settings=with_settings)
+            lossy = doubts_beside_own(context, inputs, targets, validated.rows, servers)
         artifacts = [artifact_row(target, validated.rows) for target in targets]
         artifacts += [served_row(check.name, validated.rows) for check in served]
         rules = GateRules(device=context.device, runtimes=tuple(sorted(set(runtimes))))
@@ -116,10 +121,23 @@ def validate(
         )  # fmt: skip
         result = ValidateResult(
             validated.rows, rows, decided, context.folder, inputs.metric.note, validated.evidence, departing,
-            (*context.doubts, *inputs.doubts), against.text, against.recorded_source,
+            (*context.doubts, *inputs.doubts, *_narrow_doubts(inputs, within), *lossy), against.text,
+            against.recorded_source,
         )  # fmt: skip
         write_document(context.folder / "validate.json", result.document)
     return result
+
+
+def _narrow_doubts(inputs: RunInputs, within: Mapping[str, ValueRange]) -> list[str]:
+    """Say that random samples were drawn within the ranges of an int8 file, and beyond them nothing was asked."""
+    if not DataFacts.from_json(inputs.data.facts).random:
+        return []
+    return [
+        f"{spec.name} was asked within {within[spec.name]} alone, which the int8 copy was calibrated on: "
+        "give samples of yours, --data FILE.npz"
+        for spec in inputs.model.signature.inputs
+        if spec.name in within and spec.values is None
+    ]
 
 
 def _is_keras_there(model: ModelRequest) -> bool:
@@ -137,10 +155,12 @@ def _with_kept_settings(context: Context, places: Mapping[str, str], checked: Ch
 
 def _target_result(text: str, label: str, loaded: LoadedModel, *, has_loss: bool) -> TargetResult:
     """Return the candidate in the form in which a conversion reports a target.
-    A file without a record may be of any precision: an allowed loss judges it as the lowest one."""
+    A file without a record may be of any precision: an allowed loss judges it as the lowest one, and so does a file
+    that quantises its inputs."""
     if loaded.start is None:
         raise ValueError(f"{loaded.model.name} is a source")
-    judged_as = Precision.INT8 if has_loss and isinstance(kind_of(text), Format) else None
+    is_int8 = has_loss or loaded.is_quantised
+    judged_as = Precision.INT8 if is_int8 and isinstance(kind_of(text), Format) else None
     return TargetResult(loaded.start, loaded.stored, Route(()), label=label, judged_as=judged_as)
 
 

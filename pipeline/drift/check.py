@@ -37,7 +37,14 @@ from .probe_tally import ProbeTally
 from .recorded_answers import ANSWERS, PROBES, has_rows, read_calls, read_record, split_by_sample
 from .rules import BLANK_DB, FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
 from .sessions import batches_of, default_runtime, read_test_set
-from .stress_drift import describe_place, describe_replaced, drifts_to_judge, is_finite_answer, settle_moved
+from .stress_drift import (
+    describe_place,
+    describe_replaced,
+    drifts_to_judge,
+    is_finite_answer,
+    settle_moved,
+    settle_undefined,
+)
 from .unsettled import UNSETTLED, UNSETTLED_SET, Marks, settle
 from .wrong_integers import Call, lower_floor_db, name_culprits, name_suspects
 
@@ -70,6 +77,7 @@ class Check:
         if not (self._batches or may_fix_batch):
             self._batches = [*batches]
         self._precision = options.precision or str(read_artifact(job.inputs["artifact"]).target.precision)
+        self._loses_nan = self._batched and not options.require_non_finite and self._precision.startswith("int8")
         self._floor_db = options.tolerance_sqnr_db
         self._allowed_loss = options.allowed_loss
         self._metric = metric_of(options) if self._data.labels is not None else None
@@ -183,14 +191,8 @@ class Check:
 
     def repeat(self, session: Session, calls: ProbeCalls, when: str) -> CheckResult | None:
         """Ask the first call of a probe that passed once more; return the fail of a copy that answers otherwise now."""
-        first = replace(
-            calls,
-            rows=calls.rows[:1],
-            answers=calls.answers[:1],
-            unsettled=calls.unsettled[:1],
-            metric=None,
-            errors=None,
-        )
+        rows, answers, marks = calls.rows[:1], calls.answers[:1], calls.unsettled[:1]
+        first = replace(calls, rows=rows, answers=answers, unsettled=marks, metric=None, errors=None)
         result = self._ask(session, first)
         if result.verdict != FAIL:
             return None
@@ -222,10 +224,14 @@ class Check:
             unsettled: Iterable[Marks] = calls.unsettled or repeat({}, len(calls.rows))
             left = len(calls.data)
             for rows, reference, marks in zip(calls.rows, calls.answers, unsettled, strict=True):
-                candidate = session.run(make_feeds(calls.data, rows, self._signature, calls.probe.sizes))
+                feeds = make_feeds(calls.data, rows, self._signature, calls.probe.sizes)
+                candidate = session.run(feeds)
                 if differs := structure(candidate, reference):
                     hint = explain(candidate, reference, batched=self._batched)
                     return self.refuse(calls, _sentence(differs, hint), mismatch=differs)
+                if self._loses_nan:
+                    candidate, lost = settle_undefined(candidate, reference, feeds)
+                    tally.lost = tally.lost or lost
                 settled, ties = settle(candidate, reference, marks)
                 tally.add(settled, reference, len(rows))
                 tally.ties += ties
@@ -269,7 +275,8 @@ class Check:
             judgement = replace(judgement, verdict=INCONCLUSIVE, reason=complaint)
         if tally.ties and judgement.verdict == PASS and not (calls.probe.reach or calls.probe.is_stress):
             judgement = replace(judgement, reason=f"{tally.ties} integers differ where rounding decides them")
-        return replace(self._result(calls, drift, judgement, metric), task=task)
+        result = replace(self.result(calls, drift, judgement, metric), task=task)
+        return replace(result, row={**result.row, "lost": tally.lost}) if tally.lost else result
 
     def _judge_undefined(self, calls: ProbeCalls, tally: ProbeTally) -> CheckResult:
         """Hold the copy to the finite part of the model's answers to NaN or infinities; the rest makes a note.
@@ -291,10 +298,10 @@ class Check:
         place = describe_place(calls.probe, calls.data)
         if judgement.verdict == FAIL:
             reason = f"{judgement.reason}, where the model answers numbers, as to {place}"
-            return self._result(calls, drift, replace(judgement, reason=reason), None)
+            return self.result(calls, drift, replace(judgement, reason=reason), None)
         if note and self._requires_non_finite:
-            return self._result(calls, drift, replace(judgement, verdict=FAIL, reason=f"{note}, as to {place}"), None)
-        result = self._result(calls, drift, replace(judgement, verdict=PASS, reason=note), None)
+            return self.result(calls, drift, replace(judgement, verdict=FAIL, reason=f"{note}, as to {place}"), None)
+        result = self.result(calls, drift, replace(judgement, verdict=PASS, reason=note), None)
         return replace(result, row={**result.row, "lost": result.judgement.reason}) if note else result
 
     @cached_property
@@ -340,7 +347,7 @@ class Check:
 
     def refuse(self, calls: ProbeCalls, reason: str, *, mismatch: str | None = None) -> CheckResult:
         """Fail a probe that gave no numbers to judge: no answer, or a `mismatch` of names, shapes or dtypes."""
-        result = self._result(calls, None, Judgement(FAIL, reason, self._rule(calls).tolerance_of(None)), None)
+        result = self.result(calls, None, Judgement(FAIL, reason, self._rule(calls).tolerance_of(None)), None)
         return replace(result, row={**result.row, "mismatch": mismatch})
 
     def _rule(self, calls: ProbeCalls) -> Rule:
@@ -353,9 +360,10 @@ class Check:
         lowered_db = BLANK_DB if calls.probe.is_blank else math.inf if calls.lowered_db is None else calls.lowered_db
         return replace(rule, limits={name: limit.at_most(lowered_db) for name, limit in limits.items()})
 
-    def _result(
+    def result(
         self, calls: ProbeCalls, drift: Drift | None, judged: Judgement, metric: Mapping[str, Any] | None
     ) -> CheckResult:
+        """Put a judged comparison into a row."""
         reason = f"{calls.where}: {judged.reason}" if judged.reason and calls.where else judged.reason
         if judged.verdict == FAIL and (fix := suggest_fix(calls.probe)):
             reason = f"{reason}; {fix}"

@@ -78,6 +78,7 @@ class CheckEvidence(JsonRecord):
     exercised: tuple[Mapping[str, Any], ...] = ()
     errors: tuple[Mapping[str, Any], ...] = ()  # of the test set, by output
     worst_samples: tuple[Mapping[str, Any], ...] = ()
+    inner_ranges: tuple[Mapping[str, Any], ...] = ()  # of a copy that holds float16
 
 
 @dataclass(frozen=True, kw_only=True)

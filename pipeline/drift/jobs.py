@@ -23,16 +23,17 @@ from ...models.processors import saturates_bytes
 from ...serving.runtimes.provider_check import check_device
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.runtimes.tuning_space import REFERENCE
+from ...serving.session import Session
 from .check import Check
 from .drift_records import CheckEvidence, ValidateFacts, VerifyFacts
 from .exercised import ObservedSession, describe_exercise
+from .half_arithmetic import HalfResult, ask_in_half
 from .metrics.outcomes import COPY, OUTCOMES, SOURCE, Outcomes
 from .numbers.column_ranges import describe_uneven_columns
 from .numbers.error_profile import ErrorProfile
-from .probe_result import CheckResult, ProbeCalls
-from .probe_rows import probe_rows
+from .probe_result import CheckResult, ProbeCalls, probe_rows
 from .rules import FAIL, INCONCLUSIVE, PASS
-from .sessions import open_for, read_test_set
+from .sessions import DEFAULT_RUNTIME, open_for, read_test_set
 
 _RANK = (PASS, INCONCLUSIVE, FAIL)
 _SATURATED = (
@@ -52,7 +53,7 @@ def validate(job: Job) -> Mapping[str, Any]:
     check = Check(job, may_fix_batch=True)
     errors = ErrorProfile(batched=check.record.signature.batch is not None)
     probes = [replace(check.whole_set(), errors=errors), *check.probes()]
-    results, observed = _run(job, check, probes)
+    results, observed, half = _run(job, check, probes)
     if task := results[0].task:
         Outcomes({SOURCE: task.reference, COPY: task.candidate}).write(job.out / OUTCOMES)
     results += _run_reopened(job, check, probes[0]) if results[0].verdict != FAIL else []
@@ -62,9 +63,11 @@ def validate(job: Job) -> Mapping[str, Any]:
         device=observed.device,
         reason=_first_reason([result for result in results if result.answered], FAIL),
         silence=_first_reason([result for result in results if not result.answered], FAIL),
-        note=note or _first_reason(results, PASS) or check.note,
+        note=note
+        or "; ".join(filter(None, (_first_reason(results, PASS) or check.note, half.note if half else None)))
+        or None,
         evidence=replace(
-            _evidence(check, results, observed, whole_set_first=True),
+            _evidence(check, results, observed, half, whole_set_first=True),
             errors=tuple(errors.rows(check.runtime)),
             worst_samples=tuple(errors.worst_rows(check.runtime, probes[0].data)),
         ),
@@ -81,7 +84,7 @@ def verify(job: Job) -> Mapping[str, Any]:
     check = Check(job)
     probes = check.probes()
     try:
-        results, observed = _run(job, check, probes)
+        results, observed, half = _run(job, check, probes)
     except ToolMissing as error:
         if not read_artifact(job.inputs["artifact"]).flex:
             raise
@@ -102,35 +105,55 @@ def verify(job: Job) -> Mapping[str, Any]:
     agreement = "; ".join(filter(None, (check.agreement.describe(results, least_db), doubt)))
     return VerifyFacts(
         status=("verified", "unverified", "wrong")[worst],
-        reason="; ".join(filter(None, (_first_reason(results, FAIL) or agreement, columns))),
+        reason="; ".join(
+            filter(None, (_first_reason(results, FAIL) or agreement, half.note if half else None, columns))
+        ),
         sqnr_db=least_db,
         batches=tuple(result.row["batch"] for result in _worst_by_batch(results) if result.verdict != FAIL),
         sizes=check.agreement.sizes(results),
         limit_db=next((result.judgement.tolerance["sqnr_db"] for result in results if result.verdict == FAIL), None),
-        evidence=_evidence(check, results, observed, whole_set_first=False),
+        evidence=_evidence(check, results, observed, half, whole_set_first=False),
         stored=stored,
     ).to_json()
 
 
 def _evidence(
-    check: Check, results: Sequence[CheckResult], observed: ObservedSession, *, whole_set_first: bool
+    check: Check,
+    results: Sequence[CheckResult],
+    observed: ObservedSession,
+    half: HalfResult | None,
+    *,
+    whole_set_first: bool,
 ) -> CheckEvidence:
     rows = probe_rows(results, check.record.signature.inputs, whole_set_first=whole_set_first)
     exercised = describe_exercise(observed, check.record, results, check.runtime)
-    return CheckEvidence(probes=tuple(rows), exercised=(exercised,))
+    return CheckEvidence(probes=tuple(rows), exercised=(exercised,), inner_ranges=() if half is None else (half.row,))
 
 
-def _run(job: Job, check: Check, probes: Sequence[ProbeCalls]) -> tuple[list[CheckResult], ObservedSession]:
-    """Run all probes in one session over the artifact; return the results, and what it was asked."""
+def _run(
+    job: Job, check: Check, probes: Sequence[ProbeCalls]
+) -> tuple[list[CheckResult], ObservedSession, HalfResult | None]:
+    """Run all probes in one session over the artifact; return the results, what it was asked, and what became of it in
+    float16 arithmetic."""
     with closing(open_for(job, "artifact", check.runtime, check.options)) as session:
         observed = ObservedSession(session, check.record.signature)
         wrong = check_device(session, check.options.device)
         if wrong:
-            return [check.refuse(calls, wrong) for calls in probes], observed
+            return [check.refuse(calls, wrong) for calls in probes], observed, None
         results = check.run_all(observed, probes)
         repeated = check.repeat(observed, probes[0], "asked once more") if results[0].verdict != FAIL else None
+        half = _ask_in_half(job, check, session)
     results = _explain_saturation(job, check, probes, results)
-    return [*results, *([repeated] if repeated else [])], observed
+    late = (repeated, half.failed if half else None)
+    return [*results, *(result for result in late if result)], observed, half
+
+
+def _ask_in_half(job: Job, check: Check, session: Session) -> HalfResult | None:
+    """Ask the copy in float16 arithmetic, in the runtime that its format is checked in."""
+    if check.runtime not in (DEFAULT_RUNTIME[Format.ONNX], DEFAULT_RUNTIME[Format.TFLITE]):
+        return None
+    data = read_test_set(job, check.record.signature.inputs)
+    return ask_in_half(check, read_artifact(job.inputs["artifact"]), session, data)
 
 
 def _explain_saturation(

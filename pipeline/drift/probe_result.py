@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +10,15 @@ import numpy as np
 
 from ...models.dataset import Dataset
 from ...models.probes.evidence import Series
-from ...models.probes.probe_set import Probe
-from ...models.signature import Array
+from ...models.probes.probe_set import Probe, describe_values
+from ...models.signature import Array, TensorSpec
 from .metrics.task_metric import PairedResult, TaskMetric
 from .numbers.error_profile import ErrorProfile
 from .rules import Judgement
 from .unsettled import Marks
+
+WHOLE_SET, SAMPLES = "whole test set", "samples"
+_COPIED = ("runtime", "batch", "samples", "max_abs", "sqnr_db", "non_finite", "tolerance", "derivation", "verdict")
 
 
 @dataclass(frozen=True)
@@ -64,3 +67,17 @@ class CheckResult:
     def answered(self) -> bool:
         """Whether every call had an answer, right or wrong."""
         return self.row["max_abs"] is not None or self.row.get("mismatch") is not None
+
+
+def probe_rows(
+    results: Sequence[CheckResult], specs: Sequence[TensorSpec], *, whole_set_first: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for each result."""
+    for at, result in enumerate(results):
+        values = describe_values(result.probe, specs).removeprefix("with ") or SAMPLES
+        yield {
+            **{name: result.row[name] for name in _COPIED},
+            "sizes": dict(result.probe.sizes),
+            "values": WHOLE_SET if whole_set_first and at == 0 else values,
+            "reason": result.judgement.reason,
+        }

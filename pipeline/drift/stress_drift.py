@@ -88,6 +88,23 @@ def settle_moved(copy: Answers, model: Answers) -> dict[str, Array]:
     return settled
 
 
+def settle_undefined(copy: Answers, model: Answers, feeds: Mapping[str, Array]) -> tuple[Answers, str | None]:
+    """Return the copy's answers as `settle_moved` does, in samples alone whose inputs hold NaN or infinities, and what
+    it answers there itself. Its own, unchanged, where inputs and outputs have not all their samples along axis 0."""
+    floats = [array for array in feeds.values() if array.dtype.kind == "f" and array.ndim]
+    lengths = {len(array) if array.ndim else 0 for array in (*floats, *model.values())}
+    if len(lengths) != 1 or all(np.isfinite(array).all() for array in floats):
+        return copy, None
+    undefined = np.any([~np.isfinite(array).reshape(len(array), -1).all(axis=1) for array in floats], axis=0)
+    settled = settle_moved(copy, model)
+    kept = {
+        name: np.where(undefined.reshape(-1, *[1] * (array.ndim - 1)), settled[name], array)
+        for name, array in copy.items()
+    }
+    own, wanted = ({name: array[undefined] for name, array in side.items()} for side in (copy, model))
+    return kept, describe_replaced([(own, wanted)])
+
+
 def describe_place(probe: Probe, data: Dataset) -> str:
     """Name the first place of each input that is not finite, as "x[0, 4] = nan"."""
     first = {name: np.argwhere(~np.isfinite(data.inputs[name]))[0] for name in probe.fills}

@@ -21,7 +21,7 @@ from ..workers.engine import Action
 from ..workers.fork_server import framework_of
 from ..workers.isolation import Limits
 from .data_step import samples_of_request
-from .loaded_model import LoadedModel, ModelDescription, require_libraries
+from .loaded_model import LoadedModel, ModelDescription, ranges_of, require_libraries
 from .model_argument import ModelRequest
 
 _MORE_TIME = "give it more time with --model-seconds"
@@ -49,7 +49,10 @@ def load_file(context: Context, request: ModelRequest, model_format: Format) -> 
     if present != recorded:  # the store had the model, and the data files beside it have changed since
         stored = take_in(external={name: digest or "" for name, digest in present.items()})
         facts = FileFacts.from_json(stored.facts)
-    return LoadedModel(ModelDescription(path.stem, facts.signature), stored, Target(model_format), notes=facts.notes)
+    return LoadedModel(
+        ModelDescription(path.stem, facts.signature), stored, Target(model_format), notes=facts.notes,
+        calibrated=ranges_of(facts.calibrated), is_quantised=bool(facts.calibrated),
+    )  # fmt: skip
 
 
 def load_artifact(context: Context, request: ModelRequest) -> LoadedModel:
@@ -66,7 +69,8 @@ def load_artifact(context: Context, request: ModelRequest) -> LoadedModel:
     )
     facts = ArtifactFacts.from_json(stored.facts)
     description = ModelDescription(Path(request.text).name, facts.signature)
-    return LoadedModel(description, stored, parse_target(facts.target), facts.flex)
+    calibrated = ranges_of(facts.calibrated)
+    return LoadedModel(description, stored, parse_target(facts.target), facts.flex, calibrated=calibrated)
 
 
 def describe_file(context: Context, text: str, model_format: Format) -> FileDescription:

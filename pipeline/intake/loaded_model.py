@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...converters.steps import missing
 from ...models.errors import ToolMissing
 from ...models.formats import Target
 from ...models.lent.conversation import TENSORFLOW
-from ...models.signature import Signature
+from ...models.signature import Signature, ValueRange
 from ...models.sources import CodeRef
 from ...models.store import Stored
 from ...serving.clients.model_metadata import DeclaredModel
@@ -19,6 +21,8 @@ from ..drift.sessions import runtime_for
 from ..workers.extras import extras_for, install_command
 from ..workers.interpreters import lacking
 from ..workers.isolation import Limits
+
+_USUAL = ValueRange(-1.5, 2.1)  # of most random floats, which are normal around 0.3
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,8 @@ class LoadedModel:
     notes: tuple[str, ...] = ()  # sentences for the user
     accepted: tuple[str, ...] = ()  # sentences on values and sizes that it was asked with, as it refused others
     served: ServedModel | None = None  # then there is no format
+    calibrated: Mapping[str, ValueRange] = field(default_factory=dict)  # by input: random samples are within these
+    is_quantised: bool = False  # an input is quantised at once: a file in int8
 
     @property
     def runtime(self) -> str:
@@ -94,6 +100,35 @@ class LoadedModel:
         """The library that gives the reference's answers, in words: of a model of Keras elsewhere, its TensorFlow."""
         python = self.model.ref.python if self.model.ref else None
         return python.framework_summary if python and python.framework == TENSORFLOW else self.runtime
+
+
+def ranges_of(facts: Mapping[str, tuple[float, float]]) -> dict[str, ValueRange]:
+    """Return the ranges that a file was calibrated on and that usual random samples leave."""
+    usual = _USUAL.low, _USUAL.high
+    return {
+        name: ValueRange(low, high)
+        for name, (low, high) in facts.items()
+        if -math.inf < low < high < math.inf and not (low <= usual[0] and high >= usual[1])
+    }
+
+
+def within_ranges(signature: Signature, ranges: Mapping[str, ValueRange]) -> Signature:
+    """Return a signature whose float inputs have these ranges, where their values are not declared."""
+    inputs = tuple(
+        replace(spec, values=ranges[spec.name])
+        if spec.name in ranges and spec.values is None and spec.dtype.startswith("float") else spec
+        for spec in signature.inputs
+    )  # fmt: skip
+    return replace(signature, inputs=inputs)
+
+
+def common_ranges(models: Iterable[LoadedModel]) -> dict[str, ValueRange]:
+    """Return the ranges that random samples for all of these models are drawn within."""
+    common: dict[str, ValueRange] = {}
+    for name, (low, high) in ((name, own) for model in models for name, own in model.calibrated.items()):
+        known = common.get(name, ValueRange(low, high))
+        common[name] = ValueRange(max(low, known.low), min(high, known.high))
+    return {name: own for name, own in common.items() if own.low < own.high}
 
 
 def require_libraries(user: str, libraries: tuple[str, ...]) -> None:

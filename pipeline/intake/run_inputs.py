@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,6 +17,7 @@ from ...models.probes.integer_range import MOST_TRIES
 from ...models.probes.masks import blank_inputs, mask_inputs, stress_inputs
 from ...models.probes.sizes import batches_within
 from ...models.probes.stress_values import free_integers
+from ...models.signature import ValueRange
 from ...models.store import Stored, size_of
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.runtimes.tuning_space import REFERENCE
@@ -30,7 +31,7 @@ from .code_model import describe_recipe, load_code, load_recipe
 from .data_faults import doubt_of_chance, doubts_of_answers, find_data_faults
 from .data_step import data_argument, recipe_data, samples_action
 from .file_model import load_artifact, load_file
-from .loaded_model import LoadedModel, ModelDescription, require_runtime
+from .loaded_model import LoadedModel, ModelDescription, require_runtime, within_ranges
 from .metric_choice import TaskChoice, check_answers, choose_function, choose_metric
 from .model_argument import ModelKind, ModelRequest, kind_of
 
@@ -64,17 +65,20 @@ def resolve_inputs(
     *,
     probes_only: bool = False,
     samples_only: bool = False,
+    within: Mapping[str, ValueRange] | None = None,
     when_loaded: Callable[[], None] | None = None,
     during_reference: Callable[[ModelWithData], AbstractContextManager[object]] = nullcontext,
 ) -> RunInputs:
     """Resolve a MODEL argument to a loaded model, its data and the reference outputs.
     Without a `request` the model is the recipe of the pipeline file, and is trained. `probes_only`: the reference
     answers the probes of a conversion only, not the full test set; `samples_only`: the first samples only, unless the
-    store holds its answers to all. `when_loaded` is called once the model is in the store; `during_reference` is
-    entered while the reference answers.
+    store holds its answers to all. Random samples of inputs lie `within` these ranges.
+    `when_loaded` is called once the model is in the store; `during_reference` is entered while the reference answers.
     Raises TransloadError where one of the three cannot be had."""
     argument = data_argument(context, request.data if request else None)
     loaded = _load_stage(context, request) if request else _train_stage(context)
+    if within:
+        loaded = replace(loaded, calibrated=within)
     if when_loaded:
         when_loaded()
     record = record_samples if samples_only else partial(record_reference, probes_only=probes_only)
@@ -137,7 +141,7 @@ def _with_accepted_inputs(
     if not facts.inputs:
         return None
     again = load_model(context, replace(request, inputs=facts.inputs))
-    return replace(again, accepted=(*loaded.accepted, *facts.notes))
+    return replace(again, accepted=(*loaded.accepted, *facts.notes), calibrated=loaded.calibrated)
 
 
 def _find_accepted(context: Context, loaded: LoadedModel, start: Target) -> AcceptedFacts:
@@ -204,7 +208,7 @@ def _samples_of(context: Context, loaded: LoadedModel, argument: DataArgument | 
         return context.executor.perform(
             Action("data", _EXAMPLES, inputs={"source": loaded.stored}, limits=context.limits())
         )
-    options = RandomSamplesOptions(signature=loaded.model.signature).to_json()
+    options = RandomSamplesOptions(signature=within_ranges(loaded.model.signature, loaded.calibrated)).to_json()
     return context.executor.perform(Action("data", _RANDOM, options=options, limits=context.limits()))
 
 

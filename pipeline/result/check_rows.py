@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ..drift.drift_records import CheckEvidence
-from .schema import ErrorRow, ExercisedRow, ProbeResultRow, WorstSampleRow
+from .schema import ErrorRow, ExercisedRow, InnerRangeRow, ProbeResultRow, WorstSampleRow
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class CheckRows:
     exercised: tuple[ExercisedRow, ...] = ()
     errors: tuple[ErrorRow, ...] = ()
     worst_samples: tuple[WorstSampleRow, ...] = ()
+    inner_ranges: tuple[InnerRangeRow, ...] = ()
 
 
 def read_check_rows(evidence: CheckEvidence, artifact: str) -> CheckRows:

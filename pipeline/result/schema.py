@@ -3,7 +3,8 @@
 Schema history.  1: first version. `flex` and `weights` of an artifact and `log` of a row came later; absent, they are
 empty and null. `probes`, `exercised`, `errors`, `worst_samples`, `smallest`, `located`, `left_out` and `doubts` came
 later, too, and after them `tuning`, `bounds`, `load`, `settings` of a row, `ratio_to_default`, `doubt_kinds`,
-`timeline`, `recommendation` and `baseline`; then `failure` of a tried route and `operator` of a smallest piece.
+`timeline`, `recommendation` and `baseline`; then `failure` of a tried route and `operator` of a smallest piece;
+`inner_ranges` last.
 
 A number is null where there is none to give: a runtime that did not answer (the sentence is then in the gate's
 row, and in `doubts` for latency), or a signal-to-noise ratio of answers that are the same to the last bit.
@@ -273,6 +274,32 @@ class WorstSampleRow:
     reference: FiniteFloat | None
     label: str | None
     picture: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/=]+$")] | None  # PNG in base64, of an input that is an image
+
+
+@dataclass(frozen=True)
+class InnerValueRow:
+    """A value inside a copy: the largest number that an operator wrote."""
+
+    tensor: str
+    operator: str  # in words, with the model's line where that is known
+    largest: NotNegative  # of the finite ones
+    beyond: bool  # NaN or infinite in some
+
+
+@dataclass(frozen=True)
+class InnerRangeRow:
+    """A reduced copy in the arithmetic that it declares: some samples, each operator's results rounded to it."""
+
+    artifact: Name
+    runtime: Name
+    arithmetic: Name  # "float16"
+    limit: NotNegative  # the largest number of the arithmetic
+    samples: Count
+    sqnr_db: FiniteFloat | None  # against the runtime's own answers
+    non_finite: Count  # elements of the answers that are NaN or infinite in that arithmetic only
+    beyond: Count  # values inside that are NaN or infinite
+    note: str | None  # one sentence, where the largest is above half of the limit
+    tensors: tuple[InnerValueRow, ...]  # up to ten, those beyond the range first, then the largest
 
 
 @dataclass(frozen=True)
@@ -555,6 +582,7 @@ class RunResult:
     recommendation: Recommendation | None = None
     baseline: RunComparison | None = None  # how it compares with the run that --baseline names
     source: SourceRow | None = None  # null: of a file from before this field
+    inner_ranges: tuple[InnerRangeRow, ...] = ()
 
     def _repr_html_(self) -> str:
         from ..report.notebook_html import render_run

@@ -1,5 +1,7 @@
 """Wordings of opsets 7 to 12: ONNX Runtime guarantees its answers from opset 7 on, so both back-ends read them."""
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -15,7 +17,7 @@ from transload.converters.to_pytorch.pt2_from_onnx import load_module, write_mod
 
 BY_A_BODY = {("Scan", 8)}  # onnx_graph/batched_scan.py
 RNG = np.random.default_rng(0)
-IMAGE = ["batch", 4, 5, 5]
+IMAGE: list[Any] = ["batch", 4, 5, 5]
 
 
 def wordings(opset):
@@ -46,7 +48,7 @@ def channel_wise():
     return [np.abs(RNG.standard_normal(4)).astype(np.float32) + 0.5 for _ in range(4)]
 
 
-CASES = {
+CASES: dict[str, tuple[str, dict[str, Any], list[Any], int]] = {
     "batch normalisation": ("BatchNormalization", {"epsilon": 1e-3, "momentum": 0.8}, channel_wise(), 1),
     "batch normalisation of each place": ("BatchNormalization", {"spatial": 0}, place_wise(), 1),
     "prelu": ("PRelu", {}, [np.array([0.2, 0.5, -1.0, 2.0], np.float32).reshape(4, 1, 1)], 1),

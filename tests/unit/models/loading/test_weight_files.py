@@ -221,8 +221,8 @@ class Views(torch.nn.Module):
 def test_weights_are_loaded_into_views_whose_elements_share_memory(tmp_path: Path) -> None:
     state = {name: torch.randn_like(value) for name, value in Views().state_dict().items()}
     model = Views()
-    turned = model.turned.data_ptr()
+    turned = model.get_buffer("turned").data_ptr()
     load_weights(model, state)
     for name, value in model.state_dict().items():
         assert torch.equal(value, state[name]), name
-    assert model.turned.data_ptr() == turned  # its elements share nothing: no new memory
+    assert model.get_buffer("turned").data_ptr() == turned  # its elements share nothing: no new memory

@@ -8,7 +8,7 @@ import pytest
 from transload.models.probes.masks import Fill
 from transload.models.probes.probe_set import Probe
 from transload.pipeline.drift.numbers.numeric import compare
-from transload.pipeline.drift.stress_drift import drifts_to_judge
+from transload.pipeline.drift.stress_drift import drifts_to_judge, settle_undefined
 
 ROWS = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
 BLANK = Probe(2, fills={"x": Fill.BLANK})
@@ -26,3 +26,14 @@ def test_elements_that_are_finite_on_one_side_only_count_in_any_order() -> None:
     broken[0, 0] = np.nan
     judged = drifts_to_judge(BLANK, {"boxes": compare(broken, ROWS)}, [{"boxes": ROWS}], {}, {"boxes": 12.0})
     assert judged["boxes"].non_finite == 1
+
+
+def test_a_copy_may_answer_numbers_to_nan_where_the_model_answers_nan_and_nowhere_else() -> None:
+    feeds = {"x": np.array([[1.0], [np.nan], [2.0]], np.float32)}
+    model = {"y": np.array([[1.0], [np.nan], [np.nan]], np.float32)}
+    copy = {"y": np.array([[1.0], [7.0], [8.0]], np.float32)}
+    settled, lost = settle_undefined(copy, model, feeds)
+    np.testing.assert_array_equal(settled["y"], np.array([[1.0], [np.nan], [8.0]], np.float32))
+    assert lost == "answers numbers where the model answers NaN (1 element)"
+    imputed = {"y": np.array([[1.0], [5.0], [2.0]], np.float32)}
+    assert settle_undefined(copy, imputed, feeds)[0]["y"][1] == 7.0

@@ -22,6 +22,8 @@ from transload.pipeline.result.schema import (
     Environment,
     ErrorRow,
     ExercisedRow,
+    InnerRangeRow,
+    InnerValueRow,
     InputValuesRow,
     LatencyRow,
     LeftOutRow,
@@ -238,6 +240,12 @@ _WORST = (
     WorstSampleRow("tflite:int8", "tflite", 226, "logits", None, None, 5.25, "7", PICTURE),
     WorstSampleRow("tflite:int8", "tflite", 197, "logits", 0.125, -5.0, -5.125, "9", PICTURE),
 )
+_INNER = (
+    InnerRangeRow(
+        "onnx:fp16", "onnxruntime", "float16", 65504.0, 8, 52.5, 0, 0, None,
+        (InnerValueRow("add_3", "the operator Add (node_add_3)", 21.5, beyond=False),),
+    ),
+)  # fmt: skip
 _SMALLEST = (
     SmallestRow(
         "keras", ("torch.export",), 1, "torch.export fails at CumSum (net.py:14 `x.cumsum(1)`): it has no kernel",
@@ -295,6 +303,7 @@ def result(rules: GateRules = RULES) -> RunResult:
         1, "20261121-040901-digits-cnn", "0.1.0", verdict, int(code), "2026-11-21T04:09:01Z", 118.4, environment,
         _ARTIFACTS, _DRIFT, timed, rows, _PROBES, _EXERCISED, _ERRORS, _WORST, _SMALLEST, _LOCATED,
         _LEFT_OUT, source=SourceRow("5" * 64, SampleSetRow(540, "6" * 64, "7" * 64)),
+        inner_ranges=_INNER,
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ PUBLISHED = Path(__file__).parents[4] / "docs" / "run.schema.json"
 FIELDS = {
     "": "schema id transload_version verdict exit_code started_at seconds environment artifacts drift latency gate "
     "probes exercised errors worst_samples smallest located left_out load tuning bounds doubts timeline recommendation "
-    "baseline source",
+    "baseline source inner_ranges",
     "artifacts": "name format precision path sha256 bytes status route tried seconds signature batches_verified flex "
     "weights",
     "drift": "artifact runtime batch samples max_abs rms cosine sqnr_db non_finite tolerance verdict metric log "
@@ -35,6 +35,7 @@ FIELDS = {
     "exercised": "artifact runtime samples calls axes inputs stress stress_not_asked",
     "errors": "artifact runtime output elements equal non_finite rms bins",
     "worst_samples": "artifact runtime sample output error candidate reference label picture",
+    "inner_ranges": "artifact runtime arithmetic limit samples sqnr_db non_finite beyond note tensors",
     "smallest": "target route operators message script fix operator",
     "located": "artifact runtime message operator module line error_class nodes",
     "left_out": "target reason",
