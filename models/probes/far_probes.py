@@ -17,6 +17,7 @@ Alternatives: TypeAlias = tuple[int, ...]  # sizes of one axis, of which the fir
 
 FAR_SAMPLES = 2  # in a probe of another size: two tell whether answers vary
 _FAR = (65, 33, 17)  # one beyond a power of two
+_FARTHER = (128, 257)  # of an axis without an upper end, each where there is room
 _LARGE = (1025, 513, 257, 129, *_FAR)  # in place of an upper end that there is no room for
 _CALL_S = 2.0  # that a call may take, as far as the usual one tells
 _END_S = 10.0  # the same for an end that was declared
@@ -52,10 +53,14 @@ def far_batches(specs: Sequence[TensorSpec], batches: Sequence[int]) -> list[Alt
 def far_sizes_of(specs: Sequence[TensorSpec], axis: str, own: int) -> list[Alternatives]:
     """List the sizes to ask of another axis, which has the size `own` in the samples.
     Bounds are asked at both ends, in the middle, and beside each: odd and even sizes. An axis without an upper end is
-    asked at one large size."""
+    asked beyond every power of two up to the largest that there is room for."""
     bounds = bounds_within(specs, axis)
     if bounds.high is None:
-        return _large(bounds, own)
+        large = _large(bounds, own)
+        most = max((own, *(sizes[0] for sizes in large)))
+        farther = [(size,) for size in _in_strides(bounds, _FARTHER) if size > most]
+        largest = tuple(size for size in _in_strides(bounds, _LARGE) if size > max(most, *_FARTHER))
+        return [*large, *farther, *([largest] if largest else [])]
     middle = bounds.nearest((bounds.low + bounds.high) // 2)
     step = bounds.step
     between = (bounds.high - step, middle + step, middle, bounds.filled.low + step)
@@ -74,6 +79,12 @@ def _large(bounds: Bounds, most: int) -> list[Alternatives]:
     sizes = _FAR if stride == 1 else (bounds.low + 3 * stride,)
     larger = tuple(size for size in _stepped(bounds, sizes) if size > most)
     return [larger] if larger else []
+
+
+def _in_strides(bounds: Bounds, sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return the sizes that bounds allow, as multiples of the lower end where a model may take these alone."""
+    stride = stride_of(bounds)
+    return _stepped(bounds, sizes if stride == 1 else tuple(size - size % stride for size in sizes))
 
 
 def _stepped(bounds: Bounds, sizes: Sequence[int]) -> tuple[int, ...]:

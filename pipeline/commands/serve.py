@@ -230,9 +230,12 @@ def _configs_of(text: str) -> list[ModelConfig]:
         return [ModelConfig(f"{prefix}{folder.name}", folder.absolute()) for folder in servable]
     is_code = path.is_file() and kind_of(str(path)) is ModelKind.CODE
     if is_code or not versions_in(path):
+        artifacts = sorted(str(record.parent) for record in path.glob(f"*/{RECORD}"))
         raise BadRequest(
             f"{path} is no artifact's folder",
-            fix=f"convert it first: transload convert {path} --to onnx --out DIR, and serve DIR/onnx",
+            fix=f"name one of {', '.join(artifacts)}"
+            if artifacts
+            else f"convert it first: transload convert {path} --to onnx --out DIR, and serve DIR/onnx",
         )
     return [ModelConfig(name if named else path.resolve().stem, path.absolute())]
 

@@ -22,6 +22,7 @@ from .side_by_side import PairedLatency, SideBySide
 
 _STATUSES = (Status.FAILED, Status.UNVERIFIED, Status.DEGRADED, Status.VERIFIED)  # the worst first
 _DRIFTS = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
+_ALIKE_SOURCES = 1.25  # times as long: a retrained model on a busy machine; beyond it the model has another shape
 _ROUNDING_DB = 120.0  # agreement beyond this is the order of float32 additions
 
 Key = tuple[str, str, int]
@@ -239,12 +240,28 @@ def _compare_latency(
         elif old.ratio_ci95 is None or new.ratio_ci95 is None or min(old.processes, new.processes) < LEAST_PROCESSES:
             reason = f"it was measured in fewer than {LEAST_PROCESSES} processes, which gives no interval"
             yield row(now / was, None, limits.latency, Change.INCONCLUSIVE, reason)
+        elif moved := _moved_source(old, new, before, after):
+            yield row(now / was, None, limits.latency, Change.INCONCLUSIVE, moved)
         else:
             change, interval = difference(_logs(was, old.ratio_ci95), _logs(now, new.ratio_ci95))
             verdict = judge_difference(change, interval, math.log1p(limits.latency), higher_is_better=False)
             ratio, ci95 = math.exp(change), (math.exp(interval[0]), math.exp(interval[1]))
             reason = "from two runs at different times, by each one's ratio to its own reference"
             yield row(ratio, ci95, limits.latency, verdict, reason)
+
+
+def _moved_source(old: LatencyRow, new: LatencyRow, before: RunResult, after: RunResult) -> str | None:
+    """Say that ratios to two sources do not compare, where another source takes another time; None where they do."""
+    if before.source is None or after.source is None or before.source.sha256 == after.source.sha256:
+        return None
+    sources_s = [row.p50_s / row.ratio_to_reference for row in (old, new) if row.p50_s and row.ratio_to_reference]
+    change = sources_s[1] / sources_s[0] if len(sources_s) == 2 else 1.0
+    if 1 / _ALIKE_SOURCES <= change <= _ALIKE_SOURCES:
+        return None
+    return (
+        f"the new source takes {change:.2f} times as long as the old one, so ratios to them do not compare: "
+        "measure both side by side with --remeasure"
+    )
 
 
 def _compare_memory(

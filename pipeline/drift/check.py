@@ -151,11 +151,11 @@ class Check:
 
     def _is_asked(self, probe: Probe) -> bool:
         """Return whether the copy owes the probe: a reduced precision is right within the range of its calibration."""
-        if not probe.as_sampled:
-            is_owed = self._precision == Precision.FP32 or not (probe.reach or probe.is_stress)
-            return is_owed and probe.batch in self._batches
         sizes = {self._signature.batch or "": probe.batch, **probe.sizes}
         fits = all(size in self._copy_bounds(axis) for axis, size in sizes.items())
+        if not probe.as_sampled:
+            is_owed = self._precision == Precision.FP32 or not (probe.reach or probe.is_stress)
+            return is_owed and probe.batch in self._batches and (fits or not probe.sizes)
         return fits and probe not in map(Probe, self._batches)
 
     def _copy_bounds(self, axis: str | None) -> Bounds:
@@ -170,7 +170,8 @@ class Check:
         where = f"at batch {probe.batch}" if self._batched and not probe.sizes else ""
         if sizes:
             where = f"at {', '.join(f'{axis}={size}' for axis, size in sizes.items())}"
-        where = describe_values(probe, self._signature.inputs) or where
+        if values := describe_values(probe, self._signature.inputs):
+            where = f"{where}, {values}" if probe.sizes else values
         return ProbeCalls(probe, where, self._data, rows, answers, metric)
 
     def run_all(self, session: Session, probes: Sequence[ProbeCalls]) -> list[CheckResult]:

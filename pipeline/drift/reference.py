@@ -9,55 +9,24 @@ answer    inputs {model, data}   -> answers/, samples.npz, probes.npz, record.js
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
+from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
-import numpy as np
-
-from ...models.array_file import write_arrays
-from ...models.dataset import Dataset
-from ...models.errors import BadRequest, TransloadError
+from ...models.errors import BadRequest
 from ...models.job import Job
-from ...models.probes.accepted_sizes import suggest_sizes
-from ...models.probes.accepted_values import EXAMPLE, find_refused, find_values, suggest_values
-from ...models.probes.evidence import Answers, Series, contradiction, is_filled
-from ...models.probes.far_probes import FAR_SAMPLES, Room, far_batches, far_sizes_of
-from ...models.probes.feeds import CallRows, make_feeds, samples_per_call, sizes_in
-from ...models.probes.fill_probes import find_blank_fills, find_mask_fills, find_stress
-from ...models.probes.integer_range import IntegerRangeSearch
-from ...models.probes.masks import Fill, blank_inputs, mask_inputs, stress_inputs
-from ...models.probes.probe_set import PROBE_SAMPLES, SIZE_SAMPLES, Probe, ProbeKey
-from ...models.probes.sizes import batches_within, bounds_within, empty_axes, other_sizes, resized_axes
-from ...models.probes.stress_values import (
-    IntegerRange,
-    free_integers,
-    with_float32_integers,
-    with_other_last_bits,
-)
-from ...models.signature import Array
+from ...models.probes.probe_set import Probe
+from ...models.probes.sizes import batches_within
 from ...serving.runtimes.provider_check import check_device
-from ...serving.session import Session, WideningSession
-from .answer_shards import write_series
+from ...serving.session import WideningSession
 from .call_time_limit import CallTimeLimit, limit_calls
 from .drift_records import AnswerFacts, AnswerOptions
 from .float64_reference import Float64Reference
-from .metrics.sample_digests import SAMPLES, digest_samples
-from .noise_floor import Cause, OutputNoise, measure_batch_split, measure_noise, measure_steadiness
-from .numbers.column_drift import column_axes
-from .numbers.numeric import combine, compare
-from .recorded_answers import ANSWERS, DRAWN, PROBES, ReferenceRecord, split_by_sample, write_calls, write_record
-from .sessions import SampleTrial, batches_of, default_runtime, open_for, read_test_set
+from .noise_floor import Cause, OutputNoise
+from .recorded_answers import PROBES, ReferenceRecord, write_calls, write_record
+from .reference_probing import ReferenceProbing
+from .sessions import batches_of, default_runtime, open_for, read_test_set
 from .unsettled import has_integers
-
-_ENOUGH = 1000  # numbers in every output: the mean of so many squared errors hardly varies between calls
-_SCORED, _SCORED_S = (32, 256), 5.0  # samples that a metric scores in a conversion: the least, the most, and the time
-_LEAST_CALLS = 2  # of a batch: a copy may keep something from one to the next
 
 
 def answer(job: Job) -> Mapping[str, Any]:
@@ -76,7 +45,7 @@ def answer(job: Job) -> Mapping[str, Any]:
         if wrong:
             raise BadRequest(f"the reference did not run where it should: {wrong}", fix="name a device that is there")
         data = read_test_set(job, session.signature.inputs)
-        probing = _ReferenceProbing(session, data)
+        probing = ReferenceProbing(session, data)
         probing.ask_batches(batches_within(session.signature.inputs, batches_of(options)))
         probing.check_repeats()
         probing.measure_last_bits()
@@ -87,6 +56,8 @@ def answer(job: Job) -> Mapping[str, Any]:
             probing.ask_stress()
         probing.ask_sizes()
         probing.ask_far_sizes()
+        if options.random:
+            probing.ask_full_masks()
         reach = {} if options.tries is None else probing.ask_integers(options.tries)
         device, takes_not_finite = session.device, probing.takes(options.not_finite)
         float64: tuple[OutputNoise, ...] = ()
@@ -108,289 +79,3 @@ def answer(job: Job) -> Mapping[str, Any]:
     write_record(job.out, record)
     facts = AnswerFacts(device=device, samples=len(data), refused=probing.refused, answers_not_finite=takes_not_finite)
     return facts.to_json()
-
-
-@dataclass
-class _ReferenceProbing:
-    """The probes that one session was asked, with its answers."""
-
-    session: Session
-    data: Dataset
-    series: dict[ProbeKey, Series] = field(default_factory=dict)
-    refused: dict[str, dict[int, str]] = field(default_factory=dict)
-    constant: dict[str, list[int]] = field(default_factory=dict)
-    noise: dict[Cause, OutputNoise] = field(default_factory=dict)
-    steadiness: dict[ProbeKey, OutputNoise] = field(default_factory=dict)  # of answers to stress, in their last bits
-    batches: tuple[int, ...] = ()  # the usual ones
-    call_s: float = math.inf  # of a call at the largest of them
-
-    def ask_batches(self, batches: Sequence[int]) -> None:
-        """Ask at each batch size, all other axes as the data has them."""
-        self.batches = tuple(batches)
-        for batch in batches:
-            probe = Probe(batch)
-            samples = PROBE_SAMPLES if batch == self._largest else SIZE_SAMPLES
-            start = time.monotonic()
-            try:
-                self.series[probe.key] = self._ask_until_enough(probe, samples)
-            except TransloadError as error:
-                raise self._no_answer(probe, error) from error
-            if batch == self._largest:
-                self.call_s = (time.monotonic() - start) / len(self.series[probe.key])
-
-    def _ask_until_enough(self, probe: Probe, samples: int) -> list[Answers]:
-        """Ask so many samples, or fewer of a model whose answers hold many numbers, which is mostly a slow one."""
-        wanted = _ENOUGH * samples // SIZE_SAMPLES * _LEAST_CALLS
-        calls: list[Answers] = []
-        for answers in self._answers(probe, probe.rows(self.data, samples), self.data):
-            calls.append(answers)
-            fewest = min(sum(call[name].size for call in calls) for name in answers)
-            if len(calls) >= _LEAST_CALLS and fewest >= wanted:
-                break
-        return calls
-
-    def _no_answer(self, probe: Probe, error: TransloadError) -> BadRequest:
-        signature = self.session.signature
-        own = sizes_in(self.data, signature)
-        sizes = {signature.batch or "": probe.batch, **own}
-        at = ", ".join(f"{axis}={size}" for axis, size in sizes.items() if axis)
-        where = f" at {at}" if at else ""
-        trial = SampleTrial(self.session, self.data)
-        accepts = partial(trial.accepts_values, probe)
-        if names := find_refused([spec.name for spec in free_integers(signature.inputs)], accepts):
-            where = f"{where} to these integers of {' and '.join(names)}, but to ones"
-        if names or not own:
-            first = names[0] if names else signature.inputs[0].name
-            ranges = find_values(names, accepts, trial.tables) or {first: EXAMPLE}
-            fix = f"{suggest_values(signature.inputs, ranges)}, or give samples of yours: --data FILE.npz"
-        else:
-            fix = suggest_sizes(signature.inputs, own, partial(trial.accepts_sizes, probe.batch))
-        return BadRequest(f"the model itself does not answer{where}: {error.what}", fix=fix)
-
-    def record_set(self, out: Path, options: AnswerOptions) -> int | None:
-        """Write the answers to the whole test set with the digests of its samples, or to drawn samples, as the options
-        say. Return the samples of a call, as many as the model takes; None where the whole set was not asked."""
-        signature = self.session.signature
-        if not options.probes_only:
-            most = samples_per_call(self.data, options.chunk)
-            chunk = bounds_within(signature.inputs, signature.batch).nearest(most)
-            write_series(out / ANSWERS, self._answers(Probe(chunk), self.rows_of_set(chunk), self.data))
-            write_arrays(out / SAMPLES, digest_samples(self.data))
-            return chunk
-        if options.scores:
-            write_series(out / ANSWERS, self.ask_drawn(out / DRAWN, options.chunk))
-        return None
-
-    def ask_drawn(self, file: Path, chunk: int) -> Iterator[Answers]:
-        """Ask samples drawn at random, for some seconds, and keep their rows in `file`."""
-        most = int(_SCORED_S / max(self.call_s / self._largest, 1e-9))
-        count = min(len(self.data), max(_SCORED[0], min(_SCORED[1], most)))
-        drawn = np.random.default_rng(0).choice(len(self.data), count, replace=False)
-        write_arrays(file, {"rows": drawn})
-        bounds = bounds_within(self.session.signature.inputs, self.session.signature.batch)
-        chunk = bounds.nearest(min(count, samples_per_call(self.data, chunk)))
-        return self._answers(Probe(chunk), (drawn[rows] for rows in CallRows(count, chunk, bounds)), self.data)
-
-    def takes(self, rows: Sequence[int]) -> bool:
-        """Return whether these samples get answers, all of finite numbers."""
-        with suppress(TransloadError):
-            calls = list(self._answers(self.usual, [np.resize(rows, self._largest)] if rows else [], self.data))
-            floats = [array for call in calls for array in call.values() if array.dtype.kind == "f"]
-            return bool(rows) and all(np.isfinite(array).all() for array in floats)
-        return False
-
-    def rows_of_set(self, chunk: int) -> Sequence[Array]:
-        """Return the rows of each call of the whole test set."""
-        signature = self.session.signature
-        return CallRows(len(self.data), chunk, bounds_within(signature.inputs, signature.batch))
-
-    def check_repeats(self) -> None:
-        """Compare the reference with itself, at the largest batch: a model that draws numbers draws most of them there.
-        Threads may round differently; more than that is another answer."""
-        probe = Probe(self._largest)
-        again = self._ask(probe, [next(probe.rows(self.data))])[0]
-        drift = combine({name: compare(again[name], array) for name, array in self.series[probe.key][0].items()})
-        if drift.non_finite or drift.mismatches or (drift.sqnr_db is not None and drift.sqnr_db < 60):
-            raise BadRequest(
-                "the reference gives two answers to the same inputs: it draws random numbers, or keeps something "
-                "between two calls",
-                fix="make it again from the model in eval mode, drawing nothing; what it keeps (a buffer, a variable) "
-                "can be an input and an output of it",
-            )
-
-    def measure_last_bits(self) -> None:
-        """Measure how well the answers agree where inputs differ in their last bits, and where a batch is split."""
-        largest, single, axes = Probe(self._largest), Probe(1), column_axes(self.session.signature)
-        if single.key in self.series and largest != single and self.session.signature.batch is not None:
-            self.noise[Cause.BATCH_SPLIT] = measure_batch_split(self.series[largest.key], self.series[single.key], axes)
-        if not any(array.dtype.kind == "f" for array in self.data.inputs.values()):
-            return
-        nudged = with_other_last_bits(self.data.rows(0, largest.batch))
-        with suppress(TransloadError):  # numbers that are just within the limits of the model
-            (answers,) = self._answers(largest, [next(largest.rows(self.data))], nudged)
-            self.noise[Cause.LAST_BITS] = measure_noise(answers, self.series[largest.key][0], axes)
-
-    @property
-    def usual(self) -> Probe:
-        """The samples at the largest usual batch."""
-        return Probe(self._largest)
-
-    @property
-    def telling(self) -> Probe:
-        """The samples at the smallest usual batch of several whose answers hold numbers enough to measure noise by."""
-        batches = sorted(batch for batch in self.batches if batch > 1)
-        return next((probe for probe in map(Probe, batches) if self._has_enough(probe)), self.usual)
-
-    def _one_tells(self, stress: Fill | Probe) -> bool:
-        """Return whether the answer to one sample with this stress holds numbers enough to measure noise by."""
-        return not stress.is_paired and Probe(1).key in self.series and self._has_enough(Probe(1))
-
-    def _has_enough(self, probe: Probe) -> bool:
-        return all(array.size >= _ENOUGH for array in self.series[probe.key][0].values())
-
-    def ask_sizes(self) -> None:
-        """Ask with each axis other than the batch at another size than the data has, and at its least.
-        Where it may be empty, ask with a batch of 0. An axis that is empty in the data has nothing to fill it with."""
-        signature = self.session.signature
-        batch = self._largest
-        own = sizes_in(self.data, signature)
-        for axis, size in own.items():
-            if size == 0:
-                continue
-            bounds = bounds_within(signature.inputs, axis)
-            tried: dict[int, bool] = {size: True}
-            for other in other_sizes(size, bounds):
-                tried[other] = self._ask_size(batch, axis, other, own)
-                if tried[other]:
-                    break
-            if bounds.low not in tried:
-                self._ask_size(batch, axis, bounds.low, own)
-        if signature.batch in empty_axes(signature.inputs):
-            self._ask_size(batch, signature.batch, 0, own)
-
-    def ask_far_sizes(self) -> None:
-        """Ask large batches, and every other axis at the ends of its bounds and between, as far as there is room."""
-        signature = self.session.signature
-        own = sizes_in(self.data, signature)
-        room = Room(signature.inputs, {**own, signature.batch or "": self._largest}, self.call_s)
-        for alternatives in far_batches(signature.inputs, self.batches):
-            any(self._ask_far_batch(room, size) for size in alternatives)
-        for axis in (axis for axis, size in own.items() if size):
-            for alternatives in far_sizes_of(signature.inputs, axis, own[axis]):
-                any(self._ask_far_size(room, axis, size, own) for size in alternatives)
-
-    def _ask_far_batch(self, room: Room, size: int) -> bool:
-        """Ask one call of so many samples; return whether there is an answer."""
-        probe = Probe(size)
-        if probe.key in self.series or not room.has({self.session.signature.batch or "": size}):
-            return probe.key in self.series
-        try:
-            answers = self._ask(probe, [next(probe.rows(self.data))])
-        except TransloadError as error:
-            print(f"the model itself does not answer at batch {size}: {error.what}")  # for the step's log
-            return False
-        if self._varies(answers) and all(map(is_filled, answers)):
-            self.series[probe.key] = answers
-        return True
-
-    def _ask_far_size(self, room: Room, axis: str, size: int, own: Mapping[str, int]) -> bool:
-        """Ask with `axis` at `size` where there is room; return whether that is done, or was before."""
-        if size == own[axis] or any(dict(sizes).get(axis) == size for _, sizes, *_ in self.series):
-            return True
-        if size in self.refused.get(axis, ()):
-            return False
-        has_room = room.has({self.session.signature.batch or "": self._few, axis: size})
-        return has_room and self._ask_size(self._few, axis, size, own, FAR_SAMPLES)
-
-    def _ask_size(self, batch: int, axis: str, size: int, own: Mapping[str, int], samples: int | None = None) -> bool:
-        """Ask with `axis` at `size`; return whether there is an answer that tells something."""
-        outputs = self.session.signature.outputs
-        reason = ""
-        for sizes in resized_axes(axis, size, own):
-            probe = Probe(batch, sizes)
-            if probe.key in self.series:
-                return True
-            try:
-                answers = self._ask(probe, probe.rows(self.data, samples))
-            except TransloadError as error:
-                reason = reason or error.what
-                continue
-            misfit = contradiction(outputs, answers)
-            if misfit and not contradiction(outputs, self.series[Probe(batch).key]):
-                reason = reason or misfit
-                continue
-            if probe.is_empty or (self._varies(answers) and all(map(is_filled, answers))):
-                self.series[probe.key] = answers
-                return True
-            self.constant.setdefault(axis, []).append(size)
-            return False
-        if samples is None or bounds_within(self.session.signature.inputs, axis).high is not None:
-            self.refused.setdefault(axis, {})[size] = reason
-        print(f"the model itself does not answer at {axis}={size}: {reason}")  # for the step's log
-        return False
-
-    def ask_fills(self) -> None:
-        """Ask with masks that hide all or nothing, and with blank samples; few of them, for there are several fills."""
-        inputs = self.session.signature.inputs
-        few, usual = self._few, self.series[Probe(self._few).key]
-        answered = find_mask_fills(mask_inputs(inputs), few, usual, self._with_values)
-        batch = self._stress_batch(Fill.BLANK)
-        answered += find_blank_fills(blank_inputs(inputs), batch, usual, self._with_values)
-        self.series |= {probe.key: answers for probe, answers in answered}
-
-    def ask_stress(self) -> None:
-        """Ask with floats that no sample holds, one call of each kind, and with their last bits changed."""
-        floats, usual = stress_inputs(self.session.signature.inputs), self.series[Probe(self._few).key]
-        for probe, answers in find_stress(floats, self._stress_batch, usual, self._with_stress):
-            self.series[probe.key] = answers
-            with suppress(TransloadError):
-                nudged = [*self._with_stress(probe, nudge=True)]
-                self.steadiness[probe.key] = measure_steadiness(nudged, answers)
-
-    def _stress_batch(self, fill: Fill) -> int:
-        """Return the batch of a kind of stress: a single sample where that tells enough, for there are many kinds."""
-        return 1 if self._one_tells(fill) else self._few
-
-    def _with_stress(self, probe: Probe, *, nudge: bool = False) -> Iterator[Answers]:
-        data = probe.of(self.data)
-        rows = [*probe.rows(data)]
-        calls = 1 if self._one_tells(probe) else len(rows)
-        return self._answers(probe, rows[:calls], with_other_last_bits(data) if nudge else data)
-
-    def ask_integers(self, tries: int) -> dict[str, IntegerRange]:
-        """Ask with other integers than random samples hold; return how large they may be, by input."""
-        inputs, batch, usual = self.session.signature.inputs, self.telling.batch, self.series[self.telling.key]
-        tables = SampleTrial(self.session, self.data).tables
-        search = IntegerRangeSearch(inputs, batch, usual, self._with_values, tries=tries, tables=tables)
-        widest = search.find_widest()
-        self.series |= {probe.key: answers for probe, answers in search.levels}
-        return widest
-
-    def _with_values(self, probe: Probe, rounded: Sequence[str] = ()) -> Iterator[Answers]:
-        data = with_float32_integers(probe.of(self.data), rounded)
-        return self._answers(probe, probe.rows(data), data)
-
-    @property
-    def _few(self) -> int:
-        """The smallest of the usual batches that holds several samples, where there is one."""
-        return min((batch for batch in self.batches if batch > 1), default=self._largest)
-
-    @property
-    def _largest(self) -> int:
-        """The largest of the usual batches."""
-        return max(self.batches)
-
-    def _varies(self, calls: Iterable[Answers]) -> bool:
-        """Return whether answers differ between samples: else any constant agrees with them."""
-        parts = [split_by_sample(call, batched=self.session.signature.batch is not None) for call in calls]
-        drifts = {name: compare(array, array) for name, array in parts[0].items()}
-        for part in parts[1:]:
-            drifts = {name: drift.merge(compare(part[name], part[name])) for name, drift in drifts.items()}
-        return combine(drifts).varies
-
-    def _ask(self, probe: Probe, rows: Iterable[Array]) -> list[Answers]:
-        return [*self._answers(probe, rows, self.data)]
-
-    def _answers(self, probe: Probe, rows: Iterable[Array], data: Dataset) -> Iterator[Answers]:
-        session = self.session
-        return (session.run(make_feeds(data, chosen, session.signature, probe.sizes)) for chosen in rows)

@@ -106,7 +106,7 @@ MESSAGES = [
         ("classes.npz", "--metric", "own.py:boom"),
         "the metric boom raised KeyError: 'nothing'\n"
         "  fix: it is called as def NAME(outputs: dict of arrays, labels: array) -> one number, or one score a "
-        "sample\n",
+        "sample; the model's outputs are y\n",
     ),
     (
         ("classes.npz", "--metric", "f2"),

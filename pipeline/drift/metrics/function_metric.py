@@ -117,8 +117,10 @@ class PairedFunction:
         try:
             value = np.asarray(self.function(dict(outputs), labels), dtype=np.float64)
         except Exception as error:
+            names = ", ".join(outputs)
             raise BadRequest(
-                f"the metric {self.kind.name} raised {type(error).__name__}: {error}", fix=f"it is called as {_FORM}"
+                f"the metric {self.kind.name} raised {type(error).__name__}: {error}",
+                fix=f"it is called as {_FORM}; the model's outputs are {names}",
             ) from error
         if value.ndim > 1 or (value.ndim and len(value) != len(labels)):
             raise BadRequest(

@@ -78,6 +78,11 @@ MESSAGES: dict[str, tuple[dict[str, Any], str]] = {
         "{path} holds the arrays y, and the model takes the inputs x\n"
         "  fix: name the arrays as the inputs: numpy.savez(FILE, x=array)",
     ),
+    "labels of another name": (
+        {"x": ROWS, "label": np.arange(300)},
+        "{path} holds the arrays label, x, and the model takes the inputs x\n"
+        "  fix: name the arrays as the inputs and the labels: numpy.savez(FILE, x=array, labels=label)",
+    ),
     "dtype": ({"x": ROWS.astype("f8")}, "input x=float32[batch,3] got float64[300,3]\n  fix: send x as float32"),
     "nothing": ({}, "{path}: it holds no inputs" + MADE_BY),
     "no samples": ({"x": ROWS[:0]}, "{path} holds no samples\n  fix: give at least one; more tell more"),

@@ -15,11 +15,12 @@ from transload.pipeline.compare.change_records import Change, FigureChange, Figu
 from transload.pipeline.compare.compare_limits import CompareLimits
 from transload.pipeline.compare.run_comparison import compare_runs, decide
 from transload.pipeline.report.compare_text import render_compare_markdown, terminal_lines
-from transload.pipeline.result.schema import RunResult, Status
+from transload.pipeline.result.schema import RunResult, SampleSetRow, SourceRow, Status
 
 from ..report import samples
 
 RUN = samples.result()
+SOURCE = SourceRow("a" * 64, SampleSetRow(300, "c" * 64, None))
 SWAPPED = {Change.BETTER: Change.WORSE, Change.WORSE: Change.BETTER}
 
 
@@ -85,6 +86,20 @@ def test_the_interval_of_a_latency_is_that_of_both_runs() -> None:
     row = only(FigureKind.LATENCY, small(ratio=0.5, spread=1.03), small(ratio=0.6, spread=1.04))
     assert row.change == pytest.approx(1.2)
     assert row.ci95 == pytest.approx((1.2 / 1.0504, 1.2 * 1.0504), abs=2e-4)  # exp(hypot(ln 1.03, ln 1.04)) = 1.0504
+
+
+@pytest.mark.parametrize(("p50_s", "verdict"), [(0.5e-3, Change.WORSE), (1.1e-3, Change.INCONCLUSIVE)])
+def test_ratios_to_a_source_of_another_speed_decide_nothing(p50_s: float, verdict: Change) -> None:
+    """A wider net makes its own source slower, too: its ratio may fall while each call takes twice as long."""
+    before, after = small(), small(ratio=0.55)
+    after = replace(
+        after,
+        source=replace(SOURCE, sha256="b" * 64),
+        latency=tuple(replace(row, p50_s=p50_s) for row in after.latency),
+    )
+    row = only(FigureKind.LATENCY, replace(before, source=SOURCE), after)
+    assert row.verdict is verdict
+    assert ("--remeasure" in row.reason) is (verdict is Change.INCONCLUSIVE)
 
 
 def test_limits_decide() -> None:

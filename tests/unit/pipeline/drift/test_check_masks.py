@@ -151,3 +151,16 @@ def test_samples_of_ones_own_are_taken_as_they_are(verdict: Verdict, tmp_path: P
 
 def _fills(folder: Path) -> list[str]:
     return [str(fill) for probe in read_record(folder).probes for fill in probe.fills.values()]
+
+
+def test_a_copy_that_loses_the_last_place_of_a_full_row_is_told_so(verdict: Verdict) -> None:
+    """Random masks begin with ones and end with zeros: no row of a call at another size sees its last place."""
+
+    def shorter(feeds: Feeds) -> Array:
+        full = feeds["mask"].all() & (feeds["mask"].shape[-1] > 64)
+        places = np.arange(feeds["x"].shape[-1]) < 64
+        return np.asarray(np.where(full, attended({**feeds, "x": feeds["x"] * places}, blind=0), right(feeds)))
+
+    found = verdict(right, shorter, "x=float32[batch,heard]", "mask=int64[batch,heard]")
+    assert found["status"] == "wrong"
+    assert found["reason"].startswith("at heard=1025, with mask all 1: ")
