@@ -16,7 +16,8 @@ from .probe_set import Probe, describe_values
 
 AskProbe: TypeAlias = Callable[[Probe], Iterable[Answers]]  # raises TransloadError where the model has no answer
 
-_ORDER = (Fill.NONE, Fill.ALL, Fill.SOME_NONE, Fill.SOME_ALL)  # the plainest to describe comes first
+# The plainest to describe comes first.
+_ORDER = (Fill.NONE, Fill.ALL, Fill.SOME_NONE, Fill.SOME_ALL, Fill.LEFT, Fill.HOLES, Fill.SINGLE)
 _MIN_RANK = 2  # for fills of single rows: a mask of rank 1 is one row
 
 
@@ -27,7 +28,7 @@ def find_mask_fills(
     `usual` are the answers to the samples. Returns the probes that the model answers, with its answers."""
     answered: list[tuple[Probe, Series]] = []
     for fill in _ORDER:
-        names = [spec.name for spec in masks if not (fill.in_rows and len(spec.shape) < _MIN_RANK)]
+        names = [spec.name for spec in masks if not ((fill.in_rows or fill.is_pattern) and len(spec.shape) < _MIN_RANK)]
         for chosen in [names, *([name] for name in names if len(names) > 1)]:
             probe = Probe(batch, fills=dict.fromkeys(chosen, fill))
             answers = _telling_answers(probe, masks, usual, ask) if chosen else None

@@ -24,6 +24,9 @@ class Fill(StrEnum):
     ALL = "all"
     SOME_NONE = "some none"
     SOME_ALL = "some all"
+    LEFT = "left"  # padding on the left: zeros, then ones, as many as the row's number says
+    HOLES = "holes"  # every third place hidden
+    SINGLE = "single"  # one place of each row seen
     BLANK = "blank"  # zeros in an input of floats: in one call all, in the next some rows
     LARGE = "large"  # these and the next in an input of floats: stress_floats.py
     TINY = "tiny"
@@ -38,6 +41,11 @@ class Fill(StrEnum):
     def in_rows(self) -> bool:
         """Whether it fills single rows along the last axis."""
         return self in (Fill.SOME_NONE, Fill.SOME_ALL)
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it is a pattern of zeros and ones along the last axis."""
+        return self in (Fill.LEFT, Fill.HOLES, Fill.SINGLE)
 
     @property
     def is_stress(self) -> bool:
@@ -61,13 +69,16 @@ class Fill(StrEnum):
 
     def describe(self, *, boolean: bool) -> str:
         """Name it in a sentence, as in "all false in single rows"."""
-        if words := _FLOAT_WORDS.get(self):
+        if words := _WORDS.get(self):
             return words
         return f"all {str(self.content).lower() if boolean else int(self.content)}{' in single rows' * self.in_rows}"
 
 
 STRESS = (Fill.LARGE, Fill.TINY, Fill.TAILS, Fill.ONES, Fill.TIES, Fill.NAN, Fill.INFINITE, Fill.MISSING)
-_FLOAT_WORDS = {
+_WORDS = {
+    Fill.LEFT: "padded on the left",
+    Fill.HOLES: "with holes",
+    Fill.SINGLE: "with one place seen",
     Fill.BLANK: "all 0, or 0 in single rows",
     Fill.LARGE: "1000 times as large",
     Fill.TINY: "10000 times as small",
@@ -108,9 +119,22 @@ def apply_fills(data: Dataset, fills: Mapping[str, Fill], samples_per_call: int)
 def _fill_array(array: Array, fill: Fill, samples_per_call: int) -> Array:
     calls = _broadcastable(np.arange(len(array)) // samples_per_call % 2 == 0, array)
     rows = array.shape[: max(1, array.ndim - 1)]
+    if fill.is_pattern:
+        return np.where(calls, _pattern(array.shape, fill).astype(array.dtype), array)
     third = _broadcastable(np.arange(math.prod(rows)).reshape(rows) % 3 == 0, array)
     chosen = calls | third if fill is Fill.BLANK else third if fill.in_rows else calls
     return np.where(chosen, array.dtype.type(fill.content), array)
+
+
+def _pattern(shape: tuple[int, ...], fill: Fill) -> Array:
+    """Return which places of each row along the last axis are seen; each row has some."""
+    width = shape[-1]
+    if width < 2:
+        return np.ones(shape, bool)
+    places, row = np.arange(width), np.arange(math.prod(shape[:-1])).reshape(*shape[:-1], 1)
+    if fill is Fill.LEFT:
+        return np.asarray(places > row % (width - 1))
+    return np.asarray(places == row % width if fill is Fill.SINGLE else (places + row) % 3 != 0)
 
 
 def _broadcastable(chosen: Array, array: Array) -> Array:

@@ -99,9 +99,9 @@ def test_a_right_copy_is_verified_and_what_is_no_number_in_the_model_is_not_aske
     verdict: Verdict, tmp_path: Path
 ) -> None:
     assert verdict(right, right, X, "mask=bool[batch,24]")["status"] == "verified"
-    assert _fills(tmp_path) == ["none", "all", "some none", "some all", "blank"]
+    assert _fills(tmp_path) == ["none", "all", "some none", "some all", "left", "holes", "single", "blank"]
     assert verdict(nothing, mean, X, "mask=bool[batch,24]")["status"] == "verified"
-    assert _fills(tmp_path) == ["all", "some all", "blank"]
+    assert _fills(tmp_path) == ["all", "some all", "left", "holes", "single", "blank"]
 
 
 def test_where_two_masks_have_no_answer_together_each_is_asked_alone(verdict: Verdict, tmp_path: Path) -> None:
@@ -164,3 +164,21 @@ def test_a_copy_that_loses_the_last_place_of_a_full_row_is_told_so(verdict: Verd
     found = verdict(right, shorter, "x=float32[batch,heard]", "mask=int64[batch,heard]")
     assert found["status"] == "wrong"
     assert found["reason"].startswith("at heard=1025, with mask all 1: ")
+
+
+@pytest.mark.parametrize(
+    ("is_lost", "said"),
+    [
+        (lambda seen: ~seen[:, 0] & seen[:, -1], "padded on the left"),
+        (lambda seen: np.abs(np.diff(seen.astype(int), axis=1)).sum(1) > 3, "with holes"),
+        (lambda seen: (seen.sum(1) == 1) & ~seen[:, 0], "with one place seen"),
+    ],
+)
+def test_masks_that_are_not_ones_and_then_zeros_are_asked(
+    is_lost: Callable[[Array], Array], said: str, verdict: Verdict
+) -> None:
+    def copy(feeds: Feeds) -> Array:
+        return np.asarray(np.where(is_lost(feeds["mask"] > 0)[:, np.newaxis], 0, right(feeds)))
+
+    found = verdict(right, copy, "x=float32[batch,24]", "mask=int64[batch,24]")
+    assert (found["status"], said in found["reason"]) == ("wrong", True)
