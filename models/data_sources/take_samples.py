@@ -67,8 +67,8 @@ def _check_names(place: str, inputs: Sequence[TensorSpec], data: Dataset) -> Non
     """Raise BadRequest where the arrays of a source are not called as the model's inputs are."""
     names, arrays = [spec.name for spec in inputs], sorted(data.inputs)
     if arrays != sorted(names):
-        others = [name for name in arrays if name not in names]
-        labels = f", labels={others[0]}" if len(others) == 1 and len(arrays) == len(names) + 1 else ""
+        extra = [name for name in arrays if name not in names]
+        labels = f", labels={extra[0]}" if len(extra) == 1 and len(arrays) == len(names) + 1 else ""
         raise BadRequest(
             f"{place} holds the arrays {', '.join(arrays)}, and the model takes the inputs {', '.join(names)}",
             fix=f"name the arrays as the inputs{' and the labels' * bool(labels)}: "
