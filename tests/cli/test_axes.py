@@ -74,7 +74,10 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_two_dynamic_axes_are_verified_at_several_sizes_within_their_bounds(here: Path) -> None:
     done = run(here, "convert", "net.py:Attend", *ATTEND, "--to", "pt2,onnx", "--out", "attend", "--quiet")
     lines = done.stdout.splitlines()[:2]
-    seen = "at batches 1, 2, 5, 16 and tokens 5, 4, 2, 512, 511, 258, 257, 3 and time 7, 5, 4, 65, with tokens up to 49"
+    seen = (
+        "at batches 1, 2, 5, 16 and tokens 5, 4, 2, 512, 511, 258, 257, 3 and time 7, 5, 4, 65, 128, 257, 1025, "
+        "with tokens up to 49"
+    )
     assert all(line.endswith(seen) for line in lines), done.stdout
     record = json.loads((here / "attend" / "onnx" / "artifact.json").read_text())
     assert record["signature"]["inputs"][0] == {
@@ -139,7 +142,10 @@ def test_a_graph_without_a_batch_is_converted_validated_and_measured(here: Path)
     )
     words = ("--data", "graphs.npz", "--to", "onnx", "--out", "graph")
     made = run(here, "convert", "net.py:Graph", *GRAPH, *words, "--quiet").stdout
-    assert "at nodes 9, 8, 65 (the model itself does not answer at 6, 1) and edges 13, 9, 1, 65" in made
+    assert (
+        "at nodes 9, 8, 65, 128, 257, 1025 (the model itself does not answer at 6, 1) and edges 13, 9, 1, 65, 128"
+        in made
+    )
     found = json.loads(
         run(
             here, "validate", "graph/onnx", "--against", "net.py:Graph", *GRAPH, "--data", "graphs.npz", "--json"

@@ -94,15 +94,15 @@ def test_a_right_copy_says_at_which_sizes_it_was_seen(held: Callable[..., Held])
     pair = held(SEQUENCE)
     asked = pair.recorded(mean)
     found = pair.copied(mean)
-    assert found["reason"] == "agrees to the last bit at batches 1, 2, 5, 65 and tokens 5, 4, 1, 65"
+    assert found["reason"] == "agrees to the last bit at batches 1, 2, 5, 65 and tokens 5, 4, 1, 65, 128, 257, 1025"
     assert (found["status"], found["batches"]) == ("verified", [1, 2, 5, 65])
-    assert found["sizes"] == {"tokens": [5, 4, 1, 65]}
+    assert found["sizes"] == {"tokens": [5, 4, 1, 65, 128, 257, 1025]}
     assert read_record(pair.folder).probes == (
         Probe(1), Probe(2), Probe(5), Probe(5, {"tokens": 4}), Probe(5, {"tokens": 1}), Probe(65),
-        Probe(2, {"tokens": 65}),
+        *(Probe(2, {"tokens": size}) for size in (65, 128, 257, 1025)),
     )  # fmt: skip
     sizes = {(call["batch"], call["tokens"]) for call in pair.copy.calls}
-    assert sizes == {(1, 5), (2, 5), (5, 5), (5, 4), (5, 1), (65, 5), (2, 65)}
+    assert sizes == {(1, 5), (2, 5), (5, 5), (5, 4), (5, 1), (65, 5), *((2, size) for size in (65, 128, 257, 1025))}
     samples = read_dataset(pair.folder / "test.npz").inputs["x"]
     rounded = [np.isin(feeds["x"].astype(np.float16), samples.astype(np.float16)) for feeds in asked.fed]
     assert all(each.all() for each in rounded), "no value was made up, but for last bits"
@@ -112,8 +112,8 @@ def test_what_may_be_empty_is_asked_empty(held: Callable[..., Held]) -> None:
     pair = held("x=float32[batch,tokens=0..,4]")
     pair.recorded(lambda feeds: feeds["x"].sum(1))
     found = pair.copied(lambda feeds: feeds["x"].sum(1))
-    assert (found["status"], found["sizes"]) == ("verified", {"tokens": [5, 4, 0, 65]})
-    assert found["reason"] == "agrees to the last bit at batches 1, 2, 5, 65 and tokens 5, 4, 0, 65"
+    assert (found["status"], found["sizes"]) == ("verified", {"tokens": [5, 4, 0, 65, 128, 257, 1025]})
+    assert found["reason"] == "agrees to the last bit at batches 1, 2, 5, 65 and tokens 5, 4, 0, 65, 128, 257, 1025"
     wrong = pair.copied(lambda feeds: feeds["x"].sum(1) + (feeds["x"].shape[1] == 0))
     assert (wrong["status"], wrong["reason"].partition(":")[0]) == ("wrong", "at tokens=0")
     assert wrong["reason"].endswith("; where that size never comes, say so: tokens=1..")
@@ -122,7 +122,7 @@ def test_what_may_be_empty_is_asked_empty(held: Callable[..., Held]) -> None:
 def test_an_answer_that_holds_nothing_is_right_by_its_shape(held: Callable[..., Held]) -> None:
     pair = held("x=float32[batch,tokens=0..,4]")
     pair.recorded(lambda feeds: feeds["x"] * 2)
-    assert pair.copied(lambda feeds: feeds["x"] * 2)["sizes"] == {"tokens": [5, 4, 0, 65]}
+    assert pair.copied(lambda feeds: feeds["x"] * 2)["sizes"] == {"tokens": [5, 4, 0, 65, 128, 257, 1025]}
     wrong = pair.copied(lambda feeds: feeds["x"] * 2 if feeds["x"].size else np.zeros((5, 1, 4)))
     assert wrong["reason"].startswith("at tokens=0: output y has the shape [5, 1, 4], the reference's [5, 0, 4]; ")
 
@@ -167,7 +167,8 @@ def test_a_copy_is_not_asked_at_sizes_that_it_says_it_is_not_for(held: Callable[
     found = pair.copied(mean, signature=bounded)
     assert found["status"] == "verified"
     assert found["reason"] == (
-        "agrees to the last bit at batches 1, 2, 5, 65 and tokens 5, 4, 65 (this copy is for tokens=3.. alone)"
+        "agrees to the last bit at batches 1, 2, 5, 65 and tokens 5, 4, 65, 128, 257, 1025 "
+        "(this copy is for tokens=3.. alone)"
     )
     assert min(call["tokens"] for call in pair.copy.calls) == 4
 
@@ -179,7 +180,8 @@ def test_a_copy_is_not_asked_in_batches_that_it_says_it_is_not_for(held: Callabl
     found = pair.copied(mean, signature=bounded)
     assert (found["status"], found["batches"]) == ("verified", [2, 5, 65])
     assert found["reason"] == (
-        "agrees to the last bit at batches 2, 5, 65 (this copy is for batch=2.. alone) and tokens 5, 4, 1, 65"
+        "agrees to the last bit at batches 2, 5, 65 (this copy is for batch=2.. alone) "
+        "and tokens 5, 4, 1, 65, 128, 257, 1025"
     )
     assert min(call["batch"] for call in pair.copy.calls) == 2
 
@@ -251,7 +253,7 @@ def test_what_the_reference_refuses_is_its_own_limit_and_another_size_is_taken(h
     pair.recorded(refuses(1, 2, 3, 4))
     found = pair.copied(mean)
     assert found["reason"] == (
-        "agrees to the last bit at batches 1, 2, 5, 65 and tokens 5, 6, 65 "
+        "agrees to the last bit at batches 1, 2, 5, 65 and tokens 5, 6, 65, 128, 257, 1025 "
         "(the model itself does not answer at 4, 2, 1)"
     )
     assert pair.facts["refused"]["tokens"][4] == "torch gave no answer: a kernel of 7"
@@ -259,7 +261,7 @@ def test_what_the_reference_refuses_is_its_own_limit_and_another_size_is_taken(h
 
 def test_an_axis_that_was_seen_at_one_size_alone_is_not_verified(held: Callable[..., Held]) -> None:
     pair = held(SEQUENCE)
-    pair.recorded(refuses(*range(5), *range(6, 70)))
+    pair.recorded(refuses(*range(5), *range(6, 1100)))
     found = pair.copied(mean)
     assert found["status"] == "unverified"
     assert found["reason"] == (
@@ -271,7 +273,7 @@ def test_an_axis_that_was_seen_at_one_size_alone_is_not_verified(held: Callable[
 
 def test_a_wrong_copy_is_wrong_where_an_axis_was_seen_at_one_size_alone_too(held: Callable[..., Held]) -> None:
     pair = held(SEQUENCE)
-    pair.recorded(refuses(*range(5), *range(6, 70)))
+    pair.recorded(refuses(*range(5), *range(6, 1100)))
     assert pair.copied(lambda feeds: 2 * mean(feeds))["status"] == "wrong"
 
 
@@ -350,7 +352,7 @@ def test_a_size_at_which_all_answers_are_alike_is_no_evidence_against_the_others
     pair.recorded(softmax)
     found = pair.copied(softmax)
     assert found["status"] == "verified"
-    assert found["reason"].endswith("tokens 5, 4, 65 (at 1 its answers are all alike)")
+    assert found["reason"].endswith("tokens 5, 4, 65, 128, 257, 1025 (at 1 its answers are all alike)")
 
 
 def test_a_size_at_which_the_reference_contradicts_its_own_signature_is_passed_over(held: Callable[..., Held]) -> None:
@@ -383,7 +385,7 @@ def test_one_axis_under_two_names_is_varied_under_both(held: Callable[..., Held]
     data = read_dataset(pair.folder / "test.npz").inputs
     write_dataset(pair.folder / "test.npz", Dataset({**data, "mask": data["mask"][:, :5]}))
     pair.recorded(both)
-    assert pair.copied(both)["sizes"] == {"time": [5, 4, 1, 65], "steps": [5, 4, 1, 65]}
+    assert pair.copied(both)["sizes"] == {"time": [5, 4, 1, 65, 128, 257, 1025], "steps": [5, 4, 1, 65, 128, 257, 1025]}
 
 
 GRAPH = ("nodes=float32[nodes,4]", "edges=int64[2,edges]", "scale=float32[]")
@@ -403,7 +405,8 @@ def test_a_graph_has_no_batch_and_is_asked_one_at_a_time(held: Callable[..., Hel
     assert all(feeds["scale"].shape == () for feeds in asked.fed)
     found = pair.copied(passes)
     assert found["reason"] == (
-        "agrees to the last bit at nodes 5, 4, 65 (the model itself does not answer at 1) and edges 7, 5, 1, 65"
+        "agrees to the last bit at nodes 5, 4, 65, 128, 257, 1025 (the model itself does not answer at 1) "
+        "and edges 7, 5, 1, 65, 128, 257, 1025"
     )
     assert (found["status"], found["batches"]) == ("verified", [1])
     wrong = pair.copied(lambda feeds: passes({**feeds, "edges": feeds["edges"][:, :5]}))
@@ -432,7 +435,11 @@ def test_a_batch_that_is_not_the_first_axis_is_varied_too(held: Callable[..., He
     pair = held("x=float32[time,batch,4]")
     asked = pair.recorded(lambda feeds: feeds["x"].mean(0))
     usual = {(5, 1), (5, 2), (5, 5), (5, 12), (4, 5), (1, 5)}
-    assert {(call["time"], call["batch"]) for call in asked.calls} == {*usual, (5, 65), (65, 2)}
+    assert {(call["time"], call["batch"]) for call in asked.calls} == {
+        *usual,
+        (5, 65),
+        *((size, 2) for size in (65, 128, 257, 1025)),
+    }
 
 
 def test_a_real_copy_with_a_length_baked_in_is_wrong_at_another(tmp_path: Path) -> None:
@@ -600,4 +607,4 @@ def test_sizes_are_asked_at_batches_that_the_copy_takes(held: Callable[..., Held
     pair.recorded(mean)
     copy = Signature((parse_input("x=float32[batch=1..4,tokens,4]"),), pair.signature.outputs)
     facts = pair.copied(mean, signature=copy)
-    assert (facts["status"], facts["sizes"]) == ("verified", {"tokens": [5, 65]})
+    assert (facts["status"], facts["sizes"]) == ("verified", {"tokens": [5, 65, 128, 257, 1025]})
