@@ -39,7 +39,7 @@ def separate_overlaps(module: torch.nn.Module) -> None:
 def _may_overlap(tensor: torch.Tensor) -> bool:
     """Return whether two elements may share memory: the steps of an axis do not reach over all smaller axes."""
     reach = 1
-    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
         if size > 1:
             if stride < reach:
                 return bool(tensor.numel())

@@ -66,7 +66,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("run", "Train, convert, validate, measure, and say what may be released.", WORK),
     Command("convert", "Carry a model, or several, into other formats, each verified against it.", WORK),
     Command("validate", "Hold the answers of artifacts against those of the model they were made from.", WORK),
-    Command("locate", "Find where an artifact departs from the model it was made from.", WORK),
+    Command("locate", "Find where artifacts depart from the model they were made from.", WORK),
     Command("bench", "Measure the latency of artifacts, all of them in the same rounds.", WORK),
     Command("compare", "Compare a run with an earlier one: status, drift, metric, size, latency and memory.", WORK),
     Command(

@@ -223,19 +223,17 @@ def _configs_of(text: str) -> list[ModelConfig]:
     path = Path(rest if named else text)
     if not path.exists():
         raise BadRequest(f"no such folder: {path}", fix="check the path")
-    if (path / _RUN).is_file():
-        folders = sorted(record.parent for record in (path / "artifacts").glob(f"*/{RECORD}"))
-        servable = [folder for folder in folders if folder.name != "source"]
+    is_run = (path / _RUN).is_file()
+    records = sorted((path / "artifacts" if is_run else path).glob(f"*/{RECORD}"))
+    if is_run or (records and not versions_in(path)):  # of a run, or of a whole convert
+        servable = [record.parent for record in records if record.parent.name != "source"]
         prefix = f"{name}-" if named else ""
         return [ModelConfig(f"{prefix}{folder.name}", folder.absolute()) for folder in servable]
     is_code = path.is_file() and kind_of(str(path)) is ModelKind.CODE
     if is_code or not versions_in(path):
-        artifacts = sorted(str(record.parent) for record in path.glob(f"*/{RECORD}"))
         raise BadRequest(
             f"{path} is no artifact's folder",
-            fix=f"name one of {', '.join(artifacts)}"
-            if artifacts
-            else f"convert it first: transload convert {path} --to onnx --out DIR, and serve DIR/onnx",
+            fix=f"convert it first: transload convert {path} --to onnx --out DIR, and serve DIR/onnx",
         )
     return [ModelConfig(name if named else path.resolve().stem, path.absolute())]
 
