@@ -74,9 +74,10 @@ class PieceReplay:
             bound = self._bound(call, known)
         except RuntimeError:
             return
-        yield from self._weights.variants(call, bound, self._partner(call, bound, known))
         yield from argument_variants(call, bound)
         yield from function_variants(call, bound)
+        # Last: the weights of a copy also hold what another epsilon or a narrower dtype has made of them.
+        yield from self._weights.variants(call, bound, self._partner(call, bound, known))
 
     def _partner(self, call: OperatorCall, own: Bound, known: Mapping[int, Any]) -> Bound | None:
         """Return the arguments of the layer before a batch norm, or of the batch norm behind a layer, if there is."""

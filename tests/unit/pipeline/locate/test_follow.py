@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -10,24 +9,23 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 import torch
 from onnx import helper, numpy_helper
 
-from transload.converters.minimal_repro.onnx_pieces import OnnxCutter
 from transload.models.loading.build import construct
 from transload.models.signature import Signature, TensorSpec
-from transload.models.sources import CodeRef, Source, write_source
+from transload.models.sources import CodeRef
 from transload.pipeline.locate.follow import Follower
 from transload.pipeline.locate.locate_records import (
     CandidateGraph,
-    CandidateOperator,
     Capture,
     FollowFacts,
     FollowOptions,
 )
 from transload.serving.tracing.traced_model import TracedModel
+
+from .followed_copies import follow_copy, write_net
 
 NET = """
     import torch
@@ -64,11 +62,7 @@ Break = Callable[[onnx.ModelProto], None]
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("net")
-    (root / "net.py").write_text(textwrap.dedent(NET))
-    folder = root / "source"
-    folder.mkdir()
-    write_source(folder, Source(CodeRef("net.py:Net", str(root)), SIGNATURE, ""))
-    return folder
+    return write_net(root, NET, SIGNATURE)
 
 
 @pytest.fixture(scope="module")
@@ -92,14 +86,7 @@ def exported(source: Path) -> onnx.ModelProto:
 def located(source: Path, model: onnx.ModelProto, tmp_path: Path, **options: Any) -> FollowFacts:
     path = tmp_path / "model.onnx"
     onnx.save(model, path)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    answers = {"output": session.run(["output"], FEEDS)[0]}
-    cutter = OnnxCutter(path)
-    cutter.record(FEEDS)
-    rows = zip(cutter.operators, cutter.reads, cutter.writes, strict=True)
-    operators = tuple(CandidateOperator(*names, tuple(reads), tuple(writes)) for names, reads, writes in rows)
-    capture = Capture(CandidateGraph(operators, {"output": "output"}), cutter.values, FEEDS, answers)
-    return Follower(TracedModel(source, 1), capture, FollowOptions(**options)).places()
+    return follow_copy(source, path, FEEDS, **options)
 
 
 def node(model: onnx.ModelProto, kind: str, at: int = 0) -> onnx.NodeProto:

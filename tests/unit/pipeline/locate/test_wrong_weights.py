@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -10,24 +9,15 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 import torch
 from onnx import helper, numpy_helper
 
-from transload.converters.minimal_repro.onnx_pieces import OnnxCutter
 from transload.models.loading.build import construct
 from transload.models.signature import Signature, TensorSpec
-from transload.models.sources import CodeRef, Source, write_source
-from transload.pipeline.locate.follow import Follower
-from transload.pipeline.locate.locate_records import (
-    CandidateGraph,
-    CandidateOperator,
-    Capture,
-    FollowFacts,
-    FollowOptions,
-)
-from transload.serving.tracing.traced_model import TracedModel
+from transload.models.sources import CodeRef
+
+from .followed_copies import follow_copy, write_net
 
 NET = """
     import torch
@@ -69,11 +59,7 @@ FEEDS = {"image": np.random.default_rng(1).normal(size=(2, 3, 9, 11)).astype(np.
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("net")
-    (root / "net.py").write_text(textwrap.dedent(NET))
-    folder = root / "source"
-    folder.mkdir()
-    write_source(folder, Source(CodeRef("net.py:Net", str(root)), SIGNATURE, ""))
-    return folder
+    return write_net(root, NET, SIGNATURE)
 
 
 def exported(source: Path, path: Path, change: Callable[[Any], None]) -> None:
@@ -96,18 +82,6 @@ def exported(source: Path, path: Path, change: Callable[[Any], None]) -> None:
         for at, name in enumerate(node.input):
             node.input[at] = names.get(name, name)
     onnx.save(model, path)
-
-
-def located(source: Path, path: Path, **options: Any) -> FollowFacts:
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    answers = {"output": session.run(["output"], FEEDS)[0]}
-    cutter = OnnxCutter(path)
-    cutter.record(FEEDS)
-    rows = zip(cutter.operators, cutter.reads, cutter.writes, strict=True)
-    operators = tuple(CandidateOperator(*names, tuple(reads), tuple(writes)) for names, reads, writes in rows)
-    graph = CandidateGraph(operators, {"output": "output"})
-    capture = Capture(graph, cutter.values, FEEDS, answers, cutter.constants)
-    return Follower(TracedModel(source, 1), capture, FollowOptions(**options)).places()
 
 
 def change_of(name: str, at: tuple[int, ...], factor: float, shift: float = 0.0) -> Callable[[Any], None]:
@@ -155,7 +129,7 @@ def test_the_weight_the_channel_and_the_module_are_named(
 ) -> None:
     name, at, factor, shift, channels = case
     exported(source, tmp_path / "copy.onnx", change_of(name, at, factor, shift))
-    facts = located(source, tmp_path / "copy.onnx")
+    facts = follow_copy(source, tmp_path / "copy.onnx", FEEDS)
     (place,) = facts.places
     assert place.channels == channels
     assert place.error_class == "weight"
@@ -166,7 +140,7 @@ def test_the_weight_the_channel_and_the_module_are_named(
 
 def test_a_right_copy_has_no_place(source: Path, tmp_path: Path) -> None:
     exported(source, tmp_path / "copy.onnx", lambda _module: None)
-    facts = located(source, tmp_path / "copy.onnx")
+    facts = follow_copy(source, tmp_path / "copy.onnx", FEEDS)
     assert (facts.places, facts.rest_follows) == ((), True)
 
 
@@ -199,10 +173,10 @@ def test_a_wrong_scale_of_a_quantised_weight_is_named(
 
     exported(source, tmp_path / "copy.onnx", lambda _module: None)
     quantise_weight(tmp_path / "copy.onnx", *where, lambda _scales: None)
-    assert located(source, tmp_path / "copy.onnx", least_db=20.0).places == ()
+    assert follow_copy(source, tmp_path / "copy.onnx", FEEDS, least_db=20.0).places == ()
     exported(source, tmp_path / "copy.onnx", lambda _module: None)
     quantise_weight(tmp_path / "copy.onnx", *where, change)
-    (place,) = located(source, tmp_path / "copy.onnx", least_db=20.0).places
+    (place,) = follow_copy(source, tmp_path / "copy.onnx", FEEDS, least_db=20.0).places
     assert place.module == weight.rpartition(".")[0]
     assert place.channels == channels
     assert place.explanation.startswith(f"{weight} is ")
@@ -211,5 +185,5 @@ def test_a_wrong_scale_of_a_quantised_weight_is_named(
 
 def test_a_weight_of_all_channels_is_named_by_its_factor(source: Path, tmp_path: Path) -> None:
     exported(source, tmp_path / "copy.onnx", change_of("up.weight", (), 1.25))
-    (place,) = located(source, tmp_path / "copy.onnx").places
+    (place,) = follow_copy(source, tmp_path / "copy.onnx", FEEDS).places
     assert (place.module, place.channels, place.explanation) == ("up", "", "up.weight is 1.25 x the model's")
