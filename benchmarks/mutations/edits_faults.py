@@ -27,13 +27,13 @@ def answers(change: Change, when: Condition | None = None) -> ModuleEdit:
     """Return an edit that changes the first output, everywhere or where a condition holds."""
 
     def forward(inner: Callable[..., Any], inputs: Inputs) -> Any:
-        found = inner(*inputs)
-        first = found[0] if isinstance(found, tuple) else found
+        answer = inner(*inputs)
+        first = answer[0] if isinstance(answer, tuple) else answer
         changed = change(first)
         if when is not None:
             holds = when(inputs)
             changed = torch.where(holds.reshape(-1, *[1] * (first.dim() - 1)) if holds.dim() else holds, changed, first)
-        return (changed, *found[1:]) if isinstance(found, tuple) else changed
+        return (changed, *answer[1:]) if isinstance(answer, tuple) else changed
 
     return lambda module: _wrap(module, forward, "answer")
 
@@ -41,8 +41,8 @@ def answers(change: Change, when: Condition | None = None) -> ModuleEdit:
 def inputs(change: Change, at: int = 0) -> ModuleEdit:
     """Return an edit that changes an input before the module sees it."""
 
-    def forward(inner: Callable[..., Any], given: Inputs) -> Any:
-        return inner(*given[:at], change(given[at]), *given[at + 1 :])
+    def forward(inner: Callable[..., Any], inputs: Inputs) -> Any:
+        return inner(*inputs[:at], change(inputs[at]), *inputs[at + 1 :])
 
     return lambda module: _wrap(module, forward, "input")
 
@@ -76,13 +76,13 @@ def off(answer: Tensor) -> Tensor:
 
 
 def size(tensor: Tensor, axis: int) -> Tensor:
-    """Return a size as a value of the graph."""
-    return torch.ones(tensor.shape[axis], dtype=torch.int64).sum()  # exporters by tracing make constants of others
+    """Return a size as a value of the graph: an exporter that traces would make a constant of `tensor.shape`."""
+    return torch.ones(tensor.shape[axis], dtype=torch.int64).sum()
 
 
 def sizes(holds: Callable[..., Tensor], *axes: int) -> Condition:
     """Return a condition on sizes of the first input."""
-    return lambda given: holds(*(size(given[0], axis) for axis in axes))
+    return lambda inputs: holds(*(size(inputs[0], axis) for axis in axes))
 
 
 def forgotten_after(length: int) -> Change:
@@ -114,37 +114,37 @@ def last_lost_of_full(mask: Tensor) -> Tensor:
     return (ones * (~is_full).to(torch.int64)).to(mask.dtype)
 
 
-def _ones(given: Inputs) -> Tensor:
-    return given[-1].to(torch.int64)
+def _ones(inputs: Inputs) -> Tensor:
+    return inputs[-1].to(torch.int64)
 
 
-def single(given: Inputs) -> Tensor:
+def single(inputs: Inputs) -> Tensor:
     """Whether one position counts and others do not, by sample."""
-    ones = _ones(given)
+    ones = _ones(inputs)
     return (ones.sum(1) == 1) & (size(ones, 1) > 1)
 
 
-def padded_left(given: Inputs) -> Tensor:
+def padded_left(inputs: Inputs) -> Tensor:
     """Whether the first position is masked and the last one counts, by sample."""
-    ones = _ones(given)
+    ones = _ones(inputs)
     return (ones[:, 0] == 0) & (ones[:, -1] == 1)
 
 
-def full_and_long(given: Inputs) -> Tensor:
+def full_and_long(inputs: Inputs) -> Tensor:
     """Whether nothing is masked of more than 32 positions, by sample."""
-    ones = _ones(given)
+    ones = _ones(inputs)
     return (ones.sum(1) == size(ones, 1)) & (size(ones, 1) > 32)
 
 
 def nan_becomes(value: float | str) -> Change:
     """Return a change of NaN to a number, to the next column's value ("next"), or in the last column alone ("last")."""
 
-    def change(given: Tensor) -> Tensor:
+    def change(values: Tensor) -> Tensor:
         if value == "next":
-            return torch.where(torch.isnan(given), torch.nan_to_num(given.roll(1, -1)), given)
+            return torch.where(torch.isnan(values), torch.nan_to_num(values.roll(1, -1)), values)
         if value == "last":
-            return torch.cat([given[..., :-1], torch.nan_to_num(given[..., -1:])], -1)
-        return torch.where(torch.isnan(given), torch.full_like(given, float(value)), given)
+            return torch.cat([values[..., :-1], torch.nan_to_num(values[..., -1:])], -1)
+        return torch.where(torch.isnan(values), torch.full_like(values, float(value)), values)
 
     return change
 
@@ -152,10 +152,10 @@ def nan_becomes(value: float | str) -> Change:
 def nan_kept() -> ModuleEdit:
     """Return an edit that answers NaN where an input of the sample is NaN."""
 
-    def forward(inner: Callable[..., Any], given: Inputs) -> Any:
-        found = inner(*given)
-        has_nan = torch.isnan(given[0]).flatten(1).any(1).reshape(-1, *[1] * (found.dim() - 1))
-        return torch.where(has_nan, torch.full_like(found, float("nan")), found)
+    def forward(inner: Callable[..., Any], inputs: Inputs) -> Any:
+        answer = inner(*inputs)
+        has_nan = torch.isnan(inputs[0]).flatten(1).any(1).reshape(-1, *[1] * (answer.dim() - 1))
+        return torch.where(has_nan, torch.full_like(answer, float("nan")), answer)
 
     return lambda module: _wrap(module, forward, "answer")
 

@@ -49,12 +49,13 @@ class CiRow:
     claim: FactClaim | None = None  # what it says, where other rows may say the same
 
 
-_OUTCOMES = {
+OUTCOMES = {
     Verdict.PASS: CiOutcome.PASS, Verdict.FAIL: CiOutcome.FAIL, Verdict.INCONCLUSIVE: CiOutcome.INCONCLUSIVE,
     Change.WORSE: CiOutcome.FAIL, Change.INCONCLUSIVE: CiOutcome.INCONCLUSIVE, Change.NOT_COMPARED: CiOutcome.SKIPPED,
     Change.BETTER: CiOutcome.PASS, Change.SAME: CiOutcome.PASS,
 }  # fmt: skip
-_OF_STATUS = {Status.FAILED: Verdict.FAIL, Status.UNVERIFIED: Verdict.INCONCLUSIVE}
+# Of a target, by its status; of any other it is a pass.
+VERDICTS = {Status.FAILED: Verdict.FAIL, Status.UNVERIFIED: Verdict.INCONCLUSIVE}
 
 
 def rows_of_run(result: RunResult, places: SourcePlaces) -> list[CiRow]:
@@ -76,12 +77,12 @@ def rows_of_targets(
         reasons = (tried.reason for tried in row.tried if tried.route == row.route)
         reason = next(reasons, "the model as it was given") if row.path else why_not_made(row)
         message = plain(f"{row.status}: {reason}{pieces.get(row.name, '')}")
-        verdict = _OF_STATUS.get(row.status, Verdict.PASS)
+        verdict = VERDICTS.get(row.status, Verdict.PASS)
         yield CiRow(
             suite="targets",
             name=plain(f"{model}: {row.name}" if model else row.name),
             rule="target",
-            outcome=_OUTCOMES[verdict],
+            outcome=OUTCOMES[verdict],
             message=message,
             seconds=row.seconds,
             place=places.of_rule("target", row.name, message),
@@ -103,7 +104,7 @@ def rows_of_drift(
             suite="drift",
             name=plain(f"{row.artifact} in {row.runtime} at batch {row.batch}"),
             rule="drift",
-            outcome=_OUTCOMES[row.verdict],
+            outcome=OUTCOMES[row.verdict],
             message=message,
             place=places.of_rule("drift", row.artifact, message),
             claim=FactClaim("batch", row.artifact, row.runtime, row.verdict),
@@ -116,7 +117,7 @@ def rows_of_drift(
             suite="gate",
             name=plain(f"{gate_row.rule} of {where(gate_row)}"),
             rule=plain(name),
-            outcome=_OUTCOMES[gate_row.verdict],
+            outcome=OUTCOMES[gate_row.verdict],
             message=message,
             place=places.of_rule(name, gate_row.artifact, message),
             claim=FactClaim(gate_row.rule, gate_row.artifact, gate_row.runtime, gate_row.verdict),
@@ -152,7 +153,7 @@ def rows_of_comparison(
             suite="compare",
             name=plain(f"{row.figure} of {subject}{batch}"),
             rule=f"compare {row.figure}",
-            outcome=_OUTCOMES[row.verdict],
+            outcome=OUTCOMES[row.verdict],
             message=plain(f"{subject}{batch}: {row.figure} is {row.verdict}: {row.reason}"),
             place=places.of_rule(f"{NO_WORSE} {row.figure}", row.artifact, row.reason) if places else None,
             claim=FactClaim(f"{NO_WORSE} {row.figure}", row.artifact, row.runtime, verdict),
@@ -162,10 +163,10 @@ def rows_of_comparison(
 def count_once(rows: Sequence[CiRow]) -> list[CiRow]:
     """Return the rows with each fact in one of them: a row that repeats it is skipped, and names that one."""
     claims = {row.claim: row for row in rows if row.claim}
-    told = {claim: claims[teller] for claim, teller in told_elsewhere(claims).items()}
+    counted = {claim: claims[teller] for claim, teller in told_elsewhere(claims).items()}
     return [
         replace(row, outcome=CiOutcome.SKIPPED, message=f"{row.message}; counted in {teller.suite}: {teller.name}")
-        if row.claim and (teller := told.get(row.claim))
+        if row.claim and (teller := counted.get(row.claim))
         else row
         for row in rows
     ]

@@ -11,12 +11,9 @@ from ..model_list.models_file import ListedModel
 from ..report.units import plain
 from ..result.facts import FactClaim
 from ..result.failure_kinds import FailureKind
-from ..result.schema import Status, Verdict
-from .ci_rows import CiOutcome, CiRow
+from ..result.schema import Verdict
+from .ci_rows import OUTCOMES, VERDICTS, CiOutcome, CiRow
 from .source_places import SourcePlace, SourcePlaces
-
-_OF_STATUS = {Status.FAILED: Verdict.FAIL, Status.UNVERIFIED: Verdict.INCONCLUSIVE}
-_OF_VERDICT = {Verdict.PASS: CiOutcome.PASS, Verdict.FAIL: CiOutcome.FAIL, Verdict.INCONCLUSIVE: CiOutcome.INCONCLUSIVE}
 
 
 def rows_of_list(result: ListResult, models: Sequence[ListedModel], file: Path) -> list[CiRow]:
@@ -48,17 +45,17 @@ class _ModelRows:
             rows.append(self._verdict_row(CiOutcome.INCONCLUSIVE, str(row.state)))
         elif not rows or (row.verdict is not Verdict.PASS and all(ci_row.outcome is CiOutcome.PASS for ci_row in rows)):
             reason = f"the verdict is {row.verdict}, with exit status {row.exit_code}"
-            rows.append(self._verdict_row(_OF_VERDICT[row.verdict or Verdict.INCONCLUSIVE], reason))
+            rows.append(self._verdict_row(OUTCOMES[row.verdict or Verdict.INCONCLUSIVE], reason))
         for at, ci_row in enumerate(rows):
             yield ci_row if at else replace(ci_row, seconds=row.seconds)
 
     def _of_target(self, target: TargetRow, failures: Sequence[RowFailure]) -> CiRow:
         name = f"{target.target} in {target.runtime}" if target.runtime else target.target
-        verdict = _OF_STATUS.get(target.status, Verdict.PASS)
+        verdict = VERDICTS.get(target.status, Verdict.PASS)
         own = next((failure for failure in failures if failure.target == target.target), None)
         text = f"{own.message}; fix: {own.fix}" if own and verdict is not Verdict.PASS else target.note
         claim = FactClaim("any", target.target, target.runtime, verdict, self._row.name)
-        return self._ci_row("targets", name, "target", _OF_VERDICT[verdict], f"{target.status}: {text}", claim=claim)
+        return self._ci_row("targets", name, "target", OUTCOMES[verdict], f"{target.status}: {text}", claim=claim)
 
     def _of_rule(self, failure: RowFailure) -> CiRow:
         rule = failure.rule or ""
@@ -67,7 +64,7 @@ class _ModelRows:
         name = f"{rule} of {failure.target}{runtime}"
         claim = FactClaim(rule, failure.target or "", failure.step if runtime else None, verdict, self._row.name)
         rule_id = rule.partition(" batch=")[0]
-        ci_row = self._ci_row("gate", name, rule_id, _OF_VERDICT[verdict], failure.message, claim=claim)
+        ci_row = self._ci_row("gate", name, rule_id, OUTCOMES[verdict], failure.message, claim=claim)
         place = self._places.of_rule(rule, failure.target or "", failure.message) if self._is_pipeline else ci_row.place
         return replace(ci_row, place=place)
 

@@ -123,7 +123,7 @@ def place_of_error(message: str) -> SourcePlace | None:
 
 
 def _code_of(model: str, pipeline: Path | None) -> tuple[Path, str] | None:
-    """Return the file that defines the model, of FILE.py:NAME or of package.module:NAME, and the name in it."""
+    """Find the model that FILE.py:NAME or package.module:NAME names: its file, and its name there."""
     root = (pipeline.parent if pipeline else Path()).absolute()
     try:
         ref = code_ref(model, str(root))

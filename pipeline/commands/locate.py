@@ -86,22 +86,13 @@ class LocateAllResult:
         return {**document_of(self.decided), "artifacts": artifacts, "unlocated": dict(self.unlocated)}
 
 
-def locate(
-    request: RunRequest, candidate: str, against: ModelRequest, local: LocalSettings, progress: Progress,
-    *, seconds: float = 120.0,
-) -> LocateResult:  # fmt: skip
-    """Find the first operators of the candidate whose results their inputs do not explain.
-    Leaves a folder with logs, a script per step and locate.json.
-    Raises TransloadError where one of the two cannot be loaded, or the model is not in PyTorch."""
-    return locate_all(request, [candidate], against, local, progress, seconds=seconds).results[0]
-
-
 def locate_all(
     request: RunRequest, candidates: Sequence[str], against: ModelRequest, local: LocalSettings, progress: Progress,
     *, seconds: float = 120.0,
 ) -> LocateAllResult:  # fmt: skip
-    """Do the same for each candidate, in one folder. Of several, one that cannot be searched ends no other's search.
-    Raises TransloadError where none can be."""
+    """Find the first operators of each candidate whose results their inputs do not explain.
+    Leaves a folder with logs, a script per step and locate.json. Of several candidates, one that cannot be searched
+    ends no other's search. Raises TransloadError where none can be, or the model is not in PyTorch."""
     errors: dict[str, TransloadError] = {}
     results: list[LocateResult] = []
     for candidate in candidates:

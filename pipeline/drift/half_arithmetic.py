@@ -2,8 +2,8 @@
 
 ONNX Runtime computes float16 in float32 on x86, and TFLite's CPU kernels know float16 weights alone: a copy whose
 values leave float16's range inside answers there, and is NaN on a GPU. Here each operator's results are rounded to
-float16 before the next one reads them; inside an operator sums are float32, as in a GPU's kernels. onnx's reference
-evaluator says the same of the same files, and takes a hundred times as long (docs/design/drift.md).
+float16 before the next one reads them; inside an operator sums are float32, as in a GPU's kernels. docs/design/drift.md
+compares the verdicts with those of onnx's reference evaluator, which takes a hundred times as long.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def ask_in_half(check: Check, artifact: Artifact, session: Session, data: Datase
         run = _HalfRun(check, _open(artifact), data, is_typed=is_typed)
         if not run.ask(session):
             return None
-    except TransloadError:  # too large to be run so, or without an answer in its own session
+    except TransloadError:  # the file is too large to be run operator by operator, or its own session fails
         return None
     drift, values = combine(run.tally.drifts), list(run.values.values())
     judgement = judge(drift, Rule.of(Precision.FP16))

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -57,7 +57,8 @@ class ReferenceProbing:
     refused: dict[str, dict[int, str]] = field(default_factory=dict)
     constant: dict[str, list[int]] = field(default_factory=dict)
     noise: dict[Cause, OutputNoise] = field(default_factory=dict)
-    steadiness: dict[ProbeKey, OutputNoise] = field(default_factory=dict)  # of answers to stress, in their last bits
+    # How well answers to stress agree where the inputs have other last bits.
+    steadiness: dict[ProbeKey, OutputNoise] = field(default_factory=dict)
     batches: tuple[int, ...] = ()  # the usual ones
     call_s: float = math.inf  # of a call at the largest of them
 
@@ -169,7 +170,7 @@ class ReferenceProbing:
 
     @property
     def usual(self) -> Probe:
-        """The samples at the largest usual batch."""
+        """The probe that asks the samples as they are, at the largest of the usual batches."""
         return Probe(self._largest)
 
     @property
@@ -280,8 +281,9 @@ class ReferenceProbing:
         fills = dict.fromkeys((spec.name for spec in mask_inputs(self.session.signature.inputs)), Fill.ALL)
         for axis in sizes_in(self.data, self.session.signature) if fills else ():
             largest = max(dict(sizes).get(axis, 0) for _, sizes, *_ in self.series)
-            probe = Probe(self._few, {axis: largest}, fills=fills)
-            if Probe(self._few, {axis: largest}).key in self.series:
+            sampled = Probe(self._few, {axis: largest})
+            if sampled.key in self.series:
+                probe = replace(sampled, fills=fills)
                 with suppress(TransloadError):
                     self.series[probe.key] = [*self._with_values(probe)]
 

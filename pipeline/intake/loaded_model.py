@@ -123,7 +123,7 @@ def within_ranges(signature: Signature, ranges: Mapping[str, ValueRange]) -> Sig
 
 
 def common_ranges(models: Iterable[LoadedModel]) -> dict[str, ValueRange]:
-    """Return the ranges that random samples for all of these models are drawn within."""
+    """Return the range of each input that all of these models were calibrated on, where they have one in common."""
     common: dict[str, ValueRange] = {}
     for name, (low, high) in ((name, own) for model in models for name, own in model.calibrated.items()):
         known = common.get(name, ValueRange(low, high))

@@ -34,17 +34,17 @@ class FactClaim:
     artifact: str
     runtime: str | None
     verdict: Verdict
-    model: str = ""  # of several
+    model: str = ""  # its name, where a command does several models
 
 
 def told_elsewhere(claims: Iterable[FactClaim]) -> dict[FactClaim, FactClaim]:
     """Return the claims that repeat another one, which is as bad or worse, with the one that counts."""
-    told: dict[FactClaim, FactClaim] = {}
+    tellers: dict[FactClaim, FactClaim] = {}
     ranked = sorted((claim for claim in claims if claim.verdict is not Verdict.PASS), key=_rank)
     for at, claim in enumerate(ranked):
         if teller := next((other for other in ranked[:at] if _tells(other, claim)), None):
-            told[claim] = told.get(teller, teller)
-    return told
+            tellers[claim] = tellers.get(teller, teller)
+    return tellers
 
 
 def _rank(claim: FactClaim) -> tuple[int, int, bool]:
@@ -64,5 +64,5 @@ def _tells(other: FactClaim, claim: FactClaim) -> bool:
 def own_facts(gate: Iterable[GateRow]) -> list[GateRow]:
     """Return the rules that are not kept, without those that repeat another one."""
     claims = {row: FactClaim(row.rule, row.artifact, row.runtime, row.verdict) for row in gate}
-    told = told_elsewhere(claims.values())
-    return [row for row, claim in claims.items() if row.verdict is not Verdict.PASS and claim not in told]
+    repeats = told_elsewhere(claims.values())
+    return [row for row, claim in claims.items() if row.verdict is not Verdict.PASS and claim not in repeats]

@@ -63,7 +63,7 @@ class MaskedPositions(nn.Module):
 
 @seeds(55)
 class MaskedLast(nn.Module):
-    """A GRU whose state stays where a frame is masked: here a running mean that forgets."""
+    """The state after the last frame: a running mean that fades with time and skips masked frames, as a GRU would."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -83,22 +83,23 @@ class ColumnSums:
             yield name, noise_db + 10 * math.log10(least_share) - _MARGIN_DB
 
 
-def sum_columns(candidate: Array, reference: Array, axis: ColumnAxis) -> ColumnSums:
-    """Sum an output's squares by column, in float64. Samples lie along axis 0."""
-    at = reference.ndim + axis.position
-    columns = reference.shape[at]
-    summed = tuple(place for place in range(reference.ndim) if place != at)
-    noise, signal = np.zeros(columns), np.zeros(columns)
+def sum_columns(candidate: Array, reference: Array, axes: Sequence[ColumnAxis]) -> tuple[ColumnSums, ...]:
+    """Sum an output's squares by column along each axis, in float64. Samples lie along axis 0."""
+    places = [reference.ndim + axis.position for axis in axes]
+    summed = [tuple(other for other in range(reference.ndim) if other != at) for at in places]
+    noises, signals = ([np.zeros(reference.shape[at]) for at in places] for _ in range(2))
     step = max(1, _BLOCK * len(reference) // max(1, reference.size))
     for start in range(0, len(reference), step):
         actual, expected = (side[start : start + step].astype(np.float64) for side in (candidate, reference))
         with np.errstate(over="ignore", invalid="ignore"):
-            squares, signals = np.square(actual - expected), np.square(expected)
-            lost = ~np.isfinite(squares)
-            squares[lost] = signals[lost] = 0
-            noise += squares.sum(axis=summed)
-            signal += signals.sum(axis=summed)
-    return ColumnSums(axis, noise, signal, reference.size // columns)
+            noise, signal = np.square(actual - expected), np.square(expected)
+            lost = ~np.isfinite(noise)
+            noise[lost] = signal[lost] = 0
+            for at, rest in enumerate(summed):
+                noises[at] += noise.sum(axis=rest)
+                signals[at] += signal.sum(axis=rest)
+    sums = zip(axes, noises, signals, strict=True)
+    return tuple(ColumnSums(axis, noise, signal, reference.size // len(noise)) for axis, noise, signal in sums)
 
 
 def merge_columns(first: Sequence[ColumnSums], second: Sequence[ColumnSums]) -> tuple[ColumnSums, ...]:

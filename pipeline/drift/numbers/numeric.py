@@ -166,7 +166,7 @@ def compare(candidate: Array, reference: Array, *, axes: Sequence[ColumnAxis] = 
     if actual.dtype.kind in "iub" and expected.dtype.kind in "iub":
         return _compare_exact(actual, expected)
     drift = _compare_floats(actual, expected)
-    return replace(drift, columns=tuple(sum_columns(actual, expected, axis) for axis in axes)) if axes else drift
+    return replace(drift, columns=sum_columns(actual, expected, axes)) if axes else drift
 
 
 def _compare_exact(actual: Array, expected: Array) -> OutputDrift:

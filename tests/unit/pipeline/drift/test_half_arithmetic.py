@@ -21,7 +21,7 @@ SIGNATURE = Signature(*((TensorSpec(name, "float32", ("batch", 4)),) for name in
 
 
 def written(folder: Path, target: Target, scale: float) -> Path:
-    """Write y = |x * scale / scale|: in float16 between casts for an fp16 target."""
+    """Write a file that computes y = |x * scale / scale|; for an fp16 target in float16, between casts."""
     half = str(target.precision) == "fp16"
     kind, dtype = (onnx.TensorProto.FLOAT16, np.float16) if half else (onnx.TensorProto.FLOAT, np.float32)
     nodes = [
