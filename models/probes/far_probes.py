@@ -30,6 +30,7 @@ class Room:
     specs: Sequence[TensorSpec]
     usual: Mapping[str, int]
     call_s: float
+    times: int = 1  # as many elements as usual
 
     def has(self, sizes: Mapping[str, int]) -> bool:
         """Return whether a call at these sizes is expected to take neither much memory nor much time."""
@@ -38,7 +39,7 @@ class Room:
         at_end = any(axis in bounds and bounds[axis].high == size for axis, size in sizes.items())
         most_s = _END_S if at_end else _CALL_S
         expected_s = self.call_s * elements / max(1, count_elements(self.specs, self.usual))
-        return elements <= most_elements(self.specs) and expected_s <= most_s
+        return elements <= self.times * most_elements(self.specs) and expected_s <= most_s
 
 
 def far_batches(specs: Sequence[TensorSpec], batches: Sequence[int]) -> list[Alternatives]:

@@ -7,14 +7,16 @@
     far sizes       large batches; bounds at both ends and between                  far_probes
     masks, blanks   masks that hide all or nothing, floats that are all zero        masks, fill_probes
     stress          floats: large, tiny, tails, ones, ties, NaN, infinities         stress_floats, fill_probes
+    declared        rows from end to end of each declared range                     declared_values
+    pairs           every two of: sizes of each axis, batches, masks, declared      covering
     integers        negative and large ones, as far as the model answers, and the
                     last row of every table                                         stress_values, integer_range
     last bits       the next float, for the reference alone: is it steady?          stress_values.with_other_last_bits
 
-Masks, blanks and integers are asked where the samples are random, stress is asked of every fp32 copy. The reference is
-asked first (pipeline/drift/reference.py): what it refuses, or what tells nothing (evidence), no copy is asked. feeds
-makes the arrays of a call. Converters try a program before that at two_sizes and at far_sizes; accepted_sizes finds
-sizes for a hint.
+Masks, blanks and integers are asked where the samples are random, stress is asked of every fp32 copy, what is declared
+of every copy but int8 ones. The reference is asked first (pipeline/drift/reference.py): what it refuses, or what tells
+nothing (evidence), no copy is asked. feeds makes the arrays of a call. Converters try a program before that at
+two_sizes and at far_sizes; accepted_sizes finds sizes for a hint.
 """
 
 from __future__ import annotations
@@ -38,10 +40,11 @@ FIRST_NUMBERS = 40  # least number of integers of each input in such a probe
 LEVEL_SAMPLES = 5  # least number of samples in a probe of integers
 FILL_CALLS = 2  # in a probe of filled masks: every second call keeps its values (masks.py)
 STRESS_SAMPLES = 2  # in a probe of stress values, of which one call holds all
+DECLARED = "declared values"  # the source of rows that go through the declared ranges: declared_values.py
 WORD_BITS = 31  # of an int32: with larger ones the runtimes themselves are wrong (docs/design/drift.md)
 
 ProbeKey: TypeAlias = tuple[
-    int, tuple[tuple[str, int], ...], tuple[tuple[str, IntegerRange], ...], tuple[tuple[str, Fill], ...]
+    int, tuple[tuple[str, int], ...], tuple[tuple[str, IntegerRange], ...], tuple[tuple[str, Fill], ...], str
 ]  # the fields of a Probe in their order
 
 
@@ -53,22 +56,24 @@ class Probe:
     sizes: Mapping[str, int] = field(default_factory=dict)  # axes of another size than the data has
     reach: Mapping[str, IntegerRange] = field(default_factory=dict)  # inputs of other integers than the samples'
     fills: Mapping[str, Fill] = field(default_factory=dict)  # masks that hide all or nothing, and blank inputs
+    source: str = ""  # which rows its calls are made of: the samples, or others that the reference keeps by this name
 
     @classmethod
     def of_key(cls, key: ProbeKey) -> Probe:
         """Make the probe of a key."""
-        batch, sizes, reach, fills = key
-        return cls(batch, dict(sizes), dict(reach), dict(fills))
+        batch, sizes, reach, fills, source = key
+        return cls(batch, dict(sizes), dict(reach), dict(fills), source)
 
     @property
     def key(self) -> ProbeKey:
         """What tells it from other probes."""
-        return self.batch, tuple(self.sizes.items()), tuple(self.reach.items()), tuple(self.fills.items())
+        sizes, reach, fills = tuple(self.sizes.items()), tuple(self.reach.items()), tuple(self.fills.items())
+        return self.batch, sizes, reach, fills, self.source
 
     @property
     def as_sampled(self) -> bool:
         """Whether its inputs hold the samples' values, cropped or not."""
-        return not (self.reach or self.fills)
+        return not (self.reach or self.fills or self.source)
 
     @property
     def is_empty(self) -> bool:
@@ -107,8 +112,8 @@ class Probe:
         return max((reach.bits for reach in self.reach.values()), default=0)
 
     def of(self, data: Dataset) -> Dataset:
-        """Return the samples with this probe's integers and fills."""
-        if self.as_sampled:
+        """Return the rows of its source with this probe's integers and fills."""
+        if not (self.reach or self.fills):
             return data
         samples = with_integers(data.rows(0, PROBE_SAMPLES), self.reach)
         return apply_stress(samples, self.fills) if self.is_stress else apply_fills(samples, self.fills, self.batch)
@@ -118,12 +123,15 @@ class Probe:
         There they begin one further, so that a copy which counts samples from the start again is told.
         `samples` is how many the probe sees at least; None leaves that to the probe."""
         wanted = self._samples_wanted(data) if samples is None else samples
-        calls = max(1, min(-(-wanted // self.batch), len(data) // self.batch))
+        most = -(-len(data) // self.batch) if self.source else len(data) // self.batch
+        calls = max(1, min(-(-wanted // self.batch), most))
         for call in range(calls):
             rows = np.arange(call * self.batch, (call + 1) * self.batch)
             yield (rows + rows // len(data)) % len(data)
 
     def _samples_wanted(self, data: Dataset) -> int:
+        if self.source:
+            return len(data)
         if self.is_stress:
             return STRESS_SAMPLES
         if self.fills:
@@ -149,7 +157,8 @@ def describe_values(probe: Probe, specs: Sequence[TensorSpec]) -> str:
         return ""
     boolean = {spec.name: spec.dtype == "bool" for spec in specs}
     fills = [f"{name} {fill.describe(boolean=boolean[name])}" for name, fill in probe.fills.items()]
-    return f"with {' and '.join([*([describe_ranges(probe.reach)] if probe.reach else []), *fills])}"
+    kinds = [probe.source] if probe.source else []
+    return f"with {' and '.join([*kinds, *([describe_ranges(probe.reach)] if probe.reach else []), *fills])}"
 
 
 def suggest_fix(probe: Probe) -> str:

@@ -44,6 +44,13 @@ def batches_within(specs: Sequence[TensorSpec], batches: Iterable[int]) -> tuple
     return tuple(dict.fromkeys(map(bounds.nearest, shifted)))
 
 
+def fixed_batch(copy: Sequence[TensorSpec], specs: Sequence[TensorSpec]) -> dict[str, Bounds]:
+    """Return the bounds of the batch of `specs` in a copy whose inputs have it fixed: one size."""
+    shapes, batch = {spec.name: spec.shape for spec in copy}, batch_axis(specs)
+    axes = ((axis, size) for spec in specs for axis, size in zip(spec.shape, shapes.get(spec.name, ()), strict=False))
+    return {axis: Bounds(size, size) for axis, size in axes if axis == batch and isinstance(size, int)}
+
+
 def empty_axes(specs: Iterable[TensorSpec]) -> tuple[str, ...]:
     """Return the dynamic axes that may have the size 0: those whose bounds say so."""
     return tuple(axis for axis, bounds in bounds_of(specs).items() if bounds.low == 0)

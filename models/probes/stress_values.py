@@ -144,7 +144,7 @@ def _work_out_integers(like: Array, integer_range: IntegerRange, name: str) -> A
     They are not drawn: the reference and its copies run in several interpreters, and another numpy would draw others.
     """
     if integer_range.is_table:
-        return _walk(like, *integer_range.ends)
+        return walk(like, *integer_range.ends)
     where = np.arange(like.size, dtype=np.uint64) + (zlib.crc32(name.encode()) << 32)
     kind, choice, low = (_mix(where * 3 + at) for at in range(3))
     kind = kind % 4
@@ -159,7 +159,7 @@ def _work_out_integers(like: Array, integer_range: IntegerRange, name: str) -> A
     return np.asarray(integers.astype(like.dtype).reshape(like.shape))
 
 
-def _walk(like: Array, least: int, most: int) -> Array:
+def walk(like: Array, least: int, most: int) -> Array:
     """Step through a range that is known to the last integer, so that each comes once before any comes again.
     The two ends come first."""
     between = max(1, most - least - 1)

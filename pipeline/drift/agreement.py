@@ -29,7 +29,8 @@ class Agreement:
         """Say in one sentence how well a right copy agrees, and where that was seen."""
         batch = self._batch or ""
         sampled = [result.probe for result in results if result.probe.as_sampled]
-        batches = [str(probe.sizes.get(batch, probe.batch)) for probe in sampled if {batch}.issuperset(probe.sizes)]
+        alone = [probe for probe in sampled if {batch}.issuperset(probe.sizes)]
+        batches = dict.fromkeys(str(probe.sizes.get(batch, probe.batch)) for probe in alone)
         seen = [f"batches {', '.join(batches)}{self._limits(self._batch)}"] if self._batch is not None else []
         seen += [self._sizes_seen(axis, sizes) for axis, sizes in self.sizes(results).items()]
         how = "to the last bit" if sqnr_db is None else f"to {sqnr_db:.0f} dB"
@@ -48,7 +49,10 @@ class Agreement:
         """Return the sizes of each axis other than the batch at which the copy did not fail, the data's own first."""
         good = [result.probe.sizes for result in results if result.verdict != FAIL and result.probe.as_sampled]
         own = {axis: [size] if any(not sizes for sizes in good) else [] for axis, size in self.data_sizes.items()}
-        return {axis: [*sizes, *(probed[axis] for probed in good if axis in probed)] for axis, sizes in own.items()}
+        sizes_by_axis = {
+            axis: [*sizes, *(probed[axis] for probed in good if axis in probed)] for axis, sizes in own.items()
+        }
+        return {axis: [*dict.fromkeys(sizes)] for axis, sizes in sizes_by_axis.items()}
 
     def doubt_single_size(self, results: Sequence[CheckResult]) -> str | None:
         """Say what is missing where a dynamic axis was seen at one size alone, which tells nothing of any other."""

@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 
 from ...models.artifact import read_artifact
+from ...models.dataset import Dataset
 from ...models.errors import BadRequest, TransloadError
 from ...models.formats import Precision
 from ...models.job import Job
 from ...models.probes.evidence import Answers, Series, is_level
 from ...models.probes.feeds import CallRows, make_feeds, sizes_in
 from ...models.probes.probe_set import FIRST_BITS, WORD_BITS, Probe, describe_values, suggest_fix
-from ...models.probes.sizes import batches_within
+from ...models.probes.sizes import batches_within, fixed_batch
 from ...models.probes.stress_values import SAMPLED
-from ...models.signature import ANY_SIZE, Array, Bounds, Signature
+from ...models.signature import ANY_SIZE, Array, Bounds
 from ...serving.session import Session
 from .agreement import Agreement
 from .answer_shards import RecordedSeries, RegroupedSeries
@@ -34,7 +35,7 @@ from .numbers.column_drift import column_axes
 from .numbers.numeric import Drift, combine
 from .probe_result import CheckResult, ProbeCalls
 from .probe_tally import ProbeTally
-from .recorded_answers import ANSWERS, PROBES, has_rows, read_calls, read_record, split_by_sample
+from .recorded_answers import ANSWERS, PROBES, has_rows, read_calls, read_record, read_sources, split_by_sample
 from .rules import BLANK_DB, FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
 from .sessions import batches_of, default_runtime, read_test_set
 from .stress_drift import (
@@ -66,7 +67,7 @@ class Check:
         self._signature = self.record.signature
         self._bounds = copy.bounds  # a copy may be good for fewer sizes than the model
         if may_fix_batch:
-            self._bounds |= _fixed_batch(copy, self._signature)
+            self._bounds |= fixed_batch(copy.inputs, self._signature.inputs)
         self._batched = self._signature.batch is not None
         self._axes = column_axes(self._signature)
         self._data = read_test_set(job, self._signature.inputs)
@@ -145,7 +146,7 @@ class Check:
         return read_calls(path) if path.is_file() else [()] * count
 
     def _probe_calls(self, probe: Probe, answers: Series) -> ProbeCalls:
-        data = probe.of(self._data)
+        data = probe.of(self._sources[probe.source])
         rows = list(probe.rows(data, len(answers) * probe.batch))
         return replace(self._calls_of(probe, rows, answers), data=data)
 
@@ -155,7 +156,9 @@ class Check:
         fits = all(size in self._copy_bounds(axis) for axis, size in sizes.items())
         if not probe.as_sampled:
             is_owed = self._precision == Precision.FP32 or not (probe.reach or probe.is_stress)
-            return is_owed and probe.batch in self._batches and (fits or not probe.sizes)
+            is_calibrated = self._precision.startswith("int8") and probe.source
+            own_batch = probe.batch in self._batches and not probe.sizes
+            return is_owed and not is_calibrated and (fits or own_batch)
         return fits and probe not in map(Probe, self._batches)
 
     def _copy_bounds(self, axis: str | None) -> Bounds:
@@ -169,7 +172,9 @@ class Check:
         sizes = probe.sizes or ({} if self._batched else self._sizes)
         where = f"at batch {probe.batch}" if self._batched and not probe.sizes else ""
         if sizes:
-            where = f"at {', '.join(f'{axis}={size}' for axis, size in sizes.items())}"
+            is_usual = not probe.sizes or (probe.batch in self._batches and probe.batch != 1 < max(self._batches))
+            batch = "" if is_usual else f"batch {probe.batch}, "
+            where = f"at {batch}{', '.join(f'{axis}={size}' for axis, size in sizes.items())}"
         if values := describe_values(probe, self._signature.inputs):
             where = f"{where}, {values}" if probe.sizes else values
         return ProbeCalls(probe, where, self._data, rows, answers, metric)
@@ -313,6 +318,11 @@ class Check:
         return self.options.require_non_finite or not all(np.isfinite(part).all() for part in parts)
 
     @cached_property
+    def _sources(self) -> dict[str, Dataset]:
+        """The samples, and the rows of each other source."""
+        return {"": self._data, **read_sources(self._reference, self.record.probes)}
+
+    @cached_property
     def _usual(self) -> Series:
         """The reference's answers to the first recorded probe."""
         return read_calls(self._reference / PROBES)[0]
@@ -383,15 +393,6 @@ class Check:
             "metric": metric,
         }
         return CheckResult(calls.probe, row, replace(judged, reason=reason))
-
-
-def _fixed_batch(copy: Signature, model: Signature) -> dict[str, Bounds]:
-    """Return the bounds of the model's batch in a copy that has it fixed: one size."""
-    shapes = {spec.name: spec.shape for spec in copy.inputs}
-    axes = (
-        (axis, size) for spec in model.inputs for axis, size in zip(spec.shape, shapes.get(spec.name, ()), strict=False)
-    )
-    return {axis: Bounds(size, size) for axis, size in axes if axis == model.batch and isinstance(size, int)}
 
 
 def _sentence(statement: str, hint: str | None) -> str:

@@ -137,7 +137,11 @@ def describe_exercise(
 def _stress(probes: Iterable[Probe]) -> list[str]:
     """Return the kinds of fills and other integers in some probes, each once."""
     kinds = (
-        [*(f"{name} {fill}" for name, fill in probe.fills.items()), *(f"{name} integers" for name in probe.reach)]
+        [
+            *(f"{name} {fill}" for name, fill in probe.fills.items()),
+            *(f"{name} integers" for name in probe.reach),
+            *([probe.source] if probe.source else []),
+        ]
         for probe in probes
     )
     return list(dict.fromkeys(kind for own in kinds for kind in own))

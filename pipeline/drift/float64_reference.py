@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,7 @@ class Float64Reference:
     """A reference's session that answers in float64 from now on, and the samples that it is asked."""
 
     session: WideningSession
-    data: Dataset
+    data_of: Callable[[Probe], Dataset]  # the rows that calls of a probe are made of
     usual: Probe  # whose samples stand for all that are asked as they are
     indices: Collection[str] = ()  # inputs of integers that choose rows of tables: no number is computed from these
 
@@ -45,7 +45,7 @@ class Float64Reference:
     def _noise_of(self, probe: Probe, answers: Answers) -> OutputNoise:
         if probe.is_undefined or self._is_like_usual(probe):
             return {}
-        rows = next(probe.rows(probe.of(self.data)))
+        rows = next(probe.rows(self.data_of(probe)))
         trial = self._ask_rounding(probe, rows) if probe.is_blank or probe.is_stress else None
         if trial is None or not _has_shapes(trial, answers):
             trial = self._ask(probe, rows)
@@ -54,7 +54,9 @@ class Float64Reference:
 
     def _is_like_usual(self, probe: Probe) -> bool:
         """Return whether the noise of the usual samples counts for a probe."""
-        return probe != self.usual and not probe.fills and all(name in self.indices for name in probe.reach)
+        is_resized = bool(probe.sizes) and not (probe.is_blank or probe.is_stress)
+        is_own = bool(probe.fills or probe.source) and not is_resized
+        return probe != self.usual and not is_own and all(name in self.indices for name in probe.reach)
 
     def _ask_rounding(self, probe: Probe, rows: Array) -> Answers | None:
         """Ask where every operator rounds at random: sorting may return rows of equal scores in any order.
@@ -78,13 +80,13 @@ class Float64Reference:
 
     def _marks_of(self, probe: Probe, answers: Series, rows: Iterable[Array] | None = None) -> Iterator[Answers]:
         """Mark what rounding decides in the answers to calls of these rows, else of the probe's own, call by call."""
-        data, signature = probe.of(self.data), self.session.signature
+        data, signature = self.data_of(probe), self.session.signature
         rows = probe.rows(data, len(answers) * probe.batch) if rows is None else rows
         feeds = (make_feeds(data, chosen, signature, probe.sizes) for chosen in rows)
         return (find_unsettled(self.session, fed, call) for fed, call in zip(feeds, answers, strict=True))
 
     def _ask(self, probe: Probe, rows: Array) -> Answers:
-        return self.session.run(make_feeds(probe.of(self.data), rows, self.session.signature, probe.sizes))
+        return self.session.run(make_feeds(self.data_of(probe), rows, self.session.signature, probe.sizes))
 
 
 def _has_shapes(answers: Answers, second: Answers) -> bool:

@@ -7,7 +7,7 @@ joined: an output need not have the samples along axis 0. `record.json` says wha
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
@@ -15,11 +15,12 @@ from typing import Any, TypedDict
 import numpy as np
 
 from ...models.array_file import read_arrays, write_arrays
+from ...models.dataset import Dataset, read_dataset, write_dataset
 from ...models.errors import BadRequest
 from ...models.foreign_files import read_json
 from ...models.probes.evidence import Answers, Series
 from ...models.probes.masks import Fill
-from ...models.probes.probe_set import Probe
+from ...models.probes.probe_set import Probe, ProbeKey
 from ...models.probes.sizes import bounds_within
 from ...models.probes.stress_values import IntegerRange
 from ...models.signature import Array, Bounds, Signature
@@ -40,6 +41,7 @@ class _ProbeRow(TypedDict):
     sizes: Mapping[str, int]
     reach: Mapping[str, Sequence[Any]]  # IntegerRange, field by field
     fills: Mapping[str, str]
+    source: str
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,12 @@ class ReferenceRecord:
         return self._of_probe(self.float64, probe)
 
     def _of_probe(self, noise: Sequence[OutputNoise], probe: Probe) -> OutputNoise | None:
-        return dict(zip((known.key for known in self.probes), noise, strict=False)).get(probe.key)
+        own = dict(zip((known.key for known in self.probes), noise, strict=False))
+        # Rows of another source have one noise, whatever the sizes that they are asked at.
+        return own.get(probe.key) or (own.get(self._first_of(probe.source)) if probe.source else None)
+
+    def _first_of(self, source: str) -> ProbeKey:
+        return next(known.key for known in self.probes if known.source == source)
 
     @property
     def batches(self) -> Bounds:
@@ -110,7 +117,7 @@ def read_record(folder: Path) -> ReferenceRecord:
 
 def _probe(row: _ProbeRow) -> Probe:
     fills = {name: Fill(fill) for name, fill in row["fills"].items()}
-    return Probe(row["batch"], row["sizes"], _ranges(row["reach"]), fills)
+    return Probe(row["batch"], row["sizes"], _ranges(row["reach"]), fills, row["source"])
 
 
 def _ranges(rows: Mapping[str, Sequence[Any]]) -> dict[str, IntegerRange]:
@@ -124,6 +131,22 @@ def scored_answers(folder: Path, record: ReferenceRecord, samples: int) -> Itera
         answers = split_by_sample(call, batched=record.signature.batch is not None)
         own, rows = np.split(rows, [len(next(iter(answers.values())))])  # a last call may be filled up
         yield own, {name: array[: len(own)] for name, array in answers.items()}
+
+
+def write_sources(folder: Path, sources: Mapping[str, Dataset]) -> None:
+    """Write the rows of each source other than the samples."""
+    for source, rows in sources.items():
+        write_dataset(_rows_file(folder, source), rows)
+
+
+def read_sources(folder: Path, probes: Iterable[Probe]) -> dict[str, Dataset]:
+    """Read the rows that these probes are made of, by their source."""
+    named = dict.fromkeys(probe.source for probe in probes if probe.source)
+    return {source: read_dataset(_rows_file(folder, source)) for source in named}
+
+
+def _rows_file(folder: Path, source: str) -> Path:
+    return folder / f"{source.replace(' ', '_')}.npz"
 
 
 def write_calls(path: Path, series: Sequence[Series]) -> None:

@@ -15,7 +15,8 @@ from typing import Any
 
 from ...models.errors import BadRequest
 from ...models.job import Job
-from ...models.probes.probe_set import Probe
+from ...models.probes.declared_values import declared_rows
+from ...models.probes.probe_set import DECLARED, Probe
 from ...models.probes.sizes import batches_within
 from ...serving.runtimes.provider_check import check_device
 from ...serving.session import WideningSession
@@ -23,7 +24,8 @@ from .call_time_limit import CallTimeLimit, limit_calls
 from .drift_records import AnswerFacts, AnswerOptions
 from .float64_reference import Float64Reference
 from .noise_floor import Cause, OutputNoise
-from .recorded_answers import PROBES, ReferenceRecord, write_calls, write_record
+from .pair_probing import ask_pairs
+from .recorded_answers import PROBES, ReferenceRecord, write_calls, write_record, write_sources
 from .reference_probing import ReferenceProbing
 from .sessions import batches_of, default_runtime, open_for, read_test_set
 from .unsettled import has_integers
@@ -46,24 +48,13 @@ def answer(job: Job) -> Mapping[str, Any]:
             raise BadRequest(f"the reference did not run where it should: {wrong}", fix="name a device that is there")
         data = read_test_set(job, session.signature.inputs)
         probing = ReferenceProbing(session, data)
-        probing.ask_batches(batches_within(session.signature.inputs, batches_of(options)))
-        probing.check_repeats()
-        probing.measure_last_bits()
-        chunk = probing.record_set(job.out, options)
-        if options.random:
-            probing.ask_fills()
-        if options.stress:
-            probing.ask_stress()
-        probing.ask_sizes()
-        probing.ask_far_sizes()
-        if options.random:
-            probing.ask_full_masks()
+        chunk = _ask_probes(probing, job, options)
         reach = {} if options.tries is None else probing.ask_integers(options.tries)
         device, takes_not_finite = session.device, probing.takes(options.not_finite)
         float64: tuple[OutputNoise, ...] = ()
         if isinstance(session, WideningSession):
             indices = [name for name, integers in reach.items() if integers.has_end]
-            truth = Float64Reference(session, data, probing.telling, indices)
+            truth = Float64Reference(session, probing.data_of, probing.telling, indices)
             float64 = truth.measure(probing.series)
         if float64:
             probing.noise[Cause.FLOAT64] = float64[[*probing.series].index(probing.telling.key)]
@@ -71,6 +62,7 @@ def answer(job: Job) -> Mapping[str, Any]:
             rows_of_set = None if chunk is None else probing.rows_of_set(chunk)
             truth.write_unsettled(job.out, probing.series, rows_of_set)
     write_calls(job.out / PROBES, list(probing.series.values()))
+    write_sources(job.out, probing.sources)
     refused = {axis: [*sizes] for axis, sizes in probing.refused.items()}
     probes = tuple(map(Probe.of_key, probing.series))
     steadiness = tuple(probing.steadiness.get(key, {}) for key in probing.series)
@@ -79,3 +71,24 @@ def answer(job: Job) -> Mapping[str, Any]:
     write_record(job.out, record)
     facts = AnswerFacts(device=device, samples=len(data), refused=probing.refused, answers_not_finite=takes_not_finite)
     return facts.to_json()
+
+
+def _ask_probes(probing: ReferenceProbing, job: Job, options: AnswerOptions) -> int | None:
+    """Ask all but integers that no sample holds; return the samples of a call of the whole test set, where it was."""
+    inputs = probing.session.signature.inputs
+    probing.ask_batches(batches_within(inputs, batches_of(options)))
+    probing.check_repeats()
+    probing.measure_last_bits()
+    chunk = probing.record_set(job.out, options)
+    if options.random:
+        probing.ask_fills()
+    if options.stress:
+        probing.ask_stress()
+    probing.ask_sizes()
+    probing.ask_far_sizes()
+    if options.random:
+        probing.ask_full_masks()
+    if (declared := declared_rows(inputs, probing.data)) is not None:
+        probing.ask_rows(DECLARED, declared)
+    ask_pairs(probing)
+    return chunk

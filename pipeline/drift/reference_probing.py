@@ -44,6 +44,7 @@ from .sessions import SampleTrial
 
 _ENOUGH = 1000  # numbers in every output: the mean of so many squared errors hardly varies between calls
 _SCORED, _SCORED_S = (32, 256), 5.0  # samples that a metric scores in a conversion: the least, the most, and the time
+_ROWS_S = 3.0  # that rows of another source may take
 _LEAST_CALLS = 2  # of a batch: a copy may keep something from one to the next
 
 
@@ -59,6 +60,7 @@ class ReferenceProbing:
     noise: dict[Cause, OutputNoise] = field(default_factory=dict)
     # How well answers to stress agree where the inputs have other last bits.
     steadiness: dict[ProbeKey, OutputNoise] = field(default_factory=dict)
+    sources: dict[str, Dataset] = field(default_factory=dict)  # rows other than the samples, by the name of their kind
     batches: tuple[int, ...] = ()  # the usual ones
     call_s: float = math.inf  # of a call at the largest of them
 
@@ -287,6 +289,40 @@ class ReferenceProbing:
                 with suppress(TransloadError):
                     self.series[probe.key] = [*self._with_values(probe)]
 
+    def ask_rows(self, source: str, rows: Dataset) -> None:
+        """Ask rows other than the samples, for some seconds, and keep them with the answers."""
+        probe = replace(self.usual, source=source)
+        until, calls = time.monotonic() + _ROWS_S, []
+        with suppress(TransloadError):  # what is declared may be more than the model takes
+            for answers in self._answers(probe, probe.rows(rows), rows):
+                calls.append(answers)
+                if time.monotonic() > until:
+                    break
+        if not calls:
+            print(f"the model itself does not answer with {source}")  # for the step's log
+            return
+        self.sources[source], self.series[probe.key] = rows, calls
+        with suppress(TransloadError):
+            (nudged,) = self._answers(probe, [next(probe.rows(rows))], with_other_last_bits(rows))
+            self.steadiness[probe.key] = measure_noise(nudged, calls[0], column_axes(self.session.signature))
+
+    def data_of(self, probe: Probe) -> Dataset:
+        """Return the rows that the calls of a probe are made of."""
+        return probe.of(self.sources.get(probe.source, self.data))
+
+    def ask_combination(self, probe: Probe) -> None:
+        """Ask a probe whose changes the model has answered one by one."""
+        data = self.data_of(probe)
+        try:
+            answers = [*self._answers(probe, probe.rows(data, FAR_SAMPLES), data)]
+        except TransloadError as error:
+            print(f"the model itself does not answer {probe}: {error.what}")  # for the step's log
+            return
+        outputs = self.session.signature.outputs
+        misfit = contradiction(outputs, answers) and not contradiction(outputs, self.series[self.usual.key])
+        if not misfit and all(map(is_filled, answers)) and (not probe.as_sampled or self._varies(answers)):
+            self.series[probe.key] = answers
+
     def ask_stress(self) -> None:
         """Ask with floats that no sample holds, one call of each kind, and with their last bits changed."""
         floats, usual = stress_inputs(self.session.signature.inputs), self.series[Probe(self._few).key]
@@ -301,7 +337,7 @@ class ReferenceProbing:
         return 1 if self._one_tells(fill) else self._few
 
     def _with_stress(self, probe: Probe, *, nudge: bool = False) -> Iterator[Answers]:
-        data = probe.of(self.data)
+        data = self.data_of(probe)
         rows = [*probe.rows(data)]
         calls = 1 if self._one_tells(probe) else len(rows)
         return self._answers(probe, rows[:calls], with_other_last_bits(data) if nudge else data)
@@ -316,7 +352,7 @@ class ReferenceProbing:
         return widest
 
     def _with_values(self, probe: Probe, rounded: Sequence[str] = ()) -> Iterator[Answers]:
-        data = with_float32_integers(probe.of(self.data), rounded)
+        data = with_float32_integers(self.data_of(probe), rounded)
         return self._answers(probe, probe.rows(data), data)
 
     @property

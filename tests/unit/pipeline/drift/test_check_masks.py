@@ -150,7 +150,8 @@ def test_samples_of_ones_own_are_taken_as_they_are(verdict: Verdict, tmp_path: P
 
 
 def _fills(folder: Path) -> list[str]:
-    return [str(fill) for probe in read_record(folder).probes for fill in probe.fills.values()]
+    probes = read_record(folder).probes
+    return [str(fill) for probe in probes if (probe.batch, *probe.sizes) == (2,) for fill in probe.fills.values()]
 
 
 def test_a_copy_that_loses_the_last_place_of_a_full_row_is_told_so(verdict: Verdict) -> None:

@@ -94,15 +94,18 @@ def test_a_right_copy_says_at_which_sizes_it_was_seen(held: Callable[..., Held])
     pair = held(SEQUENCE)
     asked = pair.recorded(mean)
     found = pair.copied(mean)
-    assert found["reason"] == "agrees to the last bit at batches 1, 2, 5, 65 and tokens 5, 4, 1, 65, 128, 257, 1025"
+    assert (
+        found["reason"]
+        == "agrees to the last bit at batches 1, 2, 5, 65 and tokens 5, 4, 1, 65, 128, 257, 1025, 426, 425"
+    )
     assert (found["status"], found["batches"]) == ("verified", [1, 2, 5, 65])
-    assert found["sizes"] == {"tokens": [5, 4, 1, 65, 128, 257, 1025]}
-    assert read_record(pair.folder).probes == (
+    assert found["sizes"] == {"tokens": [5, 4, 1, 65, 128, 257, 1025, 426, 425]}
+    assert read_record(pair.folder).probes[:10] == (
         Probe(1), Probe(2), Probe(5), Probe(5, {"tokens": 4}), Probe(5, {"tokens": 1}), Probe(65),
         *(Probe(2, {"tokens": size}) for size in (65, 128, 257, 1025)),
     )  # fmt: skip
     sizes = {(call["batch"], call["tokens"]) for call in pair.copy.calls}
-    assert sizes == {(1, 5), (2, 5), (5, 5), (5, 4), (5, 1), (65, 5), *((2, size) for size in (65, 128, 257, 1025))}
+    assert sizes >= {(1, 5), (2, 5), (5, 5), (5, 4), (5, 1), (65, 5), *((2, size) for size in (65, 128, 257, 1025))}
     samples = read_dataset(pair.folder / "test.npz").inputs["x"]
     rounded = [np.isin(feeds["x"].astype(np.float16), samples.astype(np.float16)) for feeds in asked.fed]
     assert all(each.all() for each in rounded), "no value was made up, but for last bits"
@@ -112,8 +115,11 @@ def test_what_may_be_empty_is_asked_empty(held: Callable[..., Held]) -> None:
     pair = held("x=float32[batch,tokens=0..,4]")
     pair.recorded(lambda feeds: feeds["x"].sum(1))
     found = pair.copied(lambda feeds: feeds["x"].sum(1))
-    assert (found["status"], found["sizes"]) == ("verified", {"tokens": [5, 4, 0, 65, 128, 257, 1025]})
-    assert found["reason"] == "agrees to the last bit at batches 1, 2, 5, 65 and tokens 5, 4, 0, 65, 128, 257, 1025"
+    assert (found["status"], found["sizes"]) == ("verified", {"tokens": [5, 4, 0, 65, 128, 257, 1025, 426, 425]})
+    assert (
+        found["reason"]
+        == "agrees to the last bit at batches 1, 2, 5, 65 and tokens 5, 4, 0, 65, 128, 257, 1025, 426, 425"
+    )
     wrong = pair.copied(lambda feeds: feeds["x"].sum(1) + (feeds["x"].shape[1] == 0))
     assert (wrong["status"], wrong["reason"].partition(":")[0]) == ("wrong", "at tokens=0")
     assert wrong["reason"].endswith("; where that size never comes, say so: tokens=1..")
@@ -122,7 +128,7 @@ def test_what_may_be_empty_is_asked_empty(held: Callable[..., Held]) -> None:
 def test_an_answer_that_holds_nothing_is_right_by_its_shape(held: Callable[..., Held]) -> None:
     pair = held("x=float32[batch,tokens=0..,4]")
     pair.recorded(lambda feeds: feeds["x"] * 2)
-    assert pair.copied(lambda feeds: feeds["x"] * 2)["sizes"] == {"tokens": [5, 4, 0, 65, 128, 257, 1025]}
+    assert pair.copied(lambda feeds: feeds["x"] * 2)["sizes"] == {"tokens": [5, 4, 0, 65, 128, 257, 1025, 426, 425]}
     wrong = pair.copied(lambda feeds: feeds["x"] * 2 if feeds["x"].size else np.zeros((5, 1, 4)))
     assert wrong["reason"].startswith("at tokens=0: output y has the shape [5, 1, 4], the reference's [5, 0, 4]; ")
 
@@ -167,7 +173,7 @@ def test_a_copy_is_not_asked_at_sizes_that_it_says_it_is_not_for(held: Callable[
     found = pair.copied(mean, signature=bounded)
     assert found["status"] == "verified"
     assert found["reason"] == (
-        "agrees to the last bit at batches 1, 2, 5, 65 and tokens 5, 4, 65, 128, 257, 1025 "
+        "agrees to the last bit at batches 1, 2, 5, 65 and tokens 5, 4, 65, 128, 257, 1025, 426, 425 "
         "(this copy is for tokens=3.. alone)"
     )
     assert min(call["tokens"] for call in pair.copy.calls) == 4
@@ -181,7 +187,7 @@ def test_a_copy_is_not_asked_in_batches_that_it_says_it_is_not_for(held: Callabl
     assert (found["status"], found["batches"]) == ("verified", [2, 5, 65])
     assert found["reason"] == (
         "agrees to the last bit at batches 2, 5, 65 (this copy is for batch=2.. alone) "
-        "and tokens 5, 4, 1, 65, 128, 257, 1025"
+        "and tokens 5, 4, 1, 65, 128, 257, 1025, 426, 425"
     )
     assert min(call["batch"] for call in pair.copy.calls) == 2
 
@@ -216,7 +222,7 @@ def test_a_copy_that_dies_at_another_size_is_wrong_there(held: Callable[..., Hel
     pair.recorded(mean)
     found = pair.copied(dies)
     assert (found["reason"], found["sizes"]) == ("at tokens=4: tflite gave no answer", {"tokens": [5]})
-    assert found["batches"] == [1, 65]
+    assert found["batches"] == []
 
 
 def test_of_one_batch_the_worst_size_is_the_row(held: Callable[..., Held]) -> None:
@@ -224,7 +230,7 @@ def test_of_one_batch_the_worst_size_is_the_row(held: Callable[..., Held]) -> No
     pair.recorded(mean)
     facts = pair.copied(lambda feeds: np.sum(feeds["x"], 1) / 5, jobs.validate)
     assert [(row["batch"], row["verdict"]) for row in facts["rows"]] == [
-        (12, "pass"), (1, "pass"), (2, "fail"), (5, "fail"), (65, "pass"),
+        (12, "pass"), (1, "fail"), (2, "fail"), (5, "fail"), (65, "fail"),
     ]  # fmt: skip
     assert facts["reason"].startswith("at tokens=4: ")
     good = pair.copied(mean, jobs.validate)
@@ -253,7 +259,7 @@ def test_what_the_reference_refuses_is_its_own_limit_and_another_size_is_taken(h
     pair.recorded(refuses(1, 2, 3, 4))
     found = pair.copied(mean)
     assert found["reason"] == (
-        "agrees to the last bit at batches 1, 2, 5, 65 and tokens 5, 6, 65, 128, 257, 1025 "
+        "agrees to the last bit at batches 1, 2, 5, 65 and tokens 5, 6, 65, 128, 257, 1025, 426, 425 "
         "(the model itself does not answer at 4, 2, 1)"
     )
     assert pair.facts["refused"]["tokens"][4] == "torch gave no answer: a kernel of 7"
@@ -352,7 +358,7 @@ def test_a_size_at_which_all_answers_are_alike_is_no_evidence_against_the_others
     pair.recorded(softmax)
     found = pair.copied(softmax)
     assert found["status"] == "verified"
-    assert found["reason"].endswith("tokens 5, 4, 65, 128, 257, 1025 (at 1 its answers are all alike)")
+    assert found["reason"].endswith("tokens 5, 4, 65, 128, 257, 1025, 426, 425 (at 1 its answers are all alike)")
 
 
 def test_a_size_at_which_the_reference_contradicts_its_own_signature_is_passed_over(held: Callable[..., Held]) -> None:
@@ -405,8 +411,8 @@ def test_a_graph_has_no_batch_and_is_asked_one_at_a_time(held: Callable[..., Hel
     assert all(feeds["scale"].shape == () for feeds in asked.fed)
     found = pair.copied(passes)
     assert found["reason"] == (
-        "agrees to the last bit at nodes 5, 4, 65, 128, 257, 1025 (the model itself does not answer at 1) "
-        "and edges 7, 5, 1, 65, 128, 257, 1025"
+        "agrees to the last bit at nodes 5, 4, 65, 128, 257, 1025, 272, 367 (the model itself does not answer at 1) "
+        "and edges 7, 5, 1, 65, 128, 257, 1025, 294, 285"
     )
     assert (found["status"], found["batches"]) == ("verified", [1])
     wrong = pair.copied(lambda feeds: passes({**feeds, "edges": feeds["edges"][:, :5]}))
@@ -435,11 +441,9 @@ def test_a_batch_that_is_not_the_first_axis_is_varied_too(held: Callable[..., He
     pair = held("x=float32[time,batch,4]")
     asked = pair.recorded(lambda feeds: feeds["x"].mean(0))
     usual = {(5, 1), (5, 2), (5, 5), (5, 12), (4, 5), (1, 5)}
-    assert {(call["time"], call["batch"]) for call in asked.calls} == {
-        *usual,
-        (5, 65),
-        *((size, 2) for size in (65, 128, 257, 1025)),
-    }
+    alone = {*usual, (5, 65), *((size, 2) for size in (65, 128, 257, 1025))}
+    together = {(1025, 65), (1025, 1), (1, 65), (1, 1), (128, 65), (257, 65)}
+    assert {(call["time"], call["batch"]) for call in asked.calls} >= alone | together
 
 
 def test_a_real_copy_with_a_length_baked_in_is_wrong_at_another(tmp_path: Path) -> None:
@@ -486,7 +490,7 @@ def test_a_copy_that_is_wrong_only_for_long_or_odd_or_many_is_wrong(held: Callab
     pair = held("x=float32[batch=1..128,tokens=1..64,4]")
     asked = pair.recorded(mean)
     assert max(call["batch"] for call in asked.calls) == 128
-    assert {call["tokens"] for call in asked.calls} == {5, 4, 1, 64, 63, 33, 32, 2}
+    assert {call["tokens"] for call in asked.calls} >= {5, 4, 1, 64, 63, 33, 32, 2}
 
     def wrong_where(batch: Callable[[int], bool], tokens: Callable[[int], bool]) -> str:
         def copy(feeds: Feeds) -> Array:
@@ -501,6 +505,8 @@ def test_a_copy_that_is_wrong_only_for_long_or_odd_or_many_is_wrong(held: Callab
     assert wrong_where(lambda _: True, lambda length: length % 2 == 1 and length > 5) == "at tokens=63"
     assert wrong_where(lambda _: True, lambda length: length % 8 == 0 and length < 64) == "at tokens=32"
     assert wrong_where(lambda samples: samples > 64, lambda _: True) == "at batch 128"
+    assert wrong_where(lambda samples: samples == 1, lambda length: length == 1) == "at batch 1, tokens=1"
+    assert wrong_where(lambda samples: samples > 64, lambda length: length > 40) == "at batch 128, tokens=64"
 
 
 def test_a_copy_that_gives_the_65th_sample_the_answer_of_the_first_is_wrong(held: Callable[..., Held]) -> None:
@@ -607,4 +613,4 @@ def test_sizes_are_asked_at_batches_that_the_copy_takes(held: Callable[..., Held
     pair.recorded(mean)
     copy = Signature((parse_input("x=float32[batch=1..4,tokens,4]"),), pair.signature.outputs)
     facts = pair.copied(mean, signature=copy)
-    assert (facts["status"], facts["sizes"]) == ("verified", {"tokens": [5, 65, 128, 257, 1025]})
+    assert (facts["status"], facts["sizes"]) == ("verified", {"tokens": [5, 65, 128, 257, 1025, 1, 426, 425]})
