@@ -21,6 +21,7 @@ _FARTHER = (128, 257)  # of an axis without an upper end, each where there is ro
 _LARGE = (1025, 513, 257, 129, *_FAR)  # in place of an upper end that there is no room for
 _CALL_S = 2.0  # that a call may take, as far as the usual one tells
 _END_S = 10.0  # the same for an end that was declared
+_END_ELEMENTS = 2_000_000  # 8 MB of floats
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,10 @@ class Room:
         elements = count_elements(self.specs, {**self.usual, **sizes})
         bounds = bounds_of(self.specs)
         at_end = any(axis in bounds and bounds[axis].high == size for axis, size in sizes.items())
-        most_s = _END_S if at_end else _CALL_S
+        most, most_s = self.times * most_elements(self.specs), _END_S if at_end else _CALL_S
+        most = max(most, _END_ELEMENTS) if at_end else most
         expected_s = self.call_s * elements / max(1, count_elements(self.specs, self.usual))
-        return elements <= self.times * most_elements(self.specs) and expected_s <= most_s
+        return elements <= most and expected_s <= most_s
 
 
 def far_batches(specs: Sequence[TensorSpec], batches: Sequence[int]) -> list[Alternatives]:
