@@ -9,6 +9,9 @@ from ..result.schema import ExercisedRow, InputValuesRow
 from . import units
 
 
+_INTEGERS = ("int16", "uint16", "int32", "uint32", "int64", "uint64")
+
+
 @dataclass(frozen=True)
 class Exercise:
     """One set of questions, and the copies that were asked them: "onnx in onnxruntime"."""
@@ -48,7 +51,14 @@ class Exercise:
         sizes = [f"{axis.axis} {_range(*part)}" for axis in self.row.axes for part in axis.not_asked]
         values = [f"{row.input} {_range(*part)}" for row in self.row.inputs for part in row.not_asked]
         stress = [f"stress ({_by_input(self.row.stress_not_asked)})"] if self.row.stress_not_asked else []
-        return units.plain("; ".join([*sizes, *values, *stress])) or "nothing"
+        return units.plain("; ".join([*sizes, *values, *self._undeclared, *stress])) or "nothing"
+
+    @property
+    def _undeclared(self) -> list[str]:
+        """Integers that the samples alone bound: nothing declares them, and none beyond them were tried."""
+        integers = [row for row in self.row.inputs if row.dtype in _INTEGERS and row.declared is None]
+        free = [row for row in integers if f"{row.input} integers" not in self.row.stress and (row.most or 0) > 1]
+        return [f"{row.input} beyond {_range(row.least or 0, row.most)}: nothing declares them" for row in free]
 
     @property
     def sentence(self) -> str:

@@ -536,8 +536,7 @@ def test_what_of_a_declared_range_had_no_room_is_told(held: Callable[..., Held])
     found = pair.copied(mean)
     assert found["status"] == "verified"
     assert found["reason"] == (
-        "agrees to the last bit at batches 1, 2, 5, 64, 33 "
-        "and tokens 5, 4, 1, 65, 2 (not asked beyond 65 of 1..4000)"
+        "agrees to the last bit at batches 1, 2, 5, 64, 33 and tokens 5, 4, 1, 65, 2 (not asked beyond 65 of 1..4000)"
     )
 
 
