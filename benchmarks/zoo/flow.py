@@ -20,7 +20,8 @@ from transload.models.data_sources.data_argument import DataKind
 from transload.models.dataset import Dataset, write_dataset
 from transload.models.errors import TransloadError
 from transload.models.formats import Format, Target
-from transload.models.signature import Signature, TensorSpec, parse_input
+from transload.models.job_records import SourceSamplesOptions
+from transload.models.signature import TensorSpec, parse_input
 from transload.models.store import Stored, digest_of
 from transload.pipeline.drift.drift_records import CheckOptions
 from transload.pipeline.drift.recorded_answers import PROBES, read_calls
@@ -134,8 +135,9 @@ class Subject:
         path = self._place.home / ".store" / "samples" / f"{self.entry.name.replace('/', '.')}-{at}.npz"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_dataset(path, Dataset(arrays))
-        signature = Signature(tuple(specs), tuple(specs)).to_json()
-        options = {"kind": str(DataKind.ARRAYS), "place": str(path), "sha256": digest_of(path), "signature": signature}
+        options = SourceSamplesOptions(
+            inputs=tuple(specs), kind=DataKind.ARRAYS, place=str(path), sha256=digest_of(path)
+        ).to_json()
         return self._perform("data", "transload.models.data_sources.take_samples:take_samples", options, ())
 
     @property
