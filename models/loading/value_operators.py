@@ -4,6 +4,7 @@ The layers behind take most of the time of a call. A call of few samples shows w
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -68,6 +69,8 @@ def trace_operators(module: torch.nn.Module, call: Callable[[], object]) -> Oper
         with _watching(note, lambda: decided.append(None)):
             call()
     except Exception:  # noqa: BLE001  (a call without a watch tells what is wrong)
+        if dynamo := sys.modules.get("torch._dynamo"):
+            dynamo.reset()  # torch.scan and torch.cond compile themselves: what failed to under a watch is kept
         return None
     last = None if None in decided else decided[-1]
     return OperatorSequence(tuple(names), last, any(drawn), time.monotonic() - start)

@@ -132,6 +132,12 @@ def count_elements(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> int
     return sum(math.prod(spec.sized(sizes)) for spec in specs)
 
 
+def times_elements(specs: Sequence[TensorSpec], own: Mapping[str, int], sizes: Mapping[str, int]) -> float:
+    """Return how many times the elements of its `own` sizes a sample has at other `sizes`."""
+    before, after = ({**own, **changed, batch_axis(specs) or "": 1} for changed in ({}, sizes))
+    return count_elements(specs, after) / max(1, count_elements(specs, before))
+
+
 def least_sizes(specs: Sequence[TensorSpec], small: int = _SMALL) -> dict[str, int]:
     """Return every dynamic axis as near to a small size as its bounds allow."""
     return _within_bounds(specs, dict.fromkeys(example_sizes(specs, _BATCH), small))

@@ -19,7 +19,7 @@ from ...models.job import Job
 from ...models.probes.evidence import Answers, Series, is_level
 from ...models.probes.feeds import CallRows, make_feeds, sizes_in
 from ...models.probes.probe_set import FIRST_BITS, WORD_BITS, Probe, describe_values, suggest_fix
-from ...models.probes.sizes import batches_within, fixed_batch
+from ...models.probes.sizes import batches_within, fixed_batch, times_elements
 from ...models.probes.stress_values import SAMPLED
 from ...models.signature import ANY_SIZE, Array, Bounds
 from ...serving.session import Session
@@ -369,7 +369,9 @@ class Check:
             return rule
         limits = derive_limits(self.record.noise_of(calls.probe))  # a norm of blank rows is all rounding: see rules
         lowered_db = BLANK_DB if calls.probe.is_blank else math.inf if calls.lowered_db is None else calls.lowered_db
-        return replace(rule, limits={name: limit.at_most(lowered_db) for name, limit in limits.items()})
+        times = times_elements(self._signature.inputs, self._sizes, calls.probe.sizes)
+        limits = {name: limit.for_inputs(times).at_most(lowered_db) for name, limit in limits.items()}
+        return replace(rule, limits=limits)
 
     def result(
         self, calls: ProbeCalls, drift: Drift | None, judged: Judgement, metric: Mapping[str, Any] | None

@@ -7,6 +7,7 @@ the measurements behind each number.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -57,6 +58,12 @@ class Limit:
     def at_most(self, sqnr_db: float) -> Limit:
         """Return the same limit, or `sqnr_db` where that is lower."""
         return replace(self, sqnr_db=min(self.sqnr_db, sqnr_db))
+
+    def for_inputs(self, times: float) -> Limit:
+        """Return the limit where inputs have so many times the elements that the floor was measured at.
+        Sums over them round more: the error of n terms grows as the square root of n where rounding is random (Higham
+        and Mary, "A New Approach to Probabilistic Rounding Error Analysis", 2019)."""
+        return replace(self, sqnr_db=max(LEAST_DB, self.sqnr_db - 10 * math.log10(max(1.0, times))))
 
     @property
     def derivation(self) -> str:

@@ -119,3 +119,28 @@ def test_a_large_model_that_draws_nothing_is_asked_few_samples_twice(dropout: fl
     with contextlib.suppress(BadRequest):  # that it is random may show
         check_steady(model, Signature(specs[:1], specs[1:]))
     assert max(model.asked) == most
+
+
+class Scan(torch.nn.Module):
+    """A loop that torch compiles where it is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keep = torch.nn.Linear(3, 3)
+
+    def forward(self, steps: torch.Tensor) -> torch.Tensor:
+        from torch._higher_order_ops.scan import scan
+
+        def step(state: torch.Tensor, now: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            state = torch.tanh(now + self.keep(state))
+            return state, state.clone()
+
+        last, _ = scan(step, torch.zeros_like(steps[0]), steps, dim=0)
+        return last
+
+
+def test_a_loop_that_cannot_be_watched_is_called_as_before() -> None:
+    model = Scan().eval()
+    with torch.no_grad():
+        assert trace_operators(model, lambda: model(torch.randn(5, 2, 3))) is None
+        assert model(torch.randn(5, 4, 3)).shape == (4, 3)

@@ -9,6 +9,7 @@ from transload.models.signature import Array
 from transload.pipeline.drift.noise_floor import (
     EXACT_DB,
     Cause,
+    Limit,
     derive_limits,
     measure_batch_split,
     measure_noise,
@@ -72,3 +73,9 @@ def test_a_batch_is_compared_with_its_samples_one_by_one() -> None:
 def test_samples_that_influence_each_other_are_no_rounding() -> None:
     batched = [{"y": ANSWERS[:5] - ANSWERS[:5].mean(axis=0)}]
     assert measure_batch_split(batched, [{"y": ANSWERS[at : at + 1]} for at in range(5)]) == {}
+
+
+def test_a_limit_is_lower_where_sums_are_longer() -> None:
+    limit = Limit(100.0, 135.0, Cause.FLOAT64)
+    assert [limit.for_inputs(times).sqnr_db for times in (0.1, 1, 10, 100)] == [100, 100, 90, 80]
+    assert limit.for_inputs(1e30).sqnr_db == 30
