@@ -18,7 +18,7 @@ from ...models.formats import Precision
 from ...models.job import Job
 from ...models.probes.evidence import Answers, Series, is_level
 from ...models.probes.feeds import CallRows, make_feeds, sizes_in
-from ...models.probes.probe_set import FIRST_BITS, WORD_BITS, Probe, describe_values, suggest_fix
+from ...models.probes.probe_set import FIRST_BITS, WORD_BITS, Probe, suggest_fix
 from ...models.probes.sizes import batches_within, fixed_batch, times_elements
 from ...models.probes.stress_values import SAMPLED
 from ...models.signature import ANY_SIZE, Array, Bounds
@@ -33,7 +33,7 @@ from .mismatch_hints import explain, structure
 from .noise_floor import Cause, derive_limits
 from .numbers.column_drift import column_axes
 from .numbers.numeric import Drift, combine
-from .probe_result import CheckResult, ProbeCalls
+from .probe_result import CheckResult, ProbeCalls, describe_calls
 from .probe_tally import ProbeTally
 from .recorded_answers import ANSWERS, PROBES, has_rows, read_calls, read_record, read_sources, split_by_sample
 from .rules import BLANK_DB, FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
@@ -168,15 +168,7 @@ class Check:
     def _calls_of(
         self, probe: Probe, rows: Sequence[Array], answers: Series, metric: TaskMetric | None = None
     ) -> ProbeCalls:
-        """Put calls together; sentences speak of the batch where only that is special, else of sizes."""
-        sizes = probe.sizes or ({} if self._batched else self._sizes)
-        where = f"at batch {probe.batch}" if self._batched and not probe.sizes else ""
-        if sizes:
-            is_usual = not probe.sizes or (probe.batch in self._batches and probe.batch != 1 < max(self._batches))
-            batch = "" if is_usual else f"batch {probe.batch}, "
-            where = f"at {batch}{', '.join(f'{axis}={size}' for axis, size in sizes.items())}"
-        if values := describe_values(probe, self._signature.inputs):
-            where = f"{where}, {values}" if probe.sizes else values
+        where = describe_calls(probe, self._batches if self._batched else (), self._sizes, self._signature.inputs)
         return ProbeCalls(probe, where, self._data, rows, answers, metric)
 
     def run_all(self, session: Session, probes: Sequence[ProbeCalls]) -> list[CheckResult]:

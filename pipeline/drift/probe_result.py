@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,20 @@ class CheckResult:
     def answered(self) -> bool:
         """Whether every call had an answer, right or wrong."""
         return self.row["max_abs"] is not None or self.row.get("mismatch") is not None
+
+
+def describe_calls(probe: Probe, usual: Collection[int], own: Mapping[str, int], specs: Sequence[TensorSpec]) -> str:
+    """Say how a sentence begins: it speaks of the batch where only that is special, else of sizes, and of values.
+    `usual`: the batches of a model that has any; `own`: the sizes of the samples."""
+    sizes = probe.sizes or ({} if usual else own)
+    where = f"at batch {probe.batch}" if usual and not probe.sizes else ""
+    if sizes:
+        is_usual = not (usual and probe.sizes) or (probe.batch in usual and probe.batch != 1 < max(usual))
+        batch = "" if is_usual else f"batch {probe.batch}, "
+        where = f"at {batch}{', '.join(f'{axis}={size}' for axis, size in sizes.items())}"
+    if values := describe_values(probe, specs):
+        where = f"{where}, {values}" if probe.sizes else values
+    return where
 
 
 def probe_rows(

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from ..result.schema import ExercisedRow, InputValuesRow
 from . import units
 
-
 _INTEGERS = ("int16", "uint16", "int32", "uint32", "int64", "uint64")
 
 
