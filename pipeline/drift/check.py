@@ -168,7 +168,7 @@ class Check:
     def _calls_of(
         self, probe: Probe, rows: Sequence[Array], answers: Series, metric: TaskMetric | None = None
     ) -> ProbeCalls:
-        where = describe_calls(probe, self._batches if self._batched else (), self._sizes, self._signature.inputs)
+        where = describe_calls(probe, self._batches if self._batched else None, self._sizes, self._signature.inputs)
         return ProbeCalls(probe, where, self._data, rows, answers, metric)
 
     def run_all(self, session: Session, probes: Sequence[ProbeCalls]) -> list[CheckResult]:

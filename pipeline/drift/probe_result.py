@@ -69,13 +69,15 @@ class CheckResult:
         return self.row["max_abs"] is not None or self.row.get("mismatch") is not None
 
 
-def describe_calls(probe: Probe, usual: Collection[int], own: Mapping[str, int], specs: Sequence[TensorSpec]) -> str:
+def describe_calls(
+    probe: Probe, usual: Collection[int] | None, own: Mapping[str, int], specs: Sequence[TensorSpec]
+) -> str:
     """Say how a sentence begins: it speaks of the batch where only that is special, else of sizes, and of values.
-    `usual`: the batches of a model that has any; `own`: the sizes of the samples."""
-    sizes = probe.sizes or ({} if usual else own)
-    where = f"at batch {probe.batch}" if usual and not probe.sizes else ""
+    `usual`: the batches, None of a model that has none; `own`: the sizes of the samples."""
+    sizes = probe.sizes or (own if usual is None else {})
+    where = f"at batch {probe.batch}" if usual is not None and not probe.sizes else ""
     if sizes:
-        is_usual = not (usual and probe.sizes) or (probe.batch in usual and probe.batch != 1 < max(usual))
+        is_usual = usual is None or (probe.batch in usual and probe.batch != 1 < max(usual))
         batch = "" if is_usual else f"batch {probe.batch}, "
         where = f"at {batch}{', '.join(f'{axis}={size}' for axis, size in sizes.items())}"
     if values := describe_values(probe, specs):
