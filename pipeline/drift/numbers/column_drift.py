@@ -18,6 +18,9 @@ from ....models.signature import Array, Signature, TensorSpec
 MOST_COLUMNS = 1024  # of an axis; a vocabulary has no columns of unlike size
 LEAST_VALUES = 4  # of a column, from which its noise can be told
 _HIDDEN = 1e-2  # a column with less than this share of the largest one's mean square is hidden beside it
+# ONNX Runtime's Logistic is off by up to 1e-7 where it saturates, whatever the size of the answer. Less does not count
+# between columns of at most 1: these are shares or probabilities, of one unit.
+_SATURATION = 2**-23
 _BLOCK = 1 << 18  # elements that are summed at a time, in float64
 _MARGIN_DB = 15.0  # beside that of whole outputs: of many columns the worst decides
 _TAIL_Z = 3.09  # one column of a thousand has less noise than this lower end of the interval of its variance
@@ -67,7 +70,11 @@ class ColumnSums:
     def hidden_db(self, output: str) -> Iterator[tuple[str, float]]:
         """Yield the signal to noise in dB of each column that has noise and is hidden beside a larger one, by name.
         A column of zeros has none that means something."""
-        hidden = (self.signal > 0) & (self.signal < _HIDDEN * self.signal.max(initial=0.0)) & (self.noise > 0)
+        yield from self._hidden_db(output, self.values * _SATURATION**2 if self.signal.max() <= self.values else 0.0)
+
+    def _hidden_db(self, output: str, least_noise: float) -> Iterator[tuple[str, float]]:
+        """Yield the signal to noise in dB of each hidden column with more than `least_noise`, a sum of squares."""
+        hidden = (self.signal > 0) & (self.signal < _HIDDEN * self.signal.max()) & (self.noise > least_noise)
         for at in np.flatnonzero(hidden & np.isfinite(self.noise) & np.isfinite(self.signal)):
             yield self.axis.name(output, int(at)), 10 * math.log10(self.signal[at] / self.noise[at])
 
@@ -79,7 +86,7 @@ class ColumnSums:
         spread = 2 / (9 * self.values)
         least_share = max(1 - spread - _TAIL_Z * math.sqrt(spread), 0.1) ** 3
         bounded = replace(self, noise=np.maximum(self.noise, self.signal * 10 ** (-most_db / 10)))
-        for name, noise_db in bounded.hidden_db(output):
+        for name, noise_db in bounded._hidden_db(output, 0.0):
             yield name, noise_db + 10 * math.log10(least_share) - _MARGIN_DB
 
 

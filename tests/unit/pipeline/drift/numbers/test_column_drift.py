@@ -90,6 +90,18 @@ def test_a_column_that_rounding_of_the_others_makes_has_no_limit() -> None:
     assert replace(Rule.of("fp32"), limits=limits).broken_column(drift) is None
 
 
+@given(st.integers(0, 2**31))
+def test_a_sigmoid_that_saturates_is_off_by_less_than_the_rounding_of_one(seed: int) -> None:
+    """ONNX Runtime answers torchcrepe's pitches of 1e-7 with an absolute error of 1e-7."""
+    rng = np.random.default_rng(seed)
+    truth = (1 / (1 + np.exp(rng.normal(size=(5, 6), scale=0.5) + [0, 0, 12, 14, 15, 16]))).astype(np.float32)
+    copy = (truth + rng.uniform(-1e-7, 1e-7, truth.shape)).astype(np.float32)
+    assert judged(copy, truth, "y=float32[batch,6]").verdict == PASS
+    wrong = truth.copy()
+    wrong[:, 2] *= 2  # 6e-6 is beyond what rounding explains
+    assert judged(wrong, truth, "y=float32[batch,6]").verdict == FAIL
+
+
 def test_columns_are_axes_of_a_fixed_size_that_are_not_the_batch() -> None:
     for output, positions in {
         "y=float32[batch,2]": [-1], "y=float32[batch,n]": [], "y=float32[batch]": [], "y=int64[batch,2]": [],
