@@ -28,6 +28,7 @@ from typing import Any, TypeAlias
 
 from .errors import BadRequest, DiskFull
 from .foreign_errors import text_of
+from .foreign_files import check_result
 from .scratch_folders import remove_abandoned, scratch_folder
 from .store_ledger import UseRecord, add_store_bytes, store_lock, try_lock, write_store_bytes
 from .whole_files import write_synced
@@ -186,12 +187,14 @@ class Store:
         step: str = "",
     ) -> Stored:
         """Take `result`, a folder inside a workspace, as the result of the action `key`.
-        `read` are the files outside of the store that the action read; `step` is its name for people."""
+        `read` are the files outside of the store that the action read; `step` is its name for people.
+        Raises StepFailed where the result holds anything but plain files and folders."""
         with disk_errors(self.root):
+            check_result(result)
             digest, size = digest_of(result), size_of(result)
             folder = self.root / "objects" / digest
             _sync(result)
-            seen = {str(path): _hash_file(path) for path in read if path.is_file()}
+            seen = {str(path): _hash_file(path) for path in read if _is_input(path)}
             about = {"step": step, "model": self._model, "bytes": size}
             record = {"digest": digest, "facts": dict(facts), "read": seen, "seconds": seconds, **about}
             with store_lock(self.root):
@@ -282,6 +285,11 @@ def touch(path: Path) -> None:
 def digest_of_json(value: object) -> str:
     """Return the sha256 of a JSON value, the order of its keys aside: 64 hex characters."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _is_input(path: Path) -> bool:
+    """Return whether a file can be read again to see whether it changed; some of the kernel have no end."""
+    return path.is_file() and not os.path.realpath(path).startswith(("/proc/", "/sys/", "/dev/"))
 
 
 def _unchanged(read: Mapping[str, str]) -> bool:

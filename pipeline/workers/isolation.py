@@ -35,7 +35,6 @@ _MOST_PROCESSES, _GRACE_S = 256, 5  # of a worker and all that it starts; beyond
 _FILE_PER_MEMORY = 2  # the largest file that a worker may write, relative to its memory
 _MOST_REPLY_BYTES = 64 << 20
 _MOST_TEXT = 4000  # characters of a sentence
-_NO_INPUTS = ("/proc/", "/sys/", "/dev/")  # files there are not read again to see whether they changed
 _PRIVATE = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "TRANSLOAD_WORKER")  # of each worker
 _AUTHORITIES, _GPUS = "SSL_CERT_FILE", "CUDA_VISIBLE_DEVICES"
 _FOR_SERVERS = ("TRANSLOAD_TOKEN", _AUTHORITIES)  # of workers that talk to a server which the user named
@@ -149,7 +148,7 @@ class Worker:
             reply = None
         match reply:  # a model's code can write to the socket, too: what is none of these is no reply
             case {"id": self._sent, "value": value, "read": [*read]} if all(isinstance(path, str) for path in read):
-                self.read = tuple(Path(path) for path in read if not path.startswith(_NO_INPUTS))
+                self.read = tuple(map(Path, read))
                 return value
             case {"id": self._sent, "error": {"kind": str(kind), "what": str(what), "fix": str(fix)}}:
                 raise self._error({"kind": kind, "what": what[:_MOST_TEXT], "fix": fix[:_MOST_TEXT]})

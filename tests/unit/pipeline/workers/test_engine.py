@@ -49,6 +49,8 @@ def full(job): raise OSError(28, "No space left on device")
 def read(job):
     with open(job.options["data"]) as file: return {"text": file.read()}
 def spoil(job): (job.inputs["a"] / "file").write_text("spoilt"); return {}
+def link(job): count(job); (job.out / "file").symlink_to(job.options["data"]); return {}
+def loop(job): count(job); [(job.out / name).symlink_to(".") for name in "ab"]; return {}
 def serve(job): return {"address": job.services["grpc"]}
 '''
 
@@ -124,6 +126,19 @@ def test_a_step_that_writes_into_its_input_fails_and_the_input_is_made_again(
     again = executor.perform(action(root, "write"))
     assert not again.cached
     assert (again.folder / "file").read_text() == "hello"
+
+
+@pytest.mark.parametrize("walled", [True, False])
+@pytest.mark.parametrize("name", ["link", "loop"])
+def test_a_link_in_a_result_is_refused_and_nothing_is_kept(
+    name: str, walled: bool, executor: LocalExecutor, root: Path
+) -> None:
+    secret = root.parent / "secret"
+    secret.write_text("secret")
+    options = {"tally": "/dev/null", "data": str(secret)}
+    with pytest.raises(StepFailed, match=r"refused, for it holds '(file|[ab])', a link"):
+        executor.perform(action(root, name, options=options, limits=Limits(seconds=60, walled=walled)))
+    assert not [*(executor.store.root / "objects").iterdir()]
 
 
 def test_a_full_disk_names_the_store_and_is_not_remembered(executor: LocalExecutor, root: Path) -> None:

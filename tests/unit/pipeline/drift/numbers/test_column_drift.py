@@ -94,7 +94,7 @@ def test_a_column_that_rounding_of_the_others_makes_has_no_limit() -> None:
 def test_a_sigmoid_that_saturates_is_off_by_less_than_the_rounding_of_one(seed: int) -> None:
     """ONNX Runtime answers torchcrepe's pitches of 1e-7 with an absolute error of 1e-7."""
     rng = np.random.default_rng(seed)
-    truth = (1 / (1 + np.exp(rng.normal(size=(5, 6), scale=0.5) + [0, 0, 12, 14, 15, 16]))).astype(np.float32)
+    truth = (1 / (1 + np.exp(rng.normal(loc=[0, 0, 12, 14, 15, 16], scale=0.5, size=(5, 6))))).astype(np.float32)
     copy = (truth + rng.uniform(-1e-7, 1e-7, truth.shape)).astype(np.float32)
     assert judged(copy, truth, "y=float32[batch,6]").verdict == PASS
     wrong = truth.copy()
