@@ -234,7 +234,7 @@ def disk_errors(where: Path, option: str = "--store") -> Iterator[None]:
         yield
     except OSError as error:
         if is_disk_full(error):
-            raise disk_full(where) from error
+            raise disk_full(where, option) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT):
             raise BadRequest(
                 f"{where} cannot be written to: {os.strerror(error.errno)}", fix=f"name another folder with {option}"
@@ -248,9 +248,9 @@ def is_disk_full(error: BaseException) -> bool:
     return numbered or "No space left on device" in text_of(error)
 
 
-def disk_full(where: Path | str) -> DiskFull:
+def disk_full(where: Path | str, option: str = "--store") -> DiskFull:
     """Return the one sentence for a full disk."""
-    return DiskFull(f"the disk under {where} is full", fix="free some space, or name a folder elsewhere with --store")
+    return DiskFull(f"the disk under {where} is full", fix=f"free some space, or name a folder elsewhere with {option}")
 
 
 def digest_of(path: Path, without: Collection[str] = ()) -> str:
@@ -268,12 +268,12 @@ def digest_of(path: Path, without: Collection[str] = ()) -> str:
 
 def size_of(path: Path) -> int:
     """Return the bytes of a file, or of all files in a folder."""
-    return path.stat().st_size if path.is_file() else sum(file.stat().st_size for file in _files(path))
+    return sum(file.stat().st_size for file in _files(path))
 
 
-def state_of(folder: Path) -> _State:
-    """Return size and time of every file in a folder, which change when somebody writes there."""
-    return {path: (stat.st_size, stat.st_mtime_ns) for path in _files(folder) for stat in (path.stat(),)}
+def state_of(path: Path) -> _State:
+    """Return size and time of a file, or of every file in a folder, which change when somebody writes there."""
+    return {file: (stat.st_size, stat.st_mtime_ns) for file in _files(path) for stat in (file.stat(),)}
 
 
 def touch(path: Path) -> None:
@@ -296,8 +296,8 @@ def _unchanged(read: Mapping[str, str]) -> bool:
     return all(Path(path).is_file() and _hash_file(Path(path)) == digest for path, digest in read.items())
 
 
-def _files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
+def _files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
 
 
 def _hash_file(path: Path) -> str:

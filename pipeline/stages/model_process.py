@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import threading
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,7 +18,7 @@ from ...models.foreign_files import check_plain
 from ...models.formats import Format
 from ...models.job import forged_as_failure
 from ...models.signature import Array, Signature, TensorSpec
-from ...models.store import digest_of
+from ...models.store import digest_of, disk_errors, state_of
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.runtimes.tuning_space import RuntimeSettings
 from ...serving.server.repository.served_version import OpenedSession
@@ -38,11 +40,21 @@ _TAKEN_IN = "taken-in"
 _MORE_TIME = "where you trust whoever made it, give --trust, and it has the time of a request"
 
 
+class CheckedFiles:
+    """A checked artifact: a copy that nobody else writes, removed with the last session that answers from it.
+    What is put into the model's own folder after the check is not opened before it is checked, too."""
+
+    def __init__(self, folder: Path, original: Path) -> None:
+        self.folder = folder
+        if folder != original:
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+
 class ProcessSession:
     """A session that answers in a worker. Closing it ends the worker."""
 
-    def __init__(self, worker: Worker, channel: ChannelSession) -> None:
-        self._worker, self._channel = worker, channel
+    def __init__(self, worker: Worker, channel: ChannelSession, files: CheckedFiles) -> None:
+        self._worker, self._channel, self._files = worker, channel, files
         self.signature: Signature = channel.signature
         self.device = channel.device
 
@@ -71,18 +83,17 @@ class ModelProcesses:
     threads: int | None = None  # that the user named; settings of another number are left alone
     untuned: bool = False  # tuning.json is left alone
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
-    _taken_in: dict[Path, Path] = field(default_factory=dict)  # the artifact of each version folder
+    # Of each version's folder: the state in which it was checked, and what was checked.
+    _checked: dict[Path, tuple[object, CheckedFiles]] = field(default_factory=dict)
 
     def open(self, source: VersionSource, lost: threading.Event) -> OpenedSession:
-        """Open a version, as an Opener of serving.server.repository does; its files are checked at the first time.
+        """Open a version, as an Opener of serving.server.repository does; files that have changed are checked again.
         Raises BadRequest where it cannot be opened, ToolMissing where its runtime is not installed, StepFailed where
         the worker dies."""
         if source.folder is None:
             raise ValueError(source)
-        place = source.folder.resolve()
-        if place not in self._taken_in:
-            self._taken_in[place] = self._check(place, self.log(source))
-        folder = self._taken_in[place]
+        files = self._checked_files(source.folder.resolve(), self.log(source))
+        folder = files.folder
         runtime = default_runtime(folder)
         cwd = self.scratch / f"process-{next(self._numbers)}"
         tuned = self._tuned(source.folder, runtime)
@@ -106,8 +117,8 @@ class ModelProcesses:
             worker.close()
             raise
         return OpenedSession(
-            ProcessSession(worker, channel), runtime, lost, worker.describe_exit, channel, lambda: worker.rss_bytes,
-            settings.values, tuned.batch_in_bound(threads),
+            ProcessSession(worker, channel, files), runtime, lost, worker.describe_exit, channel,
+            lambda: worker.rss_bytes, settings.values, tuned.batch_in_bound(threads),
         )  # fmt: skip
 
     def _tuned(self, model: Path, runtime: str) -> TunedSettings:
@@ -121,29 +132,48 @@ class ModelProcesses:
         """Return the file that takes what the processes of a version print."""
         return self.scratch / f"{source.name}-{source.number}.log"
 
-    def _check(self, path: Path, log: Path) -> Path:
-        """Check a model in a worker of its own, with the limits of taking in. Return the folder of the artifact: one
-        that is made here of what is none."""
+    def _checked_files(self, path: Path, log: Path) -> CheckedFiles:
+        """Return the checked files of a model, checked again where its own have changed."""
+        state = state_of(path)
+        checked = self._checked.get(path)
+        if checked is None or checked[0] != state:
+            checked = self._checked[path] = state, self._check(path, log)
+        return checked[1]
+
+    def _check(self, path: Path, log: Path) -> CheckedFiles:
+        """Check a model in a worker of its own, with the limits of taking in. Return the artifact, a copy of it where
+        it is not trusted; of what is none, one that is made here."""
         check_plain(path)
         is_artifact, trust = (path / RECORD).is_file(), not self.limits.walled
         if is_artifact:
             check_runtime(path)
         form = read_artifact(path).target.format if is_artifact else self._format_of(path)
         limits = self.limits if trust else intake_limits(self.limits, size_of_model(path, form))
-        beside = path.parent if path.suffix == ".onnx" else path  # with its data files
+        files = CheckedFiles(path if trust or not is_artifact else self._copy(path), original=path)
+        beside = path.parent if path.suffix == ".onnx" else files.folder  # with its data files
         spawn = Spawn(log, self.scratch / f"intake-{next(self._numbers)}", limits, reads=(str(beside),))
-        with _unread_refused(path), limits_named(str(path), limits, more_time=_MORE_TIME):
+        with _unread_refused(path, files.folder), limits_named(str(path), limits, more_time=_MORE_TIME):
             if is_artifact:
-                job = {"inputs": {"artifact": str(path)}, "out": str(spawn.cwd), "options": {"trust": trust}}
+                job = {"inputs": {"artifact": str(files.folder)}, "out": str(spawn.cwd), "options": {"trust": trust}}
                 run_alone(f"{_INTAKE}:check_artifact", job, spawn)
-                return path
+                return files
             out = spawn.cwd / _TAKEN_IN
             out.mkdir(parents=True)
             options = FileOptions(path=str(path), sha256=digest_of(path), inputs=self.inputs, trust=trust)
             job = {"inputs": {}, "out": str(out), "options": options.to_json()}
             run_alone(f"{_INTAKE}:take_in_{form.replace('-', '_')}", job, spawn)
         check_runtime(out)
-        return out
+        return CheckedFiles(out, original=path)
+
+    def _copy(self, folder: Path) -> Path:
+        """Copy an artifact; links stay links, for the worker that opens it may read nothing outside of the copy."""
+        copy = self.scratch / f"copy-{next(self._numbers)}" / folder.name
+        try:
+            with disk_errors(self.scratch, option="TMPDIR"):
+                shutil.copytree(folder, copy, symlinks=True)
+        except shutil.Error as error:  # each file with its cause
+            raise BadRequest(f"{folder} cannot be read: {error.args[0][0][2]}", fix="check its permissions") from error
+        return copy
 
     def _format_of(self, path: Path) -> Format:
         """Return the format of a SavedModel or a file."""
@@ -159,10 +189,13 @@ class ModelProcesses:
 
 
 @contextmanager
-def _unread_refused(path: Path) -> Iterator[None]:
-    """Refuse a file whose reader fails or dies: the file is at fault, and not the server."""
+def _unread_refused(path: Path, copy: Path) -> Iterator[None]:
+    """Refuse a file whose reader fails or dies: the file is at fault, and not the server. What names the copy that was
+    read names the file."""
     try:
         yield
+    except BadRequest as error:
+        raise type(error)(error.what.replace(str(copy), str(path)), fix=error.fix) from error
     except StepFailed as error:
         raise BadRequest(
             f"{path} cannot be read: {error.what}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
@@ -20,7 +21,10 @@ import numpy as np
 import pytest
 from onnx import AttributeProto, TensorProto, helper
 
-from transload.models.errors import StepFailed
+from transload.models.artifact import write_artifact
+from transload.models.errors import BadRequest, StepFailed
+from transload.models.formats import Format, Target
+from transload.models.signature import Signature, parse_input
 from transload.pipeline.stages import model_process
 from transload.pipeline.workers.isolation import Limits, Spawn
 from transload.pipeline.workers.sandbox import landlock_version
@@ -541,3 +545,38 @@ def look(**_options):
     log = processes.log(source).read_text()
     assert log.count("Permission denied") == 3
     assert CANARY not in log
+
+
+@pytest.mark.parametrize("made", ["artifact", "file"])
+def test_a_served_file_that_is_swapped_after_its_check_is_checked_before_it_is_opened(made: str, here: Path) -> None:
+    """The check was kept by path: a file that was put there afterwards was opened without one."""
+    model, path = here / "net", here / "net" / "model.onnx"
+    model.mkdir()
+    put(path, onnx_model())
+    if made == "artifact":
+        x, y = parse_input("x=float32[batch,4]"), parse_input("y=float32[batch,3]")
+        write_artifact(model, Target(Format.ONNX), Signature((x,), (y,)))
+    processes = model_process.ModelProcesses(here.parent / "scratch", Limits(seconds=60))
+    source = VersionSource("net", 1, model if made == "artifact" else path)
+
+    def answers() -> list[list[float]]:
+        session = processes.open(source, threading.Event()).session
+        try:
+            return session.run({"x": np.ones((1, 4), np.float32)})["y"].tolist()
+        finally:
+            session.close()
+
+    first, times = answers(), path.stat()
+    hostile = onnx_model(external="/etc/passwd").SerializeToString()
+    path.write_bytes(hostile.ljust(times.st_size, b"\0")[: times.st_size])
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert answers() == first  # it looks unchanged: what was checked is opened, whatever lies there now
+    path.write_bytes(hostile)
+    with pytest.raises(BadRequest, match="/etc/passwd") as refused:
+        answers()
+    assert "scratch" not in refused.value.what
+    del refused
+    put(path, onnx_model())
+    assert answers() == first
+    gc.collect()
+    assert len([*(here.parent / "scratch").rglob("model.onnx")]) == 1  # copies go with the last session

@@ -62,7 +62,8 @@ def test_trust_reaches_the_check_of_the_file_and_the_walls(
     (tmp_path / ("model.onnx" if made else "a.onnx")).write_bytes(b"{}")
     if made:
         write_artifact(tmp_path, Target(Format.ONNX), Signature(INPUTS.inputs, INPUTS.inputs))
-    processes = model_process.ModelProcesses(tmp_path, Limits(walled=not trust, seconds=600))
+    scratch = tmp_path.with_name(f"{tmp_path.name}-scratch")
+    processes = model_process.ModelProcesses(scratch, Limits(walled=not trust, seconds=600))
     with pytest.raises(JobSent):
         processes.open(VersionSource("net", 1, tmp_path if made else tmp_path / "a.onnx"), Event())
     assert sent[:2] == [not trust, trust]
