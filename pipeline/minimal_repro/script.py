@@ -32,7 +32,8 @@ _HEAD = '''"""{title}
 {story}
 
 Versions: {versions}.
-Run it beside the files of the same name: it fails for as long as the defect is there.
+Run it beside the files of the same name: it fails for as long as the defect is there. It runs the model's code, and
+nothing keeps that from your files.
 """
 '''
 
@@ -249,9 +250,14 @@ def full_script(options: SearchOptions, facts: PieceFacts, conversion: str) -> s
         f"It is {_count(facts.operators)} of the model {options.model}, fed with what it is fed there."
     )
     title = f"{options.step} to {options.target} fails at {facts.operator}."
-    wrapped = "\n".join(textwrap.wrap(story.replace("\\", "/").replace('"""', "'''"), 116))
-    head = _HEAD.format(title=title, story=wrapped, versions=_versions(options.requires))
+    head = _HEAD.format(title=_in_docstring(title), story=_in_docstring(story), versions=_versions(options.requires))
     return head + conversion + _COMPARE.format(least_db=options.least_db, share=10 ** (-options.least_db / 10))
+
+
+def _in_docstring(text: str) -> str:
+    """Return text that ends no docstring: names of a model's classes and operators stand in it."""
+    printable = "".join(character if character.isprintable() else " " for character in text)
+    return "\n".join(textwrap.wrap(printable.replace("\\", "/").replace('"', "'"), 116))
 
 
 def convert_module(options: SearchOptions, piece: ModulePiece, root: str | None) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
+import shlex
 import shutil
 import sys
 import threading
@@ -31,12 +34,21 @@ Services = Callable[[], AbstractContextManager[Mapping[str, str]]]
 SCRATCH = ".scratch"  # in the folder that a command works in, which may hold a `tmp` of the user
 LOGS = "logs"  # of the steps, in the folder of a run
 _LOOK_AGAIN_S = 0.1  # whether another command has finished the same action
+_MOST_NAME_BYTES = 120  # of a step, whose files have endings
 _MOST_THREADS = 32  # where nobody says how many workers there may be
 
 
 def no_services() -> AbstractContextManager[Mapping[str, str]]:
     """Open nothing: the services of an action that talks to no server."""
     return nullcontext({})
+
+
+def step_name(text: str) -> str:
+    """Return a step's name that is also a file's and is safe in a shell: what a model's file is called stands in it."""
+    plain = re.sub(r"[^\w.@:+-]+", "-", text)
+    if len(encoded := plain.encode(errors="replace")) <= _MOST_NAME_BYTES:
+        return plain
+    return f"{encoded[:_MOST_NAME_BYTES].decode(errors='ignore')}-{hashlib.sha256(encoded).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True)
@@ -61,6 +73,9 @@ class Action:
     framework: str = ""  # that the entry imports: a run that expects it has it loaded (LocalExecutor.expect)
     tools: Mapping[str, str] = field(default_factory=dict)  # versions that only that interpreter knows
     volatile: bool = False  # depends on something that nobody can name, such as a server elsewhere: never found again
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", step_name(self.name))
 
     @property
     def sys_path(self) -> tuple[str, ...]:
@@ -163,7 +178,7 @@ class LocalExecutor:
 
     def log(self, name: str) -> Path:
         """Return the log of the action `name` in the run's folder."""
-        return self._logs / f"{name}.log"
+        return self._logs / f"{step_name(name)}.log"
 
     def submit(self, action: Action) -> Future[Stored]:
         """Perform an action in a thread: as many at a time as there are slots, in the order submitted."""
@@ -332,7 +347,7 @@ class LocalExecutor:
                     self._workers.pop(worker, None)
 
     def _repeat_call(self, action: Action) -> str:
-        return f"sh {self._repeat / action.name}.sh"
+        return shlex.join(["sh", f"{self._repeat / action.name}.sh"])
 
     def _show_failure(self, key: str, action: Action, error: TransloadError, log: Path) -> None:
         decided = isinstance(error, Refused) or (isinstance(error, StepFailed) and error.decided)
@@ -358,7 +373,7 @@ class LocalExecutor:
         }
         file = (self._repeat / f"{action.name}.json").absolute()
         file.write_text(json.dumps(record, indent=1))
-        script = f"#!/bin/sh\n# Repeats the step {action.name} alone.\nexec {repeat_command(file)}\n"
+        script = f"#!/bin/sh\n# Repeats this step alone.\nexec {repeat_command(file)}\n"
         file.with_suffix(".sh").write_text(script)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import threading
@@ -139,6 +140,23 @@ def test_a_link_in_a_result_is_refused_and_nothing_is_kept(
     with pytest.raises(StepFailed, match=r"refused, for it holds '(file|[ab])', a link"):
         executor.perform(action(root, name, options=options, limits=Limits(seconds=60, walled=walled)))
     assert not [*(executor.store.root / "objects").iterdir()]
+
+
+@pytest.mark.parametrize(
+    "name", ["m\ntouch X\n#", "$(touch X)", "`touch X`", "';touch X;'", "a/../../b", "ä" * 300, "x" * 300, "\x1b[2J"]
+)
+def test_a_name_that_a_model_brings_is_a_file_name_and_no_command(
+    name: str, executor: LocalExecutor, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root)
+    with pytest.raises(StepFailed) as error:
+        executor.perform(replace(action(root, "die"), name=f"given.{name}"))
+    (script,) = (root.parent / "run" / "repeat").glob("*.sh")
+    call = error.value.fix.rpartition("repeat it alone: ")[2]
+    assert shlex.split(call) == ["sh", str(script)]
+    assert subprocess.run(["sh", "-c", call], capture_output=True, timeout=60, check=False).returncode != 0
+    assert not [*root.rglob("X")]
+    assert len([*(root.parent / "run" / "logs").iterdir()]) == 1
 
 
 def test_a_full_disk_names_the_store_and_is_not_remembered(executor: LocalExecutor, root: Path) -> None:
