@@ -84,6 +84,12 @@ def check_plain(path: Path) -> None:
             )
 
 
+def read_plain(path: Path) -> bytes:
+    """Read a file. Raises OSError, and BadRequest where it is a pipe or a device, which may have no end."""
+    check_plain(path)
+    return path.read_bytes()
+
+
 def check_unpacked(path: Path, archive: zipfile.ZipFile) -> None:
     """Raise BadRequest where a zip unpacks to far more than its own size."""
     unpacked = sum(entry.file_size for entry in archive.infolist())

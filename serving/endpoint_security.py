@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..models.errors import BadRequest
+from ..models.foreign_files import read_plain
 
 _LEAST_CHARACTERS = 16  # of a token: fewer can be guessed
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")  # b64token of RFC 6750
@@ -103,6 +104,6 @@ def _no_password() -> str:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_plain(path)
     except OSError as error:
         raise BadRequest(f"{path} cannot be read: {error.strerror}", fix="check the path") from error

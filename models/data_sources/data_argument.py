@@ -87,8 +87,8 @@ def source_digest(kind: DataKind, place: str) -> str:
     path = Path(place)
     if kind is DataKind.CODE:
         return ""
+    check_plain(path)
     if kind is not DataKind.IMAGES:
-        check_plain(path)
         return digest_of(path)
     files = sorted(file for file in path.rglob("*") if file.is_file())
     return digest_of_json([[str(file), file.stat().st_size, file.stat().st_mtime_ns] for file in files])

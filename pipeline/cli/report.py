@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from ...models.errors import BadRequest
+from ...models.foreign_files import read_plain
 from ..bench.latency_rows import read_series
 from ..bench.rounds import Series
 from ..report.recommendation import ReleaseConstraint, recommend
@@ -91,7 +92,7 @@ def print_run(folder: Path, result: RunResult, *, json: bool) -> None:
     from ..report.terminal import print_result
 
     if json:
-        sys.stdout.write((folder / "run.json").read_text())
+        sys.stdout.write(read_plain(folder / "run.json").decode())
         return
     logs, _ = links(folder, result)
     page = folder / "report.html"

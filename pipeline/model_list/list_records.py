@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from ...models.errors import Exit
+from ...models.errors import BadRequest, Exit
+from ...models.foreign_files import read_plain
 from ..result.failure_kinds import FailureKind
 from ..result.schema import Status, Verdict
 
@@ -160,7 +161,7 @@ def model_json(row: ModelRow) -> bytes:
 def read_model_row(path: Path) -> ModelRow | None:
     """Return the record of a model, or None where there is none, or one of another version of transload."""
     try:
-        row: ModelRow = _adapter_of(ModelRow).validate_json(path.read_bytes())
-    except (OSError, ValidationError):
+        row: ModelRow = _adapter_of(ModelRow).validate_json(read_plain(path))
+    except (OSError, BadRequest, ValidationError):
         return None
     return row

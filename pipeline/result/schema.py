@@ -25,6 +25,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 from pydantic import ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
 from ...models.errors import BadRequest
+from ...models.foreign_files import read_plain
 from ..bench.comparison import Comparison
 from ..bench.doubt_kinds import DoubtKind
 from ..compare.change_records import RunComparison
@@ -626,7 +627,7 @@ def _first(error: ValidationError) -> str:
 def read_result(path: Path) -> RunResult:
     """Read the run.json at `path`. Raises BadRequest where there is none, or one of another schema."""
     try:
-        return _adapter().validate_json(path.read_bytes())
+        return _adapter().validate_json(read_plain(path))
     except OSError as error:
         raise BadRequest(f"{path} cannot be read: {error.strerror}", fix="name a folder under runs/") from error
     except ValidationError as error:

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from ....models.errors import BadRequest
+from ....models.foreign_files import read_plain
 from ...wire.tfserving_messages import Message
 
 _NUMBERS = ("max_batch_size", "batch_timeout_micros", "max_enqueued_batches", "num_batch_threads")
@@ -59,7 +60,7 @@ def read_batching_file(path: Path) -> BatchingParameters:
     from google.protobuf import text_format
 
     try:
-        message = text_format.Parse(path.read_text(), batching_message()())
+        message = text_format.Parse(read_plain(path).decode(), batching_message()())
     except (OSError, UnicodeDecodeError, text_format.ParseError) as error:
         raise BadRequest(f"{path} holds no batching parameters: {error}", fix=_FIX) from error
     if message.pad_variable_length_inputs:

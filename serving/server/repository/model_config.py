@@ -11,6 +11,7 @@ from typing import Any
 
 from ....models.artifact import RECORD
 from ....models.errors import BadRequest
+from ....models.foreign_files import read_plain
 from ....models.formats import PAYLOAD
 from ...wire.tfserving_messages import Message, stock
 
@@ -121,7 +122,7 @@ def read_config_file(path: Path) -> list[ModelConfig]:
     from google.protobuf import text_format
 
     try:
-        message = text_format.Parse(path.read_text(), stock().ModelServerConfig())
+        message = text_format.Parse(read_plain(path).decode(), stock().ModelServerConfig())
     except (OSError, UnicodeDecodeError, text_format.ParseError) as error:
         raise BadRequest(f"{path} is no model_config_list: {error}", fix=_FIX) from error
     return configs_of(message, path.absolute().parent)

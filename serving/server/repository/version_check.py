@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ....models.errors import BadRequest, SessionLost, TransloadError
+from ....models.foreign_files import read_plain
 from ....models.signature import ANY_SIZE, Array, Signature, TensorSpec
 from ...session import Session
 from ...wire.tensor_proto import decode_all
@@ -79,7 +80,7 @@ def _read_golden(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise ValueError(f"more than {_MOST_BYTES} bytes")
-        document = json.loads(path.read_bytes())
+        document = json.loads(read_plain(path))
         calls = [(_arrays(call["inputs"]), _arrays(call["outputs"])) for call in document["calls"]]
         tolerance = document["tolerance"]
         return {
@@ -152,7 +153,7 @@ def _warm_up_feeds(path: Path) -> Iterator[dict[str, Array]]:
     from google.protobuf.message import DecodeError
 
     try:
-        for number, record in enumerate(read_records(path.read_bytes())):
+        for number, record in enumerate(read_records(read_plain(path))):
             if number == _MOST_WARM_UPS:
                 raise ValueError(f"more than {_MOST_WARM_UPS} records")
             log = stock().PredictionLog.FromString(record)
