@@ -22,6 +22,12 @@ _CHOOSES = frozenset(
 )  # fmt: skip
 _ROUNDS_ONCE = frozenset(("add", "sub", "rsub", "mul"))  # right in every kernel where float32 holds the result
 _UNORDERED = frozenset(("topk", "sort", "kthvalue", "median", "mode"))  # no order of equal elements is promised
+# Operators that subtract a mean, or multiply out a difference: how well depends on the kernel, and shows in no result.
+_CANCELS = frozenset(
+    ("native_layer_norm", "native_group_norm", "native_batch_norm", "_native_batch_norm_legit",
+     "_native_batch_norm_legit_no_training", "_batch_norm_with_update", "var", "std", "var_mean", "std_mean",
+     "_cdist_forward", "_euclidean_dist")
+)  # fmt: skip
 _LEAST = 1e-200  # parts zeros, which no relative error parts
 
 
@@ -120,6 +126,8 @@ def _mode_class() -> Any:
             args, operator = widen(args), func._schema.name.removeprefix("aten::")
             if self._errors and operator in _UNORDERED and args[0].dtype == torch.float64:
                 args = (self._errors.of_tensor(args[0], _LEAST), *args[1:])
+            elif self._errors and operator in _CANCELS and args[0].dtype == torch.float64:
+                args = (self._errors.of_tensor(args[0]), *args[1:])
             results = func(*args, **{name: widen(value) for name, value in (kwargs or {}).items()})
             # A view, and a tensor that was written to, are known under another name too: noise would part the two.
             owns = not func._schema.is_mutable and not any(result.alias_info for result in func._schema.returns)

@@ -272,7 +272,7 @@ class Check:
         elif complaint and judgement.verdict == PASS and (self._rule(calls).by_metric or self._is_metric_requested):
             judgement = replace(judgement, verdict=INCONCLUSIVE, reason=complaint)
         if tally.ties and judgement.verdict == PASS and not (calls.probe.reach or calls.probe.is_stress):
-            judgement = replace(judgement, reason=f"{tally.ties} integers differ where rounding decides them")
+            judgement = replace(judgement, reason=f"{tally.ties} numbers differ where rounding decides them")
         result = replace(self.result(calls, drift, judgement, metric), task=task)
         return replace(result, row={**result.row, "lost": tally.lost}) if tally.lost else result
 

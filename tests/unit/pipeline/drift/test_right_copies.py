@@ -1,0 +1,124 @@
+"""Right copies of models that multiply what is rounded in them, and wrong copies of the same models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from transload.models.artifact import write_artifact
+from transload.models.dataset import Dataset, write_dataset
+from transload.models.formats import Format, Target
+from transload.models.job import Job
+from transload.models.signature import Array, Signature, TensorSpec, parse_input
+from transload.pipeline.drift import jobs, reference
+from transload.serving.runtimes.torch_callable import TorchSession
+
+WIDTH = 16
+Function = Callable[[torch.Tensor], Any]
+Verdict = Callable[..., tuple[str, str]]
+RNG = np.random.default_rng(0)
+WEIGHT = torch.from_numpy((1 + 0.3 * RNG.normal(size=WIDTH)).astype(np.float32))
+WRONG_WEIGHT = WEIGHT * torch.where(torch.arange(WIDTH) == 3, 1.02, 1.0)
+SAMPLES = RNG.normal(size=(200, WIDTH)).astype(np.float32)
+
+
+class Model(torch.nn.Module):
+    def __init__(self, function: Function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(x)
+
+
+@pytest.fixture
+def verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verdict:
+    (tmp_path / "model.onnx").touch()
+    inputs = dict.fromkeys(("model", "artifact", "data", "reference"), tmp_path)
+
+    def check(source: Function, copy: Function, x: Array, *, stress: bool = False, precision: str = "fp32") -> Any:
+        torch.manual_seed(0)
+        outputs = source(torch.from_numpy(x[:2]))
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        specs = tuple(
+            TensorSpec(f"y{at}", str(array.dtype).removeprefix("torch."), ("batch", *array.shape[1:]))
+            for at, array in enumerate(outputs)
+        )
+        dims = ",".join(map(str, x.shape[1:]))
+        signature = Signature((parse_input(f"x=float32[batch,{dims}]"),), specs)
+        write_dataset(tmp_path / "test.npz", Dataset({"x": x}))
+
+        def opener(function: Function) -> Callable[..., TorchSession]:
+            return lambda *_: TorchSession("torch", signature, Model(function), torch.device("cpu"))
+
+        monkeypatch.setattr(reference, "open_for", opener(source))
+        monkeypatch.setattr(jobs, "open_for", opener(copy))
+        reference.answer(Job(inputs, tmp_path, {"runtime": "torch", "stress": stress, "random": stress}))
+        write_artifact(tmp_path, Target(Format.ONNX), signature)
+        facts = jobs.validate(Job(inputs, tmp_path, {"runtime": "onnxruntime", "precision": precision}))
+        verdicts = {str(row["verdict"]) for row in facts["rows"]}
+        worst = next(word for word in ("fail", "inconclusive", "pass") if word in verdicts)
+        return worst, facts["reason"] or facts.get("silence") or facts.get("note") or ""
+
+    return check
+
+
+def layer_norm(x: torch.Tensor, epsilon: float = 1e-5, weight: torch.Tensor = WEIGHT) -> torch.Tensor:
+    return torch.nn.functional.layer_norm(x, (WIDTH,), weight, None, epsilon)
+
+
+def two_passes(x: torch.Tensor, epsilon: float = 1e-5, weight: torch.Tensor = WEIGHT) -> torch.Tensor:
+    centred = x - x.mean(-1, keepdim=True)
+    return centred / torch.sqrt((centred * centred).mean(-1, keepdim=True) + epsilon) * weight
+
+
+def other_order(x: torch.Tensor, epsilon: float = 1e-5, weight: torch.Tensor = WEIGHT) -> torch.Tensor:
+    centred = x - x.flip(-1).cumsum(-1)[..., -1:] / WIDTH
+    return centred * torch.rsqrt((centred * centred).flip(-1).cumsum(-1)[..., -1:] / WIDTH + epsilon) * weight
+
+
+def wide_sums(x: torch.Tensor, epsilon: float = 1e-5, weight: torch.Tensor = WEIGHT) -> torch.Tensor:
+    return torch.nn.functional.layer_norm(x.double(), (WIDTH,), weight.double(), None, epsilon).float()
+
+
+def offset(share: int, mean: float, spread: float) -> Array:
+    """Samples of which one in `share` lies around `mean`; the first fifty only where all do."""
+    x = SAMPLES.copy()
+    x[50 * (share > 1) :: share] = (mean + spread * x[50 * (share > 1) :: share]).astype(np.float32)
+    return x
+
+
+ILL_CONDITIONED = {
+    "all far from 0": offset(1, 1e4, 0.03),
+    "some far from 0": offset(10, 1e4, 0.03),
+    "some less far from 0": offset(10, 1e3, 1),
+    "some constant": offset(10, 1234.567, 0),
+}
+
+
+@pytest.mark.parametrize("copy", [two_passes, other_order, wide_sums])
+@pytest.mark.parametrize("data", ILL_CONDITIONED)
+def test_a_norm_of_nearly_equal_numbers_may_be_summed_in_another_order(
+    data: str, copy: Function, verdict: Verdict
+) -> None:
+    assert verdict(layer_norm, copy, ILL_CONDITIONED[data])[0] == "pass"
+
+
+@pytest.mark.parametrize("copy", [two_passes, other_order, wide_sums])
+def test_a_norm_after_a_large_bias_may_be_summed_in_another_order(copy: Function, verdict: Verdict) -> None:
+    shifted = verdict(lambda x: layer_norm(x * 1e-2 + 1e3), lambda x: copy(x * 1e-2 + 1e3), SAMPLES)
+    assert shifted[0] == "pass"
+
+
+@pytest.mark.parametrize("copy", [two_passes, other_order, wide_sums])
+@pytest.mark.parametrize("data", ILL_CONDITIONED)
+def test_a_norm_with_another_epsilon_or_weight_is_wrong(data: str, copy: Any, verdict: Verdict) -> None:
+    x = ILL_CONDITIONED[data]
+    assert verdict(layer_norm, lambda x: copy(x, epsilon=1e-3), x)[0] == "fail"
+    if data.startswith("some"):  # in samples far from 0 alone it is less than what rounding makes
+        assert verdict(layer_norm, lambda x: copy(x, weight=WRONG_WEIGHT), x)[0] == "fail"
