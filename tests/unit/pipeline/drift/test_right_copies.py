@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,16 @@ def verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verdict:
     (tmp_path / "model.onnx").touch()
     inputs = dict.fromkeys(("model", "artifact", "data", "reference"), tmp_path)
 
-    def check(source: Function, copy: Function, x: Array, *, stress: bool = False, precision: str = "fp32") -> Any:
+    def check(
+        source: Function,
+        copy: Function,
+        x: Array,
+        *,
+        stress: bool = False,
+        precision: str = "fp32",
+        order: Callable[[Sequence[TensorSpec]], Iterable[TensorSpec]] = tuple,
+        work: Callable[[Job], Any] = jobs.validate,
+    ) -> Any:
         torch.manual_seed(0)
         outputs = source(torch.from_numpy(x[:2]))
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
@@ -53,17 +63,20 @@ def verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verdict:
         signature = Signature((parse_input(f"x=float32[batch,{dims}]"),), specs)
         write_dataset(tmp_path / "test.npz", Dataset({"x": x}))
 
-        def opener(function: Function) -> Callable[..., TorchSession]:
+        def opener(function: Function, signature: Signature = signature) -> Callable[..., TorchSession]:
             return lambda *_: TorchSession("torch", signature, Model(function), torch.device("cpu"))
 
         monkeypatch.setattr(reference, "open_for", opener(source))
-        monkeypatch.setattr(jobs, "open_for", opener(copy))
+        monkeypatch.setattr(jobs, "open_for", opener(copy, replace(signature, outputs=tuple(order(specs)))))
         reference.answer(Job(inputs, tmp_path, {"runtime": "torch", "stress": stress, "random": stress}))
         write_artifact(tmp_path, Target(Format.ONNX), signature)
-        facts = jobs.validate(Job(inputs, tmp_path, {"runtime": "onnxruntime", "precision": precision}))
+        facts = work(Job(inputs, tmp_path, {"runtime": "onnxruntime", "precision": precision}))
+        if work is jobs.verify:
+            return facts["status"], facts["reason"]
         verdicts = {str(row["verdict"]) for row in facts["rows"]}
         worst = next(word for word in ("fail", "inconclusive", "pass") if word in verdicts)
-        return worst, facts["reason"] or facts.get("silence") or facts.get("note") or ""
+        notes = {row["lost"]: None for row in facts["rows"] if row.get("lost")}
+        return worst, "; ".join([*filter(None, (facts["reason"], facts.get("silence"), facts.get("note"))), *notes])
 
     return check
 
@@ -122,3 +135,17 @@ def test_a_norm_with_another_epsilon_or_weight_is_wrong(data: str, copy: Any, ve
     assert verdict(layer_norm, lambda x: copy(x, epsilon=1e-3), x)[0] == "fail"
     if data.startswith("some"):  # in samples far from 0 alone it is less than what rounding makes
         assert verdict(layer_norm, lambda x: copy(x, weight=WRONG_WEIGHT), x)[0] == "fail"
+
+
+def both(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return x.softmax(-1), x * 2
+
+
+def test_outputs_of_a_users_copy_are_known_by_name(verdict: Verdict) -> None:
+    words = "the outputs come in the order y1, y0, the reference's in y0, y1"
+    exchanged: Function = lambda x: both(x)[::-1]  # noqa: E731
+    assert verdict(both, exchanged, SAMPLES, order=reversed) == ("pass", words)
+    wrong, reason = verdict(both, both, SAMPLES, order=reversed)
+    assert (wrong, "exchanged" in reason) == ("fail", True)
+    assert verdict(both, exchanged, SAMPLES)[0] == "fail"
+    assert verdict(both, exchanged, SAMPLES, order=reversed, work=jobs.verify) == ("wrong", f"at batch 1: {words}")
