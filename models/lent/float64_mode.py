@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -73,6 +74,7 @@ class _RoundingErrors:
         """Return a tensor with errors; those of elements near 0 are `least` at least."""
         flat = value.reshape(-1)
         result = flat.new_empty(flat.shape)
+        least = math.copysign(least, self.noise)  # opposite noise puts equal elements into the opposite order
         start = 0
         while start < len(flat):
             errors = self._next(len(flat) - start).to(value.device)

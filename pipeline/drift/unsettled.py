@@ -22,7 +22,9 @@ from ...serving.session import WideningSession
 UNSETTLED = "unsettled.npz"  # one series for each probe, as the answers to it
 UNSETTLED_SET = "unsettled_set"  # of the whole test set, in shards
 ROUNDING_NOISE = 2.0**-21  # of each result, standard deviation: float32 rounds to 2^-24, a kernel sums many of these
-_MOST_PAIRS = 8  # of trials with opposite noise: one of the two parts a pair of equal scores; none is made in vain
+# Pairs of trials with opposite noise where the first turns any integer over: one of the two parts two equal scores, and
+# the middle one of three stays where it is once in 3^8 times.
+_MOST_PAIRS = 8
 _SPREAD_PAIRS = 4  # that the spread of floats is estimated from
 _MOST_SPREADS = 4.0  # of a float from the reference: right copies of norms came to 2.1, wrong ones to 7 and more
 _LEAST_SPREAD = 2.0**-14  # of an output's root mean square: a smaller spread leaves the usual limits room enough
@@ -53,12 +55,11 @@ def find_unsettled(session: WideningSession, feeds: Mapping[str, Array], answers
             if not _spreads(trials.gaps(session.run(feeds), answers), answers):
                 return no_marks(answers)
     for seed in range(_MOST_PAIRS):
-        before = trials.turned
         for noise in (0.0, ROUNDING_NOISE, -ROUNDING_NOISE)[seed > 0 :]:  # without noise once
             session.widen(noise, seed)
             with suppress(TransloadError):  # noise makes a size or an index impossible
                 trials.add(session.run(feeds))
-        if trials.turned == before and (seed + 1 >= _SPREAD_PAIRS or not _spreads(trials.spread, answers)):
+        if not trials.turned and (seed + 1 >= _SPREAD_PAIRS or not _spreads(trials.spread, answers)):
             break
     return trials.marks
 

@@ -26,6 +26,7 @@ RNG = np.random.default_rng(0)
 WEIGHT = torch.from_numpy((1 + 0.3 * RNG.normal(size=WIDTH)).astype(np.float32))
 WRONG_WEIGHT = WEIGHT * torch.where(torch.arange(WIDTH) == 3, 1.02, 1.0)
 SAMPLES = RNG.normal(size=(200, WIDTH)).astype(np.float32)
+MATRIX = torch.from_numpy(RNG.normal(size=(WIDTH, WIDTH)).astype(np.float32))
 
 
 class Model(torch.nn.Module):
@@ -149,3 +150,41 @@ def test_outputs_of_a_users_copy_are_known_by_name(verdict: Verdict) -> None:
     assert (wrong, "exchanged" in reason) == ("fail", True)
     assert verdict(both, exchanged, SAMPLES)[0] == "fail"
     assert verdict(both, exchanged, SAMPLES, order=reversed, work=jobs.verify) == ("wrong", f"at batch 1: {words}")
+
+
+SCORES: dict[str, Function] = {
+    "relu": torch.relu,
+    "relu of sums": lambda x: torch.relu(x @ MATRIX),
+    "relu6": lambda x: torch.nn.functional.relu6(x * 3),
+    "round": torch.round,
+    "clamp": lambda x: x.clamp(-0.5, 0.5),
+    "where": lambda x: torch.where(x > 0, x, 0),
+}
+COUNT = 12
+
+
+def first_of_equal(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    values, indices = torch.sort(scores, dim=-1, descending=True, stable=True)
+    return values[..., :COUNT], indices[..., :COUNT]
+
+
+def last_of_equal(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    values, indices = torch.sort(scores.flip(-1), dim=-1, descending=True, stable=True)
+    return values[..., :COUNT], WIDTH - 1 - indices[..., :COUNT]
+
+
+def one_moved(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    values, indices = torch.topk(scores, COUNT)
+    return values, torch.where(indices == 3, 5, indices)
+
+
+@pytest.mark.parametrize("scores", SCORES)
+def test_equal_scores_have_any_order_and_others_have_one(scores: str, verdict: Verdict) -> None:
+    score, x = SCORES[scores], SAMPLES[:64]
+
+    def source(x: torch.Tensor) -> Any:
+        return tuple(torch.topk(score(x), COUNT))
+
+    for copy in (first_of_equal, last_of_equal):
+        assert verdict(source, lambda x, copy=copy: copy(score(x)), x, stress=True)[0] == "pass"
+    assert verdict(source, lambda x: one_moved(score(x)), x, stress=True)[0] == "fail"
