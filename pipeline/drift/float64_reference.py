@@ -101,12 +101,15 @@ class Float64Reference:
         return (self._mark(probe, fed, call) for fed, call in zip(feeds, answers, strict=True))
 
     def _mark(self, probe: Probe, fed: Mapping[str, Array], answers: Answers) -> Marks:
-        """Mark what rounding decides in a call: without integers for some seconds, and of no stress, whose limit is
-        that of its own noise."""
+        """Mark what rounding decides in a call: without integers for some seconds, and of no finite stress, whose limit
+        is that of its own noise. Of NaN and infinities, what they are turned into decides, however far it lies."""
         start, is_floats = time.monotonic(), not has_integers(answers)
-        if is_floats and (probe.is_blank or probe.is_stress or self.left_s <= 0):
+        is_limited = probe.is_blank or (probe.is_stress and not probe.is_undefined)
+        if is_floats and (is_limited or self.left_s <= 0):
             return no_marks(answers)
-        marks = find_unsettled(self.session, fed, answers)
+        marks = find_unsettled(self.session, fed, answers, is_undefined=probe.is_undefined)
+        if probe.is_undefined:
+            marks = {name: unsettled > 0 for name, unsettled in marks.items()}
         self.left_s -= time.monotonic() - start if is_floats else 0
         return marks
 

@@ -42,14 +42,16 @@ def no_marks(answers: Answers) -> dict[str, Array]:
     return {name: np.zeros(array.shape, bool) for name, array in answers.items()}
 
 
-def find_unsettled(session: WideningSession, feeds: Mapping[str, Array], answers: Answers) -> dict[str, Array]:
+def find_unsettled(
+    session: WideningSession, feeds: Mapping[str, Array], answers: Answers, *, is_undefined: bool = False
+) -> dict[str, Array]:
     """Mark the elements of outputs that rounding decides, beside the `answers` of float32 to the same feeds.
 
     The session answers in float64 from then on. An output whose shape depends on rounding is compared as it is. Of
-    floats alone one trial is made where it agrees with the answers.
+    floats alone one trial is made where it agrees with the answers, but to NaN and infinities (`is_undefined`).
     """
     trials = _Trials(answers)
-    if not has_integers(answers):
+    if not (has_integers(answers) or is_undefined):
         session.widen(ROUNDING_NOISE)
         with suppress(TransloadError):
             if not _spreads(trials.gaps(session.run(feeds), answers), answers):
@@ -86,7 +88,8 @@ class _Trials:
             return
         self.count += 1
         for name, gap in self.gaps(trial, self.first).items():
-            self.squares[name] = self.squares.get(name, 0.0) + np.square(gap)
+            with np.errstate(over="ignore"):
+                self.squares[name] = self.squares.get(name, 0.0) + np.square(gap)
 
     def gaps(self, trial: Answers, answers: Answers) -> dict[str, Array]:
         """Return how far the floats of a trial lie from others; 0 where either is not finite."""

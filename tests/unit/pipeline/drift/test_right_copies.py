@@ -188,3 +188,62 @@ def test_equal_scores_have_any_order_and_others_have_one(scores: str, verdict: V
     for copy in (first_of_equal, last_of_equal):
         assert verdict(source, lambda x, copy=copy: copy(score(x)), x, stress=True)[0] == "pass"
     assert verdict(source, lambda x: one_moved(score(x)), x, stress=True)[0] == "fail"
+
+
+def quantized(x: torch.Tensor, least: int = -128) -> torch.Tensor:
+    return torch.fake_quantize_per_tensor_affine(x, 0.05, 0, least, 127)
+
+
+def quantized_by_channel(x: torch.Tensor) -> torch.Tensor:
+    return torch.fake_quantize_per_channel_affine(x, torch.full((WIDTH,), 0.05), torch.zeros(WIDTH).int(), 1, -128, 127)
+
+
+def with_nan_as(number: float, x: torch.Tensor) -> torch.Tensor:
+    return x.nan_to_num(number, 3e4, -3e4)
+
+
+def to_integers(x: torch.Tensor) -> torch.Tensor:
+    return (x * 10).long()
+
+
+# The model, a copy that makes something else of NaN, and a wrong copy.
+UNDEFINED: dict[str, tuple[Function, Function, Function]] = {
+    "quantizer": (quantized, lambda x: quantized(with_nan_as(1e9, x)), lambda x: quantized(x, -20)),
+    "quantizer kept out": (
+        lambda x: quantized(x) @ MATRIX,
+        lambda x: torch.where(x.isnan(), x, quantized(x)) @ MATRIX,
+        lambda x: quantized(x) @ MATRIX.T,
+    ),
+    "quantizer by channel": (
+        lambda x: torch.relu(quantized_by_channel(x) @ MATRIX),
+        lambda x: torch.relu(quantized(with_nan_as(0, x)) @ MATRIX),
+        lambda x: torch.relu(quantized_by_channel(x) @ MATRIX) + 0.1,
+    ),
+    "cast": (
+        lambda x: to_integers(x).float() * 0.1,
+        lambda x: to_integers(with_nan_as(0, x)).float() * 0.1,
+        lambda x: to_integers(x + 0.01).float() * 0.1,
+    ),
+    "index": (
+        lambda x: MATRIX[to_integers(x).clamp(0, 15)],
+        lambda x: MATRIX[to_integers(with_nan_as(0.5, x)).clamp(0, 15)],
+        lambda x: MATRIX[to_integers(x).clamp(1, 15)],
+    ),
+    "argmax": (
+        lambda x: MATRIX[x.argmax(-1)],
+        lambda x: MATRIX[with_nan_as(-1e9, x).argmax(-1)],
+        lambda x: MATRIX[with_nan_as(-1e9, x)[:, 1:].argmax(-1)],
+    ),
+    "guard": (
+        lambda x: quantized(with_nan_as(0, x)),
+        lambda x: quantized(with_nan_as(0.0, x)),
+        lambda x: quantized(with_nan_as(1, x)),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", UNDEFINED)
+def test_nan_has_any_integer_and_numbers_have_one(kind: str, verdict: Verdict) -> None:
+    source, right, wrong = UNDEFINED[kind]
+    assert verdict(source, right, SAMPLES[:64], stress=True)[0] == "pass"
+    assert verdict(source, wrong, SAMPLES[:64], stress=True)[0] == "fail"
