@@ -29,7 +29,7 @@ from .unsettled import (
     settle,
 )
 
-_FLOATS_S = 10.0  # that answers without integers are asked for what rounding decides in them
+_FLOATS_S = 20.0  # that answers without integers are asked for what rounding decides in them
 
 
 @dataclass
@@ -51,6 +51,7 @@ class Float64Reference:
         """
         try:
             self.session.widen()
+            self._ask(self.usual, next(self.usual.rows(self.data_of(self.usual))))  # the first call takes seconds more
             self.marks = {key: [*self._marks_of(Probe.of_key(key), answers)] for key, answers in series.items()}
             self.session.widen()
             return tuple(self._noise_of(Probe.of_key(key), answers[0]) for key, answers in series.items())
