@@ -29,7 +29,7 @@ from .drift_records import CheckOptions
 from .metrics.chosen_metric import metric_of
 from .metrics.metric_tally import MetricTally
 from .metrics.task_metric import TaskMetric
-from .mismatch_hints import explain, structure
+from .mismatch_hints import describe_order, explain, structure
 from .noise_floor import Cause, derive_limits
 from .numbers.column_drift import column_axes
 from .numbers.numeric import Drift, combine
@@ -57,9 +57,11 @@ _REFERENCE_FIX = "make the reference again of the same data"
 
 class Check:
     """One artifact in one runtime against the recorded reference.
-    `may_fix_batch`: a copy of a fixed batch is asked that batch alone; else it owes every batch of the model."""
+    `may_fix_batch`: a user's copy; of a fixed batch it is asked that batch alone, and its outputs are known by name.
+    Else it owes every batch of the model, and the order of its outputs."""
 
     def __init__(self, job: Job, *, may_fix_batch: bool = False) -> None:
+        self._may_reorder = may_fix_batch
         self.options = options = CheckOptions.from_json(job.options)
         self.runtime = options.runtime or default_runtime(job.inputs["artifact"])
         self.record = read_record(job.inputs["reference"])
@@ -224,6 +226,8 @@ class Check:
             for rows, reference, marks in zip(calls.rows, calls.answers, unsettled, strict=True):
                 feeds = make_feeds(calls.data, rows, self._signature, calls.probe.sizes)
                 candidate = session.run(feeds)
+                if self._may_reorder and (order := describe_order(candidate, reference)):
+                    candidate, tally.order = {name: candidate[name] for name in reference}, order
                 if differs := structure(candidate, reference):
                     hint = explain(candidate, reference, batched=self._batched)
                     return self.refuse(calls, _sentence(differs, hint), mismatch=differs)
@@ -272,9 +276,10 @@ class Check:
         elif complaint and judgement.verdict == PASS and (self._rule(calls).by_metric or self._is_metric_requested):
             judgement = replace(judgement, verdict=INCONCLUSIVE, reason=complaint)
         if tally.ties and judgement.verdict == PASS and not (calls.probe.reach or calls.probe.is_stress):
-            judgement = replace(judgement, reason=f"{tally.ties} integers differ where rounding decides them")
+            judgement = replace(judgement, reason=f"{tally.ties} numbers differ where rounding decides them")
         result = replace(self.result(calls, drift, judgement, metric), task=task)
-        return replace(result, row={**result.row, "lost": tally.lost}) if tally.lost else result
+        note = "; ".join(filter(None, (tally.lost, tally.order if judgement.verdict == PASS else None)))
+        return replace(result, row={**result.row, "lost": note}) if note else result
 
     def _judge_undefined(self, calls: ProbeCalls, tally: ProbeTally) -> CheckResult:
         """Hold the copy to the finite part of the model's answers to NaN or infinities; the rest makes a note.

@@ -1,9 +1,10 @@
-"""Compare the reference's answers with its own in float64, and mark the integers that rounding decides."""
+"""Compare the reference's answers with its own in float64, and mark what rounding decides."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...models.dataset import Dataset
@@ -17,10 +18,21 @@ from .answer_shards import RecordedSeries, write_series
 from .noise_floor import OutputNoise, measure_noise
 from .numbers.column_drift import column_axes
 from .recorded_answers import ANSWERS, write_calls
-from .unsettled import ROUNDING_NOISE, UNSETTLED, UNSETTLED_SET, find_unsettled
+from .unsettled import (
+    ROUNDING_NOISE,
+    UNSETTLED,
+    UNSETTLED_SET,
+    Marks,
+    find_unsettled,
+    has_integers,
+    no_marks,
+    settle,
+)
+
+_FLOATS_S = 20.0  # that answers without integers are asked for what rounding decides in them
 
 
-@dataclass(frozen=True)
+@dataclass
 class Float64Reference:
     """A reference's session that answers in float64 from now on, and the samples that it is asked."""
 
@@ -28,6 +40,8 @@ class Float64Reference:
     data_of: Callable[[Probe], Dataset]  # the rows that calls of a probe are made of
     usual: Probe  # whose samples stand for all that are asked as they are
     indices: Collection[str] = ()  # inputs of integers that choose rows of tables: no number is computed from these
+    marks: dict[ProbeKey, list[Marks]] = field(default_factory=dict)  # what rounding decides, by `measure`
+    left_s: float = _FLOATS_S
 
     def measure(self, series: Mapping[ProbeKey, Series]) -> tuple[OutputNoise, ...]:
         """Measure how well the first answers to each probe agree with float64.
@@ -36,6 +50,9 @@ class Float64Reference:
         batches and sizes. Empty where the model has no float64.
         """
         try:
+            self.session.widen()
+            self._ask(self.usual, next(self.usual.rows(self.data_of(self.usual))))  # the first call takes seconds more
+            self.marks = {key: [*self._marks_of(Probe.of_key(key), answers)] for key, answers in series.items()}
             self.session.widen()
             return tuple(self._noise_of(Probe.of_key(key), answers[0]) for key, answers in series.items())
         except TransloadError as error:
@@ -48,7 +65,7 @@ class Float64Reference:
         rows = next(probe.rows(self.data_of(probe)))
         trial = self._ask_rounding(probe, rows) if probe.is_blank or probe.is_stress else None
         if trial is None or not _has_shapes(trial, answers):
-            trial = self._ask(probe, rows)
+            trial, _ = settle(self._ask(probe, rows), answers, self.marks[probe.key][0])
         axes = column_axes(self.session.signature)
         return measure_noise(answers, trial, axes) if _has_shapes(trial, answers) else {}
 
@@ -69,12 +86,11 @@ class Float64Reference:
         finally:
             self.session.widen()
 
-    def write_unsettled(
-        self, folder: Path, series: Mapping[ProbeKey, Series], rows_of_set: Sequence[Array] | None
-    ) -> None:
-        """Mark what rounding decides in the answers to each probe, and in the recorded ones to the whole test set."""
-        write_calls(folder / UNSETTLED, [[*self._marks_of(Probe.of_key(key), series[key])] for key in series])
+    def write_unsettled(self, folder: Path, rows_of_set: Sequence[Array] | None) -> None:
+        """Write what rounding decides in the answers to each probe, and in the recorded ones to the whole test set."""
+        write_calls(folder / UNSETTLED, list(self.marks.values()))
         if rows_of_set is not None:
+            self.left_s = _FLOATS_S
             marks = self._marks_of(self.usual, RecordedSeries(folder / ANSWERS), rows_of_set)
             write_series(folder / UNSETTLED_SET, marks)
 
@@ -83,7 +99,20 @@ class Float64Reference:
         data, signature = self.data_of(probe), self.session.signature
         rows = probe.rows(data, len(answers) * probe.batch) if rows is None else rows
         feeds = (make_feeds(data, chosen, signature, probe.sizes) for chosen in rows)
-        return (find_unsettled(self.session, fed, call) for fed, call in zip(feeds, answers, strict=True))
+        return (self._mark(probe, fed, call) for fed, call in zip(feeds, answers, strict=True))
+
+    def _mark(self, probe: Probe, fed: Mapping[str, Array], answers: Answers) -> Marks:
+        """Mark what rounding decides in a call: without integers for some seconds, and of no finite stress, whose limit
+        is that of its own noise. Of NaN and infinities, what they are turned into decides, however far it lies."""
+        start, is_floats = time.monotonic(), not has_integers(answers)
+        is_limited = probe.is_blank or (probe.is_stress and not probe.is_undefined)
+        if is_floats and (is_limited or self.left_s <= 0):
+            return no_marks(answers)
+        marks = find_unsettled(self.session, fed, answers, is_undefined=probe.is_undefined)
+        if probe.is_undefined:
+            marks = {name: unsettled > 0 for name, unsettled in marks.items()}
+        self.left_s -= time.monotonic() - start if is_floats else 0
+        return marks
 
     def _ask(self, probe: Probe, rows: Array) -> Answers:
         return self.session.run(make_feeds(self.data_of(probe), rows, self.session.signature, probe.sizes))

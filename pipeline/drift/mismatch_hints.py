@@ -24,8 +24,8 @@ def structure(candidate: Answers, reference: Answers) -> str | None:
     ours, theirs = list(candidate), list(reference)
     if sorted(ours) != sorted(theirs):
         return f"the outputs are called {_list(ours)}, the reference's {_list(theirs)}"
-    if ours != theirs:
-        return f"the outputs come in the order {_list(ours)}, the reference's in {_list(theirs)}"
+    if order := describe_order(candidate, reference):
+        return order
     for name in theirs:
         actual, expected = candidate[name], reference[name]
         if actual.shape != expected.shape:
@@ -33,6 +33,14 @@ def structure(candidate: Answers, reference: Answers) -> str | None:
         if actual.dtype != expected.dtype:
             return f"output {name} is {actual.dtype.name}, the reference's {expected.dtype.name}"
     return None
+
+
+def describe_order(candidate: Answers, reference: Answers) -> str | None:
+    """Say in which order outputs of the right names come; None where it is the reference's, or the names are wrong."""
+    ours, theirs = list(candidate), list(reference)
+    if ours == theirs or sorted(ours) != sorted(theirs):
+        return None
+    return f"the outputs come in the order {_list(ours)}, the reference's in {_list(theirs)}"
 
 
 def explain(candidate: Answers, reference: Answers, *, batched: bool = True) -> str | None:

@@ -24,7 +24,8 @@ class ProbeTally:
     calls: list[tuple[Answers, Answers]] = field(default_factory=list)  # candidate and reference: some of the first
     kept: int = 0  # samples in `calls`
     lost: str | None = None  # what the copy answers to NaN where the model answers NaN
-    ties: int = 0  # integers that differ where rounding decides them
+    order: str | None = None  # of the copy's outputs, in a sentence, where it is not the model's
+    ties: int = 0  # numbers that differ where rounding decides them
 
     def add(self, candidate: Answers, reference: Answers, samples: int) -> None:
         """Add one call."""

@@ -28,7 +28,6 @@ from .pair_probing import ask_pairs
 from .recorded_answers import PROBES, ReferenceRecord, write_calls, write_record, write_sources
 from .reference_probing import ReferenceProbing
 from .sessions import batches_of, default_runtime, open_for, read_test_set
-from .unsettled import has_integers
 
 
 def answer(job: Job) -> Mapping[str, Any]:
@@ -51,6 +50,7 @@ def answer(job: Job) -> Mapping[str, Any]:
         chunk = _ask_probes(probing, job, options)
         reach = {} if options.tries is None else probing.ask_integers(options.tries)
         device, takes_not_finite = session.device, probing.takes(options.not_finite)
+        probing.measure_last_bits({})
         float64: tuple[OutputNoise, ...] = ()
         if isinstance(session, WideningSession):
             indices = [name for name, integers in reach.items() if integers.has_end]
@@ -58,9 +58,8 @@ def answer(job: Job) -> Mapping[str, Any]:
             float64 = truth.measure(probing.series)
         if float64:
             probing.noise[Cause.FLOAT64] = float64[[*probing.series].index(probing.telling.key)]
-        if float64 and has_integers(probing.series[probing.usual.key][0]):
-            rows_of_set = None if chunk is None else probing.rows_of_set(chunk)
-            truth.write_unsettled(job.out, probing.series, rows_of_set)
+            probing.measure_last_bits(truth.marks)
+            truth.write_unsettled(job.out, None if chunk is None else probing.rows_of_set(chunk))
     write_calls(job.out / PROBES, list(probing.series.values()))
     write_sources(job.out, probing.sources)
     refused = {axis: [*sizes] for axis, sizes in probing.refused.items()}
@@ -78,7 +77,7 @@ def _ask_probes(probing: ReferenceProbing, job: Job, options: AnswerOptions) -> 
     inputs = probing.session.signature.inputs
     probing.ask_batches(batches_within(inputs, batches_of(options)))
     probing.check_repeats()
-    probing.measure_last_bits()
+    probing.ask_last_bits()
     chunk = probing.record_set(job.out, options)
     if options.random:
         probing.ask_fills()

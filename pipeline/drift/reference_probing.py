@@ -41,6 +41,7 @@ from .numbers.column_drift import column_axes
 from .numbers.numeric import combine, compare
 from .recorded_answers import ANSWERS, DRAWN, split_by_sample
 from .sessions import SampleTrial
+from .unsettled import Marks, settle
 
 _ENOUGH = 1000  # numbers in every output: the mean of so many squared errors hardly varies between calls
 _SCORED, _SCORED_S = (32, 256), 5.0  # samples that a metric scores in a conversion: the least, the most, and the time
@@ -63,6 +64,7 @@ class ReferenceProbing:
     sources: dict[str, Dataset] = field(default_factory=dict)  # rows other than the samples, by the name of their kind
     batches: tuple[int, ...] = ()  # the usual ones
     call_s: float = math.inf  # of a call at the largest of them
+    nudged: Answers | None = None  # to the first samples with other last bits
 
     def ask_batches(self, batches: Sequence[int]) -> None:
         """Ask at each batch size, all other axes as the data has them."""
@@ -158,17 +160,24 @@ class ReferenceProbing:
                 "can be an input and an output of it",
             )
 
-    def measure_last_bits(self) -> None:
-        """Measure how well the answers agree where inputs differ in their last bits, and where a batch is split."""
-        largest, single, axes = Probe(self._largest), Probe(1), column_axes(self.session.signature)
-        if single.key in self.series and largest != single and self.session.signature.batch is not None:
-            self.noise[Cause.BATCH_SPLIT] = measure_batch_split(self.series[largest.key], self.series[single.key], axes)
+    def ask_last_bits(self) -> None:
+        """Ask the first samples with other last bits."""
         if not any(array.dtype.kind == "f" for array in self.data.inputs.values()):
             return
-        nudged = with_other_last_bits(self.data.rows(0, largest.batch))
+        nudged = with_other_last_bits(self.data.rows(0, self._largest))
         with suppress(TransloadError):  # numbers that are just within the limits of the model
-            (answers,) = self._answers(largest, [next(largest.rows(self.data))], nudged)
-            self.noise[Cause.LAST_BITS] = measure_noise(answers, self.series[largest.key][0], axes)
+            (self.nudged,) = self._answers(self.usual, [next(self.usual.rows(self.data))], nudged)
+
+    def measure_last_bits(self, marks: Mapping[ProbeKey, Sequence[Marks]]) -> None:
+        """Measure how well the answers agree where inputs differ in their last bits, and where a batch is split, but
+        for what rounding decides (`marks`)."""
+        key, single, axes = self.usual.key, Probe(1).key, column_axes(self.session.signature)
+        largest, of_calls = self.series[key], marks.get(key) or [{}] * len(self.series[key])
+        if single in self.series and key != single and self.session.signature.batch is not None:
+            self.noise[Cause.BATCH_SPLIT] = measure_batch_split(largest, self.series[single], axes)
+        if self.nudged is not None:
+            answers, _ = settle(self.nudged, largest[0], of_calls[0])
+            self.noise[Cause.LAST_BITS] = measure_noise(answers, largest[0], axes)
 
     @property
     def usual(self) -> Probe:

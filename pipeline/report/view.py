@@ -296,7 +296,7 @@ def left_out(result: RunResult) -> str:
 
 
 def lost(result: RunResult) -> str:
-    """The notes on what artifacts answer where the model answers NaN or infinity; empty where there is none."""
+    """The notes on what artifacts answer to NaN or infinity, and on the order of outputs; empty where there is none."""
     losses = dict.fromkeys(f"{row.artifact} in {row.runtime}: {row.lost}." for row in result.drift if row.lost)
     return units.plain(" ".join(losses))
 

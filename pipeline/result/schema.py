@@ -186,7 +186,7 @@ class DriftRow:
     log: str | None = None  # of the comparison, relative to the folder
     mismatch: str | None = None  # how names, shapes or dtypes of the answers differ, so that no numbers compare
     derivation: str | None = None  # how the tolerance follows from the model's noise floor
-    lost: str | None = None  # a note: what the copy answers where the model answers NaN or infinity
+    lost: str | None = None  # a note: what the copy answers to NaN or infinity, or the order of its outputs
     settings: dict[str, bool | int | str] = field(default_factory=dict)  # of the runtime; empty: the defaults
 
 
