@@ -29,7 +29,7 @@ from .unsettled import (
     settle,
 )
 
-_FLOATS_S = 20.0  # that answers without integers are asked for what rounding decides in them
+_FLOATS_S = 4.0  # that answers without integers are asked for what rounding decides in them
 
 
 @dataclass
