@@ -155,7 +155,7 @@ class Check:
         sizes = {self._signature.batch or "": probe.batch, **probe.sizes}
         fits = all(size in self._copy_bounds(axis) for axis, size in sizes.items())
         if not probe.as_sampled:
-            is_owed = self._precision == Precision.FP32 or not (probe.reach or probe.is_stress)
+            is_owed = self._precision == Precision.FP32 or not (probe.reach or probe.is_stress or probe.is_near)
             is_calibrated = self._precision.startswith("int8") and probe.source
             own_batch = probe.batch in self._batches and not probe.sizes
             return is_owed and not is_calibrated and (fits or own_batch)

@@ -10,16 +10,21 @@ answer    inputs {model, data}   -> answers/, samples.npz, probes.npz, record.js
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
-from ...models.errors import BadRequest
+import numpy as np
+
+from ...models.dataset import Dataset, take
+from ...models.errors import BadRequest, TransloadError
 from ...models.job import Job
 from ...models.probes.declared_values import declared_rows
+from ...models.probes.feeds import make_feeds
 from ...models.probes.probe_set import DECLARED, Probe
-from ...models.probes.sizes import batches_within
+from ...models.probes.sizes import batches_within, bounds_within
+from ...models.probes.threshold_rows import NEAR_S, find_threshold_rows
 from ...serving.runtimes.provider_check import check_device
-from ...serving.session import WideningSession
+from ...serving.session import WatchedSession, WideningSession
 from .call_time_limit import CallTimeLimit, limit_calls
 from .drift_records import AnswerFacts, AnswerOptions
 from .float64_reference import Float64Reference
@@ -91,4 +96,32 @@ def _ask_probes(probing: ReferenceProbing, job: Job, options: AnswerOptions) -> 
     if (declared := declared_rows(inputs, probing.data)) is not None:
         probing.ask_rows(DECLARED, declared)
     ask_pairs(probing)
+    _ask_constants(probing)
     return chunk
+
+
+def _ask_constants(probing: ReferenceProbing) -> None:
+    """Ask rows on both sides of the numbers that the model compares values with, where it can be watched."""
+    if not isinstance(session := probing.session, WatchedSession):
+        return
+    with suppress(TransloadError):
+        near = find_threshold_rows(session.signature, probing.data, session.watch, NEAR_S)
+        print(f"{near}, in {near.seconds:.1f} s of {NEAR_S:g} s")  # for the step's log
+        _ask_near(probing, near.rows)
+
+
+def _ask_near(probing: ReferenceProbing, groups: Mapping[str, Dataset]) -> None:
+    """Ask groups of rows near constants, those to which the model answers finite numbers."""
+    signature = probing.session.signature
+    bounds = bounds_within(signature.inputs, signature.batch)
+
+    def is_finite(row: int) -> bool:
+        with suppress(TransloadError):
+            answers = probing.session.run(make_feeds(rows, np.full(bounds.low, row), signature))
+            return all(np.isfinite(array).all() for array in answers.values() if array.dtype.kind == "f")
+        return False
+
+    for source, rows in groups.items():
+        finite = [row for row in range(len(rows)) if is_finite(row)]
+        if finite:
+            probing.ask_rows(source, take(rows, np.array(finite)))
