@@ -18,7 +18,7 @@ from .stress_values import walk
 from .value_range import AxisRange, Values
 
 _FLOAT_ROWS = 48  # for floats, whose numbers between the ends have no count
-_MOST_ROWS = 512
+_MOST_ROWS = 2048
 _MOST_BYTES = 8 << 20  # of all inputs
 _GOLDEN = 0.618033988749895  # multiples of it, without their whole part, spread evenly however many there are
 _BAND = 0.1  # of a range: as far apart the numbers of a row lie that is all low, all high, or in between

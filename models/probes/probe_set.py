@@ -43,6 +43,7 @@ FILL_CALLS = 2  # in a probe of filled masks: every second call keeps its values
 STRESS_SAMPLES = 2  # in a probe of stress values, of which one call holds all
 DECLARED = "declared values"  # the source of rows that go through the declared ranges: declared_values.py
 NEAR = "values near constants"  # the source of rows on both sides of a graph's own numbers, up to a power of ten
+OF_COPY = f"{NEAR} of the copy"
 WORD_BITS = 31  # of an int32: with larger ones the runtimes themselves are wrong (docs/design/drift.md)
 
 ProbeKey: TypeAlias = tuple[

@@ -18,7 +18,7 @@ import numpy as np
 from ..dataset import Dataset, take
 from ..signature import Array, Signature, TensorSpec
 from .declared_values import declared_ranges
-from .feeds import CallRows, make_feeds
+from .feeds import CallRows, make_feeds, samples_per_call
 from .masks import stress_inputs
 from .probe_set import NEAR
 from .sizes import bounds_within
@@ -32,7 +32,9 @@ _FACTORS = (-1, 3, -3, 10, -10, 30, -30, 100, -100, 1000, -1000)
 _FLAT = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # of the distance from the sample's mean
 _ELEMENTS, _LEVELS = 12, (30, -30, 300, -300)  # elements of each input that are changed alone, and to what
 _STEPS, _NEAREST, _NEAR_ENOUGH = 16, 1e-2, 4e-2  # of bisection; how near it comes, as a share of the number
+_BESIDE = 5e-2  # of the number: known rows so near to it need no others
 _MOST_PAIRS = 48
+MOST_ROWS = 64  # of a call
 _PART = 16  # rows between two looks at the clock
 
 
@@ -59,25 +61,37 @@ class _Pair:
     above: int
 
 
-def find_threshold_rows(signature: Signature, data: Dataset, watch: Watch, budget_s: float) -> ThresholdRows:
-    """Search for rows on both sides of each number that operators compare values with, for so many seconds."""
-    specs, measure = signature.inputs, partial(_measure, signature, watch)
+def find_threshold_rows(
+    signature: Signature,
+    data: Dataset,
+    watch: Watch,
+    *,
+    known: Sequence[Dataset] = (),
+    source: str = NEAR,
+    most: int = MOST_ROWS,
+) -> ThresholdRows:
+    """Search for rows on both sides of each number that operators compare values with, for some seconds.
+    Numbers that `known` rows lie beside are left out. A call has `most` rows."""
+    specs, measure = signature.inputs, partial(_measure, signature, watch, most)
     base = data.rows(0, _BASE)
     extremes = measure(base)
     start = time.monotonic()
-    constant_rows = ThresholdRows(thresholds=len(extremes))
-    if all((least < at).all() and (most > at).all() for (_, at), (least, most) in extremes.items()):
-        return constant_rows
+    before = [measure(rows) for rows in known]
+    beside = {threshold for threshold, ends in reduce(_joined, before, extremes).items() if _is_beside(threshold, ends)}
+    if all(_is_straddled(threshold, ends) or threshold in beside for threshold, ends in extremes.items()):
+        return ThresholdRows(thresholds=len(extremes))
     pool, origins = _pool(specs, data, base)
     for first in range(len(base), len(pool), _PART):
-        if time.monotonic() - start > budget_s / 2:
+        if time.monotonic() - start > NEAR_S / 2:
             pool = take(pool, slice(0, first))
             break
         extremes = _joined(extremes, measure(pool.rows(first, first + _PART)))
-    pairs = sorted(_pairs(extremes, _sizes(pool), origins), key=lambda pair: pair.threshold.constant in TAILS)
-    reached = {threshold for threshold, ends in extremes.items() if _is_reached(threshold, ends)}
-    near = _bisect(pool, specs, pairs[:_MOST_PAIRS], extremes, measure, start + budget_s)
-    return ThresholdRows(_by_size(near), len(extremes), len(extremes) - len(reached), time.monotonic() - start)
+    sought = {threshold: ends for threshold, ends in extremes.items() if threshold not in beside}
+    pairs = sorted(_pairs(sought, _sizes(pool), origins), key=lambda pair: pair.threshold.constant in TAILS)
+    reached = {threshold for threshold, ends in extremes.items() if threshold in beside or _is_reached(threshold, ends)}
+    near = _bisect(pool, specs, pairs[:_MOST_PAIRS], extremes, measure, start + NEAR_S)
+    seconds = time.monotonic() - start
+    return ThresholdRows(_by_size(near, source), len(extremes), len(extremes) - len(reached), seconds)
 
 
 def _pool(specs: Sequence[TensorSpec], data: Dataset, base: Dataset) -> tuple[Dataset, Array]:
@@ -119,11 +133,11 @@ def _with_element(sample: Array, place: int, level: float) -> Array:
     return sample
 
 
-def _measure(signature: Signature, watch: Watch, rows: Dataset) -> Extremes:
+def _measure(signature: Signature, watch: Watch, most: int, rows: Dataset) -> Extremes:
     """Measure the values that operators compare with numbers, row by row."""
     bounds = bounds_within(signature.inputs, signature.batch)
     parts = []
-    for chosen in CallRows(len(rows), bounds.nearest(len(rows)), bounds):
+    for chosen in CallRows(len(rows), bounds.nearest(samples_per_call(rows, most)), bounds):
         extremes: dict[Threshold, tuple[Array, Array]] = {}
 
         def hear(place: str, kind: str, values: Sequence[Array], numbers: Sequence[float]) -> None:
@@ -153,6 +167,17 @@ def _sizes(rows: Dataset) -> Array:
 def _is_reached(threshold: Threshold, ends: tuple[Array, Array]) -> bool:
     least, most = ends
     return bool((least < threshold.constant).any() and (most > threshold.constant).any())
+
+
+def _is_straddled(threshold: Threshold, ends: tuple[Array, Array]) -> bool:
+    return bool((ends[0] < threshold.constant).all() and (ends[1] > threshold.constant).all())
+
+
+def _is_beside(threshold: Threshold, ends: tuple[Array, Array]) -> bool:
+    """Return whether rows lie on both sides of a number, and near to it."""
+    distances = np.concatenate(ends) - threshold.constant
+    near = _BESIDE * abs(threshold.constant) if threshold.constant else np.inf
+    return all(((side > 0) & (side <= near)).any() for side in (distances, -distances))
 
 
 def _pairs(extremes: Extremes, sizes: Array, origins: Array) -> Iterator[_Pair]:
@@ -223,7 +248,7 @@ def _between(below: Dataset, above: Dataset, shares: Array, declared: Mapping[st
     return Dataset(rows)
 
 
-def _by_size(rows: Dataset | None) -> dict[str, Dataset]:
+def _by_size(rows: Dataset | None, source: str) -> dict[str, Dataset]:
     """Group different rows by the power of ten of their largest float: beside a large one no small one is seen."""
     if rows is None:
         return {}
@@ -234,5 +259,5 @@ def _by_size(rows: Dataset | None) -> dict[str, Dataset]:
     groups = {}
     for power in sorted(set(powers[np.isfinite(sizes)])):
         chosen = kept[(powers == power) & np.isfinite(sizes)]
-        groups[f"{NEAR} up to {math.pow(10, power):g}"] = take(rows, chosen)
+        groups[f"{source} up to {math.pow(10, power):g}"] = take(rows, chosen)
     return groups

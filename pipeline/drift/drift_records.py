@@ -49,6 +49,15 @@ class AnswerFacts(Facts):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProposalFacts(Facts):
+    """Rows on both sides of the numbers that a copy compares values with, by their sources."""
+
+    sources: tuple[str, ...] = ()
+    constants: int = 0
+    unreached: int = 0  # those that no row got beyond
+
+
+@dataclass(frozen=True, kw_only=True)
 class AcceptedFacts(Facts):
     """The inputs that a model takes, as `--input` would name them; none where no trial had an answer."""
 
@@ -67,6 +76,7 @@ class CheckOptions(SessionOptions):
     metric: MetricChoice | None = None  # before the recipe's own
     ref: str | None = None
     root: str | None = None
+    constants: tuple[int, int] = (0, 0)  # that the copy compares values with, and those of them that no input reached
     server: str | None = None  # the kind of server; another kind makes it another action
 
 

@@ -55,6 +55,7 @@ class RunInputs(ModelWithData):
     """The model, the data, and the outputs of the reference that every copy is compared with."""
 
     reference: Stored
+    recorder: Action | None = None  # the step that recorded it
     metric: TaskChoice = field(default_factory=TaskChoice)
     doubts: tuple[str, ...] = ()  # of the data, and of the reference's answers to it
 
@@ -99,7 +100,8 @@ def resolve_inputs(
         if not samples_only:
             scored = metric if judged else choose_metric(context, loaded.model, inputs.data)
             doubts += doubt_of_chance(context, loaded.model, inputs.data, reference, scored)
-    return RunInputs(**vars(inputs), reference=reference, metric=metric, doubts=doubts)
+    recorder, _ = _reference_action(context, inputs, loaded.runtime)
+    return RunInputs(**vars(inputs), reference=reference, recorder=recorder, metric=metric, doubts=doubts)
 
 
 def _ask_reference(

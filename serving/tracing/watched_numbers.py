@@ -26,13 +26,14 @@ def watch(
         tensors = tensors_in((call.arguments, call.keywords))
         constants = [tensor for tensor in tensors if trace.number_of(tensor) is None]
         values = [_array(tensor) for tensor in tensors if trace.number_of(tensor) is not None]
-        hear(str(call.index), call.operator, values, [*_numbers(call), *constant_numbers(map(_array, constants))])
+        hear(str(call.index), call.operator, values, [*numbers_of(call), *constant_numbers(map(_array, constants))])
 
     trace = OperatorTrace(listen)
     trace.run(model, inputs)
 
 
-def _numbers(call: OperatorCall) -> list[float]:
+def numbers_of(call: OperatorCall) -> list[float]:
+    """Return the numbers among the arguments of a call that may be limits."""
     if call.operator in _AXES:
         return []
     arguments = (*call.arguments, *call.keywords.values())
