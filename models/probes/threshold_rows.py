@@ -31,7 +31,7 @@ _BASE = 8  # samples that are changed
 _FACTORS = (-1, 3, -3, 10, -10, 30, -30, 100, -100, 1000, -1000)
 _FLAT = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # of the distance from the sample's mean
 _ELEMENTS, _LEVELS = 12, (30, -30, 300, -300)  # elements of each input that are changed alone, and to what
-_STEPS, _NEAREST, _NEAR_ENOUGH = 16, 1e-2, 4e-2  # of bisection; how near it comes, as a share of the number
+_STEPS, _NEAR = 14, 2e-2  # of bisection; how near it comes, as a share of the number
 _BESIDE = 5e-2  # of the number: known rows so near to it need no others
 _MOST_PAIRS = 48
 MOST_ROWS = 64  # of a call
@@ -208,31 +208,25 @@ def _bisect(
     """Return rows between those of each pair, as near to the number from both sides as they may come."""
     if not pairs:
         return None
-    below, above = (take(pool, np.array([getattr(pair, side) for pair in pairs])) for side in ("below", "above"))
+    twice = [pair for pair in pairs for _ in range(2)]  # once for each side
+    below, above = (take(pool, np.array([getattr(pair, side) for pair in twice])) for side in ("below", "above"))
     declared = declared_ranges(specs, pool)
-    numbers = np.array([pair.threshold.constant for pair in pairs])
-    own = np.array(
-        [[extremes[pair.threshold][pair.end][row] for row in (pair.below, pair.above)] for pair in pairs]
-    )
-    margin = np.where(numbers, np.abs(numbers), np.ptp(own, axis=1)) * _NEAREST
-    shares = np.tile([0.0, 1.0], (len(pairs), 1))  # of the way from below to above: the ends of what is halved
-    best, distances = shares.copy(), np.abs(own - numbers[:, np.newaxis])  # the nearest outside of the margin
+    ends = np.array([[extremes[pair.threshold][pair.end][row] for row in (pair.below, pair.above)] for pair in twice])
+    numbers = np.array([pair.threshold.constant for pair in twice])
+    is_above = np.arange(len(twice)) % 2 == 1
+    margins = np.where(numbers, np.abs(numbers), np.ptp(ends, axis=1)) * _NEAR
+    targets = numbers + np.where(is_above, margins, -margins)
+    low, high = np.zeros(len(twice)), np.ones(len(twice))  # shares of the way from below to above
     for _ in range(_STEPS):
-        if time.monotonic() > deadline or (distances < margin[:, np.newaxis] * _NEAR_ENOUGH / _NEAREST).all():
+        if time.monotonic() > deadline:
             break
-        middle = shares.mean(1)
+        middle = (low + high) / 2
         measured = measure(_between(below, above, middle, declared))
-        values = np.array([
-            measured[pair.threshold][pair.end][at] if pair.threshold in measured else np.nan
-            for at, pair in enumerate(pairs)
-        ])  # fmt: skip
-        for at in np.flatnonzero(np.isfinite(values)):
-            side, distance = int(values[at] > numbers[at]), abs(values[at] - numbers[at])
-            shares[at, side] = middle[at]
-            if margin[at] <= distance < distances[at, side] or distances[at, side] < margin[at] <= distance:
-                best[at, side], distances[at, side] = middle[at], distance
-    rows = [_between(below, above, best[:, side], declared) for side in (0, 1)]
-    return Dataset({name: np.concatenate([part.inputs[name] for part in rows]) for name in pool.inputs})
+        values = np.array(
+            [measured.get(pair.threshold, (targets, targets))[pair.end][at] for at, pair in enumerate(twice)]
+        )
+        low, high = np.where(values < targets, middle, low), np.where(values > targets, middle, high)
+    return _between(below, above, np.where(is_above, high, low), declared)
 
 
 def _between(below: Dataset, above: Dataset, shares: Array, declared: Mapping[str, object]) -> Dataset:
