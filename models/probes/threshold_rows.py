@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import TypeAlias
@@ -48,7 +48,9 @@ class ThresholdRows:
     seconds: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.thresholds} constants that values are compared with, {self.unreached} of them reached by no input"
+        return (
+            f"{self.thresholds} constants that values are compared with, {self.unreached} of them reached by no input"
+        )
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class _Pair:
     end: int
     below: int
     above: int
+    distance: float  # of these values of the two
 
 
 def find_threshold_rows(
@@ -89,7 +92,7 @@ def find_threshold_rows(
     sought = {threshold: ends for threshold, ends in extremes.items() if threshold not in beside}
     pairs = sorted(_pairs(sought, _sizes(pool), origins), key=lambda pair: pair.threshold.constant in TAILS)
     reached = {threshold for threshold, ends in extremes.items() if threshold in beside or _is_reached(threshold, ends)}
-    near = _bisect(pool, specs, pairs[:_MOST_PAIRS], extremes, measure, start + NEAR_S)
+    near = _bisect(pool, declared_ranges(specs, data), pairs[:_MOST_PAIRS], measure, start + NEAR_S)
     seconds = time.monotonic() - start
     return ThresholdRows(_by_size(near, source), len(extremes), len(extremes) - len(reached), seconds)
 
@@ -115,28 +118,33 @@ def _pool(specs: Sequence[TensorSpec], data: Dataset, base: Dataset) -> tuple[Da
 
 def _changes(floats: Sequence[Array]) -> Iterator[Callable[[Array, int], Array]]:
     """Yield changes of a sample of one input, by its number: of all inputs at once, then of single elements."""
-    for factor in _FACTORS if floats else ():
-        yield lambda sample, _, factor=factor: sample * factor
-    for share in _FLAT if floats else ():
-        yield lambda sample, _, share=share: sample.mean() + (sample - sample.mean()) * share
+    if floats:
+        yield from (partial(_scale, factor) for factor in _FACTORS)
+        yield from (partial(_flatten, share) for share in _FLAT)
     for which, array in enumerate(floats):
         size = array[0].size
         for place in np.unique(np.linspace(0, size - 1, min(size, _ELEMENTS)).astype(int)):
-            for level in _LEVELS:
-                yield lambda sample, own, which=which, place=place, level=level: (
-                    _with_element(sample, place, level) if own == which else sample
-                )
+            yield from (partial(_with_element, which, int(place), level) for level in _LEVELS)
 
 
-def _with_element(sample: Array, place: int, level: float) -> Array:
-    sample.reshape(-1)[place] = level
+def _scale(factor: float, sample: Array, _own: int) -> Array:
+    return np.asarray(sample * factor)
+
+
+def _flatten(share: float, sample: Array, _own: int) -> Array:
+    return np.asarray(sample.mean() + (sample - sample.mean()) * share)
+
+
+def _with_element(which: int, place: int, level: float, sample: Array, own: int) -> Array:
+    if own == which:
+        sample.reshape(-1)[place] = level
     return sample
 
 
 def _measure(signature: Signature, watch: Watch, most: int, rows: Dataset) -> Extremes:
     """Measure the values that operators compare with numbers, row by row."""
     bounds = bounds_within(signature.inputs, signature.batch)
-    parts = []
+    parts: list[Extremes] = []
     for chosen in CallRows(len(rows), bounds.nearest(samples_per_call(rows, most)), bounds):
         extremes: dict[Threshold, tuple[Array, Array]] = {}
 
@@ -193,15 +201,15 @@ def _pairs(extremes: Extremes, sizes: Array, origins: Array) -> Iterator[_Pair]:
             alike = more[origins[more] == origins[first]]
             rest = alike if len(alike) else more
             second = rest[np.argmin(sizes[rest])]
-            yield _Pair(threshold, end, *((second, first) if rarer is above else (first, second)))
+            low, high = (second, first) if rarer is above else (first, second)
+            yield _Pair(threshold, end, low, high, float(ends[end][high] - ends[end][low]))
             break
 
 
 def _bisect(
     pool: Dataset,
-    specs: Sequence[TensorSpec],
+    declared: Collection[str],
     pairs: Sequence[_Pair],
-    extremes: Extremes,
     measure: Callable[[Dataset], Extremes],
     deadline: float,
 ) -> Dataset | None:
@@ -210,11 +218,9 @@ def _bisect(
         return None
     twice = [pair for pair in pairs for _ in range(2)]  # once for each side
     below, above = (take(pool, np.array([getattr(pair, side) for pair in twice])) for side in ("below", "above"))
-    declared = declared_ranges(specs, pool)
-    ends = np.array([[extremes[pair.threshold][pair.end][row] for row in (pair.below, pair.above)] for pair in twice])
     numbers = np.array([pair.threshold.constant for pair in twice])
     is_above = np.arange(len(twice)) % 2 == 1
-    margins = np.where(numbers, np.abs(numbers), np.ptp(ends, axis=1)) * _NEAR
+    margins = np.where(numbers, np.abs(numbers), [pair.distance for pair in twice]) * _NEAR
     targets = numbers + np.where(is_above, margins, -margins)
     low, high = np.zeros(len(twice)), np.ones(len(twice))  # shares of the way from below to above
     for _ in range(_STEPS):
@@ -229,7 +235,7 @@ def _bisect(
     return _between(below, above, np.where(is_above, high, low), declared)
 
 
-def _between(below: Dataset, above: Dataset, shares: Array, declared: Mapping[str, object]) -> Dataset:
+def _between(below: Dataset, above: Dataset, shares: Array, declared: Collection[str]) -> Dataset:
     """Return rows at shares of the way. Integers go along where they are declared."""
     rows = {}
     for name, first in below.inputs.items():

@@ -10,16 +10,19 @@ import numpy as np
 
 from ..signature import Array
 
-_COMPARISONS = frozenset(
-    "greater greaterorequal greater_equal less lessorequal less_equal equal not_equal notequal gt ge lt le eq ne clip "
-    "clipbyvalue clamp clamp_min clamp_max hardtanh threshold maximum minimum max min".split()
-)
+_COMPARISONS = frozenset((
+    "greater", "greaterorequal", "greater_equal", "less", "lessorequal", "less_equal", "equal", "not_equal", "notequal",
+    "gt", "ge", "lt", "le", "eq", "ne", "clip", "clipbyvalue", "clamp", "clamp_min", "clamp_max", "hardtanh",
+    "threshold", "maximum", "minimum", "max", "min",
+))  # fmt: skip
 _CORNERS: Mapping[str, Sequence[float]] = {
     "relu6": (0, 6), **dict.fromkeys(("hardsigmoid", "hardswish", "hard_sigmoid", "hard_swish"), (-3, 3)),
 }  # fmt: skip
-_TAILED = frozenset("sigmoid logistic log_sigmoid logsigmoid softplus exp tanh erf gelu silu elu mish".split())
+_TAILED = frozenset((
+    "sigmoid", "logistic", "log_sigmoid", "logsigmoid", "softplus", "exp", "tanh", "erf", "gelu", "silu", "elu", "mish",
+))  # fmt: skip
 TAILS = (-100.0, -50.0, -20.0, 20.0, 50.0, 100.0)  # where runtimes and exporters compute an activation in other forms
-_SPREADS = frozenset("layer_norm layernormalization native_layer_norm rms_norm rmsnormalization".split())
+_SPREADS = frozenset(("layer_norm", "layernormalization", "native_layer_norm", "rms_norm", "rmsnormalization"))
 _ADDITIONS = frozenset(("add",))
 _EPSILON = 1e-2  # up to which a number that is added is one
 _MOST_NUMBERS = 8  # of one operator: a tensor of more is a weight

@@ -97,9 +97,7 @@ class LimitedWideningSession(LimitedSession):
         """See serving.session.WideningSession.widen."""
         self._widening.widen(noise, seed)
 
-    def watch(
-        self, feeds: Mapping[str, Array], hear: Hear
-    ) -> None:
+    def watch(self, feeds: Mapping[str, Array], hear: Hear) -> None:
         """See serving.session.WatchedSession.watch. The model has answered alike inputs before."""
         if isinstance(self._widening, WatchedSession):
             self._widening.watch(feeds, hear)

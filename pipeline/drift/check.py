@@ -217,7 +217,8 @@ class Check:
     def _ask(self, session: Session, calls: ProbeCalls) -> CheckResult:
         reference_calls = (split_by_sample(call, batched=self._batched) for call in calls.answers)
         metric = MetricTally.begin(calls.metric, self._data.labels, reference_calls)
-        tally = ProbeTally(self._batched, self._axes, metric=metric)
+        # A column of few rows near constants is small by chance, as where an activation saturates.
+        tally = ProbeTally(self._batched, {} if calls.probe.is_near else self._axes, metric=metric)
         try:
             unsettled: Iterable[Marks] = calls.unsettled or repeat({}, len(calls.rows))
             left = len(calls.data)

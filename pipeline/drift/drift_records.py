@@ -33,6 +33,7 @@ class AnswerOptions(SessionOptions):
     chunk: int = 256  # samples of the full set in one call, at most
     random: bool = False  # the samples are random, so masks that hide all or nothing are tried in their place
     stress: bool = False  # floats that no sample holds are tried: large and tiny ones, ties, NaN
+    constants: bool = True  # rows near the model's own constants are looked for
     not_finite: tuple[int, ...] = ()  # samples of the user's that hold NaN or infinities
     scores: bool = False  # some hundred samples drawn at random, too, where the full test set is not asked
     tries: int | None = None  # other integers are tried, so many times at most; None: not at all

@@ -106,7 +106,7 @@ def describe_exercise(
     runtime: str,
     constants: tuple[int, int] = (0, 0),
 ) -> dict[str, Any]:
-    """result.ExercisedRow without `artifact`. `constants`: of the copy, where they are known; else the model's count."""
+    """result.ExercisedRow without `artifact`. `constants`: of the copy; else the model's count."""
     compared, unreached = constants if constants[0] else record.constants
     bounds = observed.requested.bounds
     axes = []

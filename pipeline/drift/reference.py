@@ -67,7 +67,9 @@ def answer(job: Job) -> Mapping[str, Any]:
         data = read_test_set(job, session.signature.inputs)
         probing = ReferenceProbing(session, data)
         near = job.inputs.get("near")
-        chunk = _ask_probes(probing, job, options) if near is None else _ask_proposed(probing, near, options)
+        chunk = _ask_probes(probing, job, options) if near is None else None
+        if near is not None:
+            _ask_proposed(probing, near, options)
         reach = {} if options.tries is None else probing.ask_integers(options.tries)
         device, takes_not_finite = session.device, probing.takes(options.not_finite)
         float64: tuple[OutputNoise, ...] = ()
@@ -113,7 +115,8 @@ def _ask_probes(probing: ReferenceProbing, job: Job, options: AnswerOptions) -> 
     if (declared := declared_rows(inputs, probing.data)) is not None:
         probing.ask_rows(DECLARED, declared)
     ask_pairs(probing)
-    _ask_constants(probing)
+    if options.constants:
+        _ask_constants(probing)
     return chunk
 
 

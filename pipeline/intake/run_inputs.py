@@ -273,7 +273,8 @@ def record_samples(context: Context, inputs: ModelWithData, runtime: str) -> Sto
     recorded = context.executor.store.find((_ask_integers(action) if has_integers else action).key)
     if recorded is not None:
         return recorded
-    samples = {"probes_only": True, "random": False, "stress": False, "threads": context.limits().threads}
+    left_out = dict.fromkeys(("random", "stress", "constants"), False)
+    samples = {"probes_only": True, **left_out, "threads": context.limits().threads}
     return context.executor.perform(replace(action, options={**action.options, **samples}))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ...models.errors import DiskFull, TransloadError
@@ -13,35 +14,35 @@ from ..workers.fork_server import framework_of
 from ..workers.interpreters import interpreter_of
 from ..workers.isolation import Limits
 
-_KEEPS_TENSORS = {"tflite": ("tensorflow",)}  # whose interpreter keeps every tensor
+
+def recorder_requires(runtime: Runtime) -> tuple[str, ...]:
+    """Return what it takes to see the values inside an artifact."""
+    # TensorFlow's interpreter keeps every tensor of a TFLite file.
+    return (*runtime.requires, "tensorflow") if runtime.name == "tflite" else runtime.requires
 
 
-def proposal(
-    name: str, artifact: Stored, data: Stored, reference: Stored, runtime: Runtime, limits: Limits
-) -> Action:
-    """Return the action that proposes rows near the constants of a copy: a Stored with ProposalFacts."""
-    requires = (*runtime.requires, *_KEEPS_TENSORS.get(runtime.name, ()))
-    interpreter = interpreter_of(runtime)
+def proposal(name: str, inputs: Mapping[str, Stored], runtime: Runtime, limits: Limits) -> Action:
+    """Return the action that proposes rows near the constants of a copy: a Stored with ProposalFacts.
+    `inputs`: the artifact, the data and the reference."""
+    requires, interpreter = recorder_requires(runtime), interpreter_of(runtime)
     return Action(
         name=name, entry="transload.pipeline.locate.constant_inputs:propose",
-        inputs={"artifact": artifact, "data": data, "reference": reference},
+        inputs=inputs,
         requires=requires, python=interpreter.path, tools=interpreter.tools, framework=framework_of(requires),
         limits=limits,
     )  # fmt: skip
 
 
-def extension(name: str, recorder: Action, reference: Stored, proposed: Stored) -> Action | None:
+def extension(recorder: Action, propose: Action, proposed: Stored) -> Action | None:
     """Return the action that adds the reference's answers to proposed rows; None where there are none.
     `recorder`: the action that recorded the reference."""
     if not ProposalFacts.from_json(proposed.facts).sources:
         return None
-    inputs = {**recorder.inputs, "reference": reference, "near": proposed}
-    return replace(recorder, name=f"reference.{name}", inputs=inputs)
+    inputs = {**recorder.inputs, "reference": propose.inputs["reference"], "near": proposed}
+    return replace(recorder, name=f"reference.{propose.name}", inputs=inputs)
 
 
-def extended_reference(
-    executor: Executor, recorder: Action | None, propose: Action
-) -> tuple[Stored, tuple[int, int]]:
+def extended_reference(executor: Executor, recorder: Action | None, propose: Action) -> tuple[Stored, tuple[int, int]]:
     """Return the reference with answers near the constants of a copy, and how many constants it has and none reached.
     What cannot be had is left out: the copy is then asked what all are."""
     reference, counts = propose.inputs["reference"], (0, 0)
@@ -51,7 +52,7 @@ def extended_reference(
         proposed = executor.perform(propose)
         facts = ProposalFacts.from_json(proposed.facts)
         counts = facts.constants, facts.unreached
-        extend = extension(propose.name, recorder, reference, proposed)
+        extend = extension(recorder, propose, proposed)
         return (executor.perform(extend) if extend else reference), counts
     except DiskFull:
         raise

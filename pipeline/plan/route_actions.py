@@ -77,8 +77,8 @@ def conversion(inputs: ConversionInputs, route: Route, source: Stored) -> Action
 def constants_of(inputs: VerificationInputs, route: Route, artifact: Stored) -> Action:
     """Return the action that proposes inputs near the constants of what the route has made."""
     runtime = verification_runtime(route.steps[-1].target, ConversionFacts.part_of(artifact.facts).flex)
-    name = action_name("constants", route)
-    return proposal(name, artifact, inputs.data, inputs.reference, runtime, inputs.limits)
+    copy = {"artifact": artifact, "data": inputs.data, "reference": inputs.reference}
+    return proposal(action_name("constants", route), copy, runtime, inputs.limits)
 
 
 def verification(inputs: VerificationInputs, route: Route, artifact: Stored) -> Action:

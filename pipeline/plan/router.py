@@ -265,18 +265,18 @@ class Router:
     def _near_constants(self, route: Route, artifact: Stored) -> VerificationInputs | None:
         """Return what a copy is checked with: the reference's answers near its constants too, where they can be had.
         None while they are asked."""
-        inputs = self._inputs
-        if inputs.recorder is None:
+        inputs, recorder = self._inputs, self._inputs.recorder
+        if recorder is None:
             return inputs
-        name = action_name("constants", route)
+        propose = constants_of(inputs, route, artifact)
         try:
-            proposed = self._perform(name, partial(constants_of, inputs, route, artifact))
+            proposed = self._perform(propose.name, lambda: propose)
             if proposed is None:
                 return None
             facts = ProposalFacts.from_json(proposed.facts)
             options = replace(inputs.verify_options, constants=(facts.constants, facts.unreached))
             inputs = replace(inputs, verify_options=options)
-            extend = extension(name, inputs.recorder, inputs.reference, proposed)
+            extend = extension(recorder, propose, proposed)
             reference = self._perform(extend.name, lambda: extend) if extend else inputs.reference
             return None if reference is None else replace(inputs, reference=reference)
         except DiskFull:

@@ -189,8 +189,8 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
     is_fp32 = checked.target is None or checked.target.precision is Precision.FP32
     reference, constants = inputs.reference, (0, 0)
     if served is None and not runtime.served:
-        name = checked.step.replace("validate.", "constants.", 1)
-        propose = proposal(name, stored, inputs.data, inputs.reference, runtime, context.limits())
+        copy = {"artifact": stored, "data": inputs.data, "reference": inputs.reference}
+        propose = proposal(checked.step.replace("validate.", "constants.", 1), copy, runtime, context.limits())
         reference, constants = extended_reference(context.executor, inputs.recorder, propose)
     action = Action(
         name=checked.step,

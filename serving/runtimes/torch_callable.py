@@ -104,9 +104,7 @@ class TorchSession(CheckedSession):
                 widen_module(self._module)
         self._wide, self._noise, self._seed = True, noise, seed
 
-    def watch(
-        self, feeds: Mapping[str, Array], hear: Hear
-    ) -> None:
+    def watch(self, feeds: Mapping[str, Array], hear: Hear) -> None:
         """See serving.session.WatchedSession.watch."""
         from ..tracing.watched_numbers import watch
 

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 _AXES = frozenset(("max", "min"))  # whose numbers are an axis
 
 
-def watch(
-    model: Any, inputs: Sequence[torch.Tensor], hear: Hear
-) -> None:
+def watch(model: Any, inputs: Sequence[torch.Tensor], hear: Hear) -> None:
     """Answer once, as serving.session.WatchedSession.watch tells."""
 
     def listen(call: OperatorCall, _results: Sequence[torch.Tensor]) -> None:
