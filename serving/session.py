@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
+from ..models.probes.thresholds import Hear
 from ..models.signature import Array, Signature
 
 
@@ -46,3 +47,12 @@ class WideningSession(Session, Protocol):
         """Answer in float64 from now on. There is no way back. Raises SessionLost where the model cannot be widened.
         `noise` is the relative standard deviation of a random error in the result of every operator, drawn from `seed`;
         -noise makes the opposite errors."""
+
+
+@runtime_checkable
+class WatchedSession(Session, Protocol):
+    """A session whose operators can be seen: PyTorch's."""
+
+    def watch(self, feeds: Mapping[str, Array], hear: Hear) -> None:
+        """Answer once, and tell `hear` of each call of an operator: its place in the answer, its kind, the values that
+        it reads, and the numbers among its arguments and small constants. The arrays are valid during the call."""

@@ -141,7 +141,8 @@ class Product:
         from transload.pipeline.drift.drift_records import CheckOptions, VerifyFacts
         from transload.pipeline.intake.model_argument import ModelRequest, candidate_request
         from transload.pipeline.intake.run_inputs import batch_sizes, load_model, resolve_inputs
-        from transload.pipeline.plan.route_actions import VerificationInputs, verification
+        from transload.pipeline.plan.constant_actions import extended_reference
+        from transload.pipeline.plan.route_actions import VerificationInputs, constants_of, verification
         from transload.pipeline.plan.run_plan import Route
         from transload.pipeline.progress import Progress
         from transload.pipeline.request import read_request
@@ -161,7 +162,11 @@ class Product:
             sqnr_db=request.validate_.sqnr_db, code=inputs.model.code, root=inputs.model.root,
             limits=context.convert_limits(),
         )  # fmt: skip
-        action = verification(basis, Route((step,)), loaded.stored)
+        route = Route((step,))
+        propose = constants_of(basis, route, loaded.stored)
+        reference, constants = extended_reference(context.executor, inputs.recorder, propose)
+        options = replace(basis.verify_options, constants=constants)
+        action = verification(replace(basis, reference=reference, verify_options=options), route, loaded.stored)
         facts = VerifyFacts.from_json(context.executor.perform(replace(action, name="verify")).facts)
         return facts.status, facts.reason
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -63,10 +63,18 @@ class OnnxCutter(GraphCutter):
         reads = [[name for name in dict.fromkeys(_names_read(node)) if name in known] for node in self.nodes]
         super().__init__(reads, writes, {value.name for value in self._model.graph.output})
         self._types = _tensor_types(self._model)
+        self._run: Callable[[Mapping[str, Array]], dict[str, Array]] | None = None
 
     def record(self, feeds: Mapping[str, Array]) -> None:
         """Run the full model once, and keep every tensor."""
-        self._values = {**feeds, **_all_values(self._model, self._producers, self._types, feeds)}
+        if self._run is None:
+            self._run = _value_runner(self._model, self._producers, self._types)
+        self._values = {**feeds, **self._run(feeds)}
+
+    @property
+    def numbers(self) -> list[list[float]]:
+        """The floats among the attributes of each node."""
+        return [[item.f for item in node.attribute if item.type == item.FLOAT] for node in self.nodes]
 
     def record_until_failure(self, feeds: Mapping[str, Array]) -> int | None:
         """Run node by node, and keep every tensor that can be computed. Return the first node that fails, if any."""
@@ -230,10 +238,11 @@ def _declared_axes(tensor_type: TensorType | None) -> list[int | str | None] | N
     return [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in tensor_type.shape.dim]
 
 
-def _all_values(
-    model: onnx.ModelProto, written: Iterable[str], types: Mapping[str, TensorType], feeds: Mapping[str, Array]
-) -> dict[str, Array]:
-    """Compute every tensor that nodes write, in ONNX Runtime without optimisation, else by ONNX's reference."""
+def _value_runner(
+    model: onnx.ModelProto, written: Iterable[str], types: Mapping[str, TensorType]
+) -> Callable[[Mapping[str, Array]], dict[str, Array]]:
+    """Return a function that computes every tensor which nodes write, in ONNX Runtime without optimisation, else by
+    ONNX's reference."""
     import onnx
 
     full = onnx.ModelProto()
@@ -245,15 +254,23 @@ def _all_values(
             value.name = name
             value.type.tensor_type.CopyFrom(types[name])
     names = [value.name for value in full.graph.output]
-    try:
+    session: Any = None
+    with contextlib.suppress(Exception):  # it lacks an operator; the reference has all
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         session = onnxruntime.InferenceSession(full.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        arrays = session.run(names, dict(feeds))
-    except Exception:  # noqa: BLE001  (it lacks an operator; the reference has all)
-        from onnx.reference import ReferenceEvaluator
 
-        arrays = ReferenceEvaluator(full).run(names, dict(feeds))
-    return {name: np.asarray(value) for name, value in zip(names, arrays, strict=True) if isinstance(value, np.ndarray)}
+    def run(feeds: Mapping[str, Array]) -> dict[str, Array]:
+        arrays = None
+        with contextlib.suppress(Exception):
+            arrays = session and session.run(names, dict(feeds))
+        if arrays is None:
+            from onnx.reference import ReferenceEvaluator
+
+            arrays = ReferenceEvaluator(full).run(names, dict(feeds))
+        values = zip(names, arrays, strict=True)
+        return {name: np.asarray(value) for name, value in values if isinstance(value, np.ndarray)}
+
+    return run

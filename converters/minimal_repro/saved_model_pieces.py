@@ -122,6 +122,11 @@ class SavedModelCutter(GraphCutter):
         self._values = {**{_key(self._inputs[name]): array for name, array in feeds.items()}, **results}
 
     @property
+    def numbers(self) -> list[list[float]]:
+        """The floats among the attributes of each operator."""
+        return [[item.f for item in node.attr.values() if item.WhichOneof("value") == "f"] for node in self.nodes]
+
+    @property
     def values(self) -> Mapping[str, Array]:
         """The recorded tensors, without those that depend on constants alone: they are weights."""
         return {name: value for name, value in self._values.items() if name not in self._fixed}

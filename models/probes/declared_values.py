@@ -18,7 +18,7 @@ from .stress_values import walk
 from .value_range import AxisRange, Values
 
 _FLOAT_ROWS = 48  # for floats, whose numbers between the ends have no count
-_MOST_ROWS = 512
+_MOST_ROWS = 2048
 _MOST_BYTES = 8 << 20  # of all inputs
 _GOLDEN = 0.618033988749895  # multiples of it, without their whole part, spread evenly however many there are
 _BAND = 0.1  # of a range: as far apart the numbers of a row lie that is all low, all high, or in between
@@ -29,8 +29,7 @@ def declared_rows(specs: Sequence[TensorSpec], data: Dataset, most: int = _MOST_
     Integers come one after another, so that each is there where `most` rows have room for it, the two ends first. Of
     floats a third of the rows is spread over the range, a third lies close together at a level of its own, and a third
     is the samples, stretched to both ends. They are worked out, not drawn: every interpreter makes the same."""
-    sizes = axis_sizes_in(data, specs)
-    ranges = {spec.name: _at(spec.values, sizes) for spec in specs if spec.values is not None}
+    ranges = declared_ranges(specs, data)
     if not ranges:
         return None
     row_bytes = sum(array[:1].nbytes for array in data.inputs.values())
@@ -39,6 +38,12 @@ def declared_rows(specs: Sequence[TensorSpec], data: Dataset, most: int = _MOST_
     repeated = {name: array[np.arange(count) % len(data)] for name, array in data.inputs.items()}
     spread = {name: _spread(repeated[name], limits, name) for name, limits in ranges.items()}
     return Dataset({**repeated, **spread})
+
+
+def declared_ranges(specs: Sequence[TensorSpec], data: Dataset) -> dict[str, ValueRange]:
+    """Return the declared range of each input that has one, at the sizes of the data."""
+    sizes = axis_sizes_in(data, specs)
+    return {spec.name: _at(spec.values, sizes) for spec in specs if spec.values is not None}
 
 
 def _at(values: Values, sizes: Mapping[str, int]) -> ValueRange:

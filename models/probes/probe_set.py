@@ -8,6 +8,7 @@
     masks, blanks   masks that hide all or nothing, floats that are all zero        masks, fill_probes
     stress          floats: large, tiny, tails, ones, ties, NaN, infinities         stress_floats, fill_probes
     declared        rows from end to end of each declared range                     declared_values
+    near constants  rows on both sides of the numbers that a graph compares with    thresholds, threshold_rows
     pairs           every two of: sizes of each axis, batches, masks, declared      covering
     integers        negative and large ones, as far as the model answers, and the
                     last row of every table                                         stress_values, integer_range
@@ -41,6 +42,8 @@ LEVEL_SAMPLES = 5  # least number of samples in a probe of integers
 FILL_CALLS = 2  # in a probe of filled masks: every second call keeps its values (masks.py)
 STRESS_SAMPLES = 2  # in a probe of stress values, of which one call holds all
 DECLARED = "declared values"  # the source of rows that go through the declared ranges: declared_values.py
+NEAR = "values near constants"  # the source of rows on both sides of a graph's own numbers, up to a power of ten
+OF_COPY = f"{NEAR} of the copy"
 WORD_BITS = 31  # of an int32: with larger ones the runtimes themselves are wrong (docs/design/drift.md)
 
 ProbeKey: TypeAlias = tuple[
@@ -74,6 +77,11 @@ class Probe:
     def as_sampled(self) -> bool:
         """Whether its inputs hold the samples' values, cropped or not."""
         return not (self.reach or self.fills or self.source)
+
+    @property
+    def is_near(self) -> bool:
+        """Whether its rows lie beside a graph's own numbers."""
+        return self.source.startswith(NEAR)
 
     @property
     def is_empty(self) -> bool:

@@ -130,13 +130,12 @@ def _locate(context: Context, candidate: str, against: ModelRequest, seconds: fl
     inputs = resolve_inputs(context, reference, samples_only=True)
     check_same_inputs(candidate, loaded.model.signature, against.text, inputs.model.signature)
     copy = FollowedCopy(_start(loaded), loaded.stored, loaded.flex, name)
-    facts, follow = _search(context, copy, inputs, seconds)
+    facts, follow = _search(context, copy, replace(inputs, recorder=None), seconds)
     if not facts.mismatch and (follow is None or not follow.places):
         with context.progress.stage("reference") as stage:
             recorded = record_reference(context, inputs, "torch", threads=context.limits().threads)
             stage.note = "all calls of validate"
-        if recorded.digest != inputs.reference.digest:
-            facts, follow = _search(context, copy, replace(inputs, reference=recorded), seconds)
+        facts, follow = _search(context, copy, replace(inputs, reference=recorded), seconds)
     return LocateResult(
         facts, follow, context.folder, copy.target, context.doubts, against.text, against.recorded_source, candidate
     )

@@ -7,8 +7,9 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from ...models.probes.thresholds import Hear
 from ...models.signature import Array, Signature
-from ...serving.session import Session, WideningSession
+from ...serving.session import Session, WatchedSession, WideningSession
 
 # How much longer than the first call a later one may take, per element of its inputs. The first one compiles, and is
 # mostly the slowest; a loop whose length the inputs decide may take longer afterwards.
@@ -86,7 +87,7 @@ class LimitedSession:
 
 
 class LimitedWideningSession(LimitedSession):
-    """A session that can answer in float64, each of whose calls has a limit of time."""
+    """A session that can answer in float64 and be watched, each of whose calls has a limit of time."""
 
     def __init__(self, inner: WideningSession, limit: CallTimeLimit) -> None:
         super().__init__(inner, limit)
@@ -95,6 +96,11 @@ class LimitedWideningSession(LimitedSession):
     def widen(self, noise: float = 0.0, seed: int = 0) -> None:
         """See serving.session.WideningSession.widen."""
         self._widening.widen(noise, seed)
+
+    def watch(self, feeds: Mapping[str, Array], hear: Hear) -> None:
+        """See serving.session.WatchedSession.watch. The model has answered alike inputs before."""
+        if isinstance(self._widening, WatchedSession):
+            self._widening.watch(feeds, hear)
 
 
 def limit_calls(session: Session, limit: CallTimeLimit) -> Session:

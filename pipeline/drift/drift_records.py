@@ -33,6 +33,7 @@ class AnswerOptions(SessionOptions):
     chunk: int = 256  # samples of the full set in one call, at most
     random: bool = False  # the samples are random, so masks that hide all or nothing are tried in their place
     stress: bool = False  # floats that no sample holds are tried: large and tiny ones, ties, NaN
+    constants: bool = True  # rows near the model's own constants are looked for
     not_finite: tuple[int, ...] = ()  # samples of the user's that hold NaN or infinities
     scores: bool = False  # some hundred samples drawn at random, too, where the full test set is not asked
     tries: int | None = None  # other integers are tried, so many times at most; None: not at all
@@ -46,6 +47,15 @@ class AnswerFacts(Facts):
     samples: int
     refused: Mapping[str, Mapping[int, str]]  # {axis: {size: reason}}
     answers_not_finite: bool = False  # with finite numbers, to the samples that hold NaN or infinities
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProposalFacts(Facts):
+    """Rows on both sides of the numbers that a copy compares values with, by their sources."""
+
+    sources: tuple[str, ...] = ()
+    constants: int = 0
+    unreached: int = 0  # those that no row got beyond
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +77,7 @@ class CheckOptions(SessionOptions):
     metric: MetricChoice | None = None  # before the recipe's own
     ref: str | None = None
     root: str | None = None
+    constants: tuple[int, int] = (0, 0)  # that the copy compares values with, and those of them that no input reached
     server: str | None = None  # the kind of server; another kind makes it another action
 
 

@@ -100,9 +100,14 @@ class ObservedSession:
 
 
 def describe_exercise(
-    observed: ObservedSession, record: ReferenceRecord, results: Sequence[CheckResult], runtime: str
+    observed: ObservedSession,
+    record: ReferenceRecord,
+    results: Sequence[CheckResult],
+    runtime: str,
+    constants: tuple[int, int] = (0, 0),
 ) -> dict[str, Any]:
-    """result.ExercisedRow without `artifact`."""
+    """result.ExercisedRow without `artifact`. `constants`: of the copy; else the model's count."""
+    compared, unreached = constants if constants[0] else record.constants
     bounds = observed.requested.bounds
     axes = []
     for axis, sizes in observed.sizes.items():
@@ -130,6 +135,8 @@ def describe_exercise(
             if (values := observed.values.get(spec.name))
         ],
         "stress": stress,
+        "constants": compared,
+        "constants_not_reached": unreached,
         "stress_not_asked": [kind for kind in known if kind not in stress],
     }
 

@@ -15,7 +15,7 @@ from ...models.probes.probe_set import Probe, ProbeKey
 from ...models.signature import Array
 from ...serving.session import WideningSession
 from .answer_shards import RecordedSeries, write_series
-from .noise_floor import OutputNoise, measure_noise
+from .noise_floor import OutputNoise, measure_noise, noise_calls, worst_noise
 from .numbers.column_drift import column_axes
 from .recorded_answers import ANSWERS, write_calls
 from .unsettled import (
@@ -54,18 +54,21 @@ class Float64Reference:
             self._ask(self.usual, next(self.usual.rows(self.data_of(self.usual))))  # the first call takes seconds more
             self.marks = {key: [*self._marks_of(Probe.of_key(key), answers)] for key, answers in series.items()}
             self.session.widen()
-            return tuple(self._noise_of(Probe.of_key(key), answers[0]) for key, answers in series.items())
+            return tuple(self._noise_of(Probe.of_key(key), answers) for key, answers in series.items())
         except TransloadError as error:
             print(f"no answers in float64: {error.what}")  # for the step's log
             return ()
 
-    def _noise_of(self, probe: Probe, answers: Answers) -> OutputNoise:
+    def _noise_of(self, probe: Probe, series: Series) -> OutputNoise:
         if probe.is_undefined or self._is_like_usual(probe):
             return {}
-        rows = next(probe.rows(self.data_of(probe)))
+        calls = zip(noise_calls(probe, self.data_of(probe)), series, self.marks[probe.key], strict=False)
+        return worst_noise(self._noise_of_call(probe, *call) for call in calls)
+
+    def _noise_of_call(self, probe: Probe, rows: Array, answers: Answers, marks: Marks) -> OutputNoise:
         trial = self._ask_rounding(probe, rows) if probe.is_blank or probe.is_stress else None
         if trial is None or not _has_shapes(trial, answers):
-            trial, _ = settle(self._ask(probe, rows), answers, self.marks[probe.key][0])
+            trial, _ = settle(self._ask(probe, rows), answers, marks)
         axes = column_axes(self.session.signature)
         return measure_noise(answers, trial, axes) if _has_shapes(trial, answers) else {}
 

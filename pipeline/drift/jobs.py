@@ -126,7 +126,7 @@ def _evidence(
     whole_set_first: bool,
 ) -> CheckEvidence:
     rows = probe_rows(results, check.record.signature.inputs, whole_set_first=whole_set_first)
-    exercised = describe_exercise(observed, check.record, results, check.runtime)
+    exercised = describe_exercise(observed, check.record, results, check.runtime, check.options.constants)
     return CheckEvidence(probes=tuple(rows), exercised=(exercised,), inner_ranges=() if half is None else (half.row,))
 
 

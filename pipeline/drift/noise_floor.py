@@ -8,15 +8,17 @@ the measurements behind each number.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import chain
+from itertools import chain, islice
 from typing import TypeAlias
 
 import numpy as np
 
+from ...models.dataset import Dataset
 from ...models.probes.evidence import Answers, Series
+from ...models.probes.probe_set import Probe
 from ...models.signature import Array
 from .numbers.column_drift import ColumnAxes
 from .numbers.numeric import OutputDrift, compare
@@ -29,6 +31,7 @@ _UNSEEN_DB = 130.0  # without float64 the floor is no higher: rounding inside th
 _ROUNDING_DB = 60.0  # two answers that agree less differ by more than rounding
 _TRUSTED_DB = 40.0  # that float64 may lie below the rest; a model that lies further below computes something else in it
 
+_NOISE_CALLS = 8  # of a probe whose calls are unlike
 OutputNoise: TypeAlias = Mapping[str, float]  # dB by output of floats
 
 
@@ -82,12 +85,24 @@ def measure_noise(answers: Answers, reference: Answers, axes: ColumnAxes | None 
 
 def measure_steadiness(nudged: Series, answers: Series) -> OutputNoise:
     """Return how well answers agree with those to inputs of other last bits; an output of integers that changed: 0."""
-    worst: dict[str, float] = {}
+    noises = []
     for call, wanted in zip(nudged, answers, strict=True):
         exact = {name: array for name, array in wanted.items() if array.dtype.kind != "f"}
         changed = {name: 0.0 for name, array in exact.items() if not np.array_equal(call[name], array)}
-        for name, noise_db in {**measure_noise(call, wanted), **changed}.items():
-            worst[name] = min(noise_db, worst.get(name, noise_db))
+        noises.append({**measure_noise(call, wanted), **changed})
+    return worst_noise(noises)
+
+
+def noise_calls(probe: Probe, rows: Dataset) -> list[Array]:
+    """Return the calls of a probe that its noise is measured by: the first, and more where rows are unlike."""
+    return [*islice(probe.rows(rows), _NOISE_CALLS if probe.is_near else 1)]
+
+
+def worst_noise(noises: Iterable[OutputNoise]) -> OutputNoise:
+    """Return the least agreement of each output."""
+    worst: dict[str, float] = {}
+    for noise in noises:
+        worst |= {name: min(noise_db, worst.get(name, noise_db)) for name, noise_db in noise.items()}
     return worst
 
 

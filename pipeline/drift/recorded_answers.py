@@ -57,6 +57,7 @@ class ReferenceRecord:
     noise: Mapping[Cause, OutputNoise] = field(default_factory=dict)  # of all probes
     float64: tuple[OutputNoise, ...] = ()  # of each probe, beside float64; empty where that cannot be had
     steadiness: tuple[OutputNoise, ...] = ()  # of each probe of stress, where last bits differ; empty ones of others
+    constants: tuple[int, int] = (0, 0)  # that the model compares values with, and those that no input reached
 
     def has_truth(self, probe: Probe) -> bool:
         """Return whether the reference was asked this probe in float64, too."""
@@ -110,7 +111,8 @@ def read_record(folder: Path) -> ReferenceRecord:
         limits = document["refused"], document["constant"], _ranges(document["reach"])
         noise = {Cause(cause): by_output for cause, by_output in document["noise"].items()}
         by_probe = tuple(document["float64"]), tuple(document["steadiness"])
-        return ReferenceRecord(signature, tuple(probes), document["chunk"], *limits, noise, *by_probe)
+        constants = tuple(document["constants"])
+        return ReferenceRecord(signature, tuple(probes), document["chunk"], *limits, noise, *by_probe, constants)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadRequest(f"{folder} holds no recorded answers: {error}", fix=_AGAIN) from error
 

@@ -31,12 +31,21 @@ from ...models.probes.stress_values import (
     with_float32_integers,
     with_other_last_bits,
 )
+from ...models.probes.threshold_rows import ThresholdRows
 from ...models.signature import Array
 from ...serving.session import Session
 from .answer_shards import write_series
 from .drift_records import AnswerOptions
 from .metrics.sample_digests import SAMPLES, digest_samples
-from .noise_floor import Cause, OutputNoise, measure_batch_split, measure_noise, measure_steadiness
+from .noise_floor import (
+    Cause,
+    OutputNoise,
+    measure_batch_split,
+    measure_noise,
+    measure_steadiness,
+    noise_calls,
+    worst_noise,
+)
 from .numbers.column_drift import column_axes
 from .numbers.numeric import combine, compare
 from .recorded_answers import ANSWERS, DRAWN, split_by_sample
@@ -62,6 +71,7 @@ class ReferenceProbing:
     # How well answers to stress agree where the inputs have other last bits.
     steadiness: dict[ProbeKey, OutputNoise] = field(default_factory=dict)
     sources: dict[str, Dataset] = field(default_factory=dict)  # rows other than the samples, by the name of their kind
+    near: ThresholdRows = field(default_factory=ThresholdRows)  # of the model's own constants
     batches: tuple[int, ...] = ()  # the usual ones
     call_s: float = math.inf  # of a call at the largest of them
     nudged: Answers | None = None  # to the first samples with other last bits
@@ -312,8 +322,9 @@ class ReferenceProbing:
             return
         self.sources[source], self.series[probe.key] = rows, calls
         with suppress(TransloadError):
-            (nudged,) = self._answers(probe, [next(probe.rows(rows))], with_other_last_bits(rows))
-            self.steadiness[probe.key] = measure_noise(nudged, calls[0], column_axes(self.session.signature))
+            axes, nudged = column_axes(self.session.signature), with_other_last_bits(rows)
+            pairs = zip(self._answers(probe, noise_calls(probe, rows), nudged), calls, strict=False)
+            self.steadiness[probe.key] = worst_noise(measure_noise(call, own, axes) for call, own in pairs)
 
     def data_of(self, probe: Probe) -> Dataset:
         """Return the rows that the calls of a probe are made of."""

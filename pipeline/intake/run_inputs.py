@@ -55,6 +55,7 @@ class RunInputs(ModelWithData):
     """The model, the data, and the outputs of the reference that every copy is compared with."""
 
     reference: Stored
+    recorder: Action | None = None  # the step that recorded it
     metric: TaskChoice = field(default_factory=TaskChoice)
     doubts: tuple[str, ...] = ()  # of the data, and of the reference's answers to it
 
@@ -99,7 +100,8 @@ def resolve_inputs(
         if not samples_only:
             scored = metric if judged else choose_metric(context, loaded.model, inputs.data)
             doubts += doubt_of_chance(context, loaded.model, inputs.data, reference, scored)
-    return RunInputs(**vars(inputs), reference=reference, metric=metric, doubts=doubts)
+    recorder, _ = _reference_action(context, inputs, loaded.runtime)
+    return RunInputs(**vars(inputs), reference=reference, recorder=recorder, metric=metric, doubts=doubts)
 
 
 def _ask_reference(
@@ -271,7 +273,8 @@ def record_samples(context: Context, inputs: ModelWithData, runtime: str) -> Sto
     recorded = context.executor.store.find((_ask_integers(action) if has_integers else action).key)
     if recorded is not None:
         return recorded
-    samples = {"probes_only": True, "random": False, "stress": False, "threads": context.limits().threads}
+    left_out = dict.fromkeys(("random", "stress", "constants"), False)
+    samples = {"probes_only": True, **left_out, "threads": context.limits().threads}
     return context.executor.perform(replace(action, options={**action.options, **samples}))
 
 

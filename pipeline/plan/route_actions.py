@@ -17,6 +17,7 @@ from ..workers.engine import Action
 from ..workers.fork_server import framework_of
 from ..workers.interpreters import interpreter_of
 from ..workers.isolation import Limits
+from .constant_actions import proposal
 from .run_plan import Route, action_name
 
 VERIFY = "transload.pipeline.drift.jobs:verify"
@@ -41,6 +42,7 @@ class VerificationInputs(ConversionInputs):
 
     reference: Stored
     verify_options: CheckOptions
+    recorder: Action | None = None  # the step that recorded the reference
     sqnr_db: float | None  # the user's own limit for an fp32 copy; other precisions have floors (drift/rules.py)
 
 
@@ -70,6 +72,13 @@ def conversion(inputs: ConversionInputs, route: Route, source: Stored) -> Action
         limits=inputs.limits,
         remembers_refusal=True,
     )
+
+
+def constants_of(inputs: VerificationInputs, route: Route, artifact: Stored) -> Action:
+    """Return the action that proposes inputs near the constants of what the route has made."""
+    runtime = verification_runtime(route.steps[-1].target, ConversionFacts.part_of(artifact.facts).flex)
+    copy = {"artifact": artifact, "data": inputs.data, "reference": inputs.reference}
+    return proposal(action_name("constants", route), copy, runtime, inputs.limits)
 
 
 def verification(inputs: VerificationInputs, route: Route, artifact: Stored) -> Action:

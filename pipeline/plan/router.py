@@ -22,12 +22,13 @@ from ...converters.conversion_records import ConversionFacts, StoredPrecision
 from ...models.errors import DiskFull, StepFailed, TransloadError
 from ...models.formats import Precision, Target
 from ...models.store import Stored
-from ..drift.drift_records import CheckEvidence, VerifyFacts
+from ..drift.drift_records import CheckEvidence, ProposalFacts, VerifyFacts
 from ..result.check_rows import CheckRows, read_check_rows
 from ..result.failure_kinds import FailureKind, kind_of_error
 from ..result.schema import RouteFailure, RouteStatus, TriedRow
 from ..workers.engine import Action, Executor
-from .route_actions import ConversionInputs, VerificationInputs, conversion, verification
+from .constant_actions import extension
+from .route_actions import ConversionInputs, VerificationInputs, constants_of, conversion, verification
 from .run_plan import Plan, Route, action_name, log_of
 
 
@@ -250,13 +251,38 @@ class Router:
             artifact = self._perform(name, partial(conversion, self._inputs, route, source))
             if artifact is None:
                 return None
+            asked_with = self._near_constants(route, artifact)
+            if asked_with is None:
+                return None
             name = action_name("verify", route)
-            checked = self._perform(name, partial(verification, self._inputs, route, artifact))
+            checked = self._perform(name, partial(verification, asked_with, route, artifact))
         except DiskFull:
             raise  # no route is better than another then
         except TransloadError as error:
             return _failed(route, error, log_of(name))
         return (artifact, VerifyFacts.from_json(checked.facts)) if checked else None
+
+    def _near_constants(self, route: Route, artifact: Stored) -> VerificationInputs | None:
+        """Return what a copy is checked with: the reference's answers near its constants too, where they can be had.
+        None while they are asked."""
+        inputs, recorder = self._inputs, self._inputs.recorder
+        if recorder is None:
+            return inputs
+        propose = constants_of(inputs, route, artifact)
+        try:
+            proposed = self._perform(propose.name, lambda: propose)
+            if proposed is None:
+                return None
+            facts = ProposalFacts.from_json(proposed.facts)
+            options = replace(inputs.verify_options, constants=(facts.constants, facts.unreached))
+            inputs = replace(inputs, verify_options=options)
+            extend = extension(recorder, propose, proposed)
+            reference = self._perform(extend.name, lambda: extend) if extend else inputs.reference
+            return None if reference is None else replace(inputs, reference=reference)
+        except DiskFull:
+            raise
+        except TransloadError:
+            return inputs
 
     def _perform(self, name: str, action: Callable[[], Action]) -> Stored | None:
         """Return the result of an action, or None while it is done. Raises what it raised."""

@@ -50,7 +50,9 @@ class Exercise:
         sizes = [f"{axis.axis} {_range(*part)}" for axis in self.row.axes for part in axis.not_asked]
         values = [f"{row.input} {_range(*part)}" for row in self.row.inputs for part in row.not_asked]
         stress = [f"stress ({_by_input(self.row.stress_not_asked)})"] if self.row.stress_not_asked else []
-        return units.plain("; ".join([*sizes, *values, *self._undeclared, *stress])) or "nothing"
+        few, all_of = self.row.constants_not_reached, self.row.constants
+        constants = [f"{few} of {all_of} constants, which no input reached"] if few else []
+        return units.plain("; ".join([*sizes, *values, *self._undeclared, *constants, *stress])) or "nothing"
 
     @property
     def _undeclared(self) -> list[str]:

@@ -246,6 +246,8 @@ class ExercisedRow:
     inputs: tuple[InputValuesRow, ...]
     stress: tuple[Name, ...]  # inputs with what they were filled with, as in "image nan"
     stress_not_asked: tuple[Name, ...]  # that the model answers, and that a reduced precision is not asked
+    constants: Count = 0  # limits, thresholds, epsilons and tails that the copy, else the model, compares values with
+    constants_not_reached: Count = 0  # of these: no input was found on both sides
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ def convert_all(context: Context, plan: Plan, inputs: RunInputs) -> list[TargetR
     verification_inputs = VerificationInputs(
         **vars(_conversion_inputs(context, inputs)),
         reference=inputs.reference,
+        recorder=inputs.recorder,
         verify_options=CheckOptions(
             batches=batch_sizes(context, inputs.model), require_non_finite=request.non_finite == "require"
         ),

@@ -19,6 +19,7 @@ from ..intake.run_inputs import RunInputs, batch_sizes
 from ..locate.describe import summarise_places
 from ..locate.locate_records import CaptureFacts, FollowFacts, FollowOptions
 from ..locate.value_recorder import LOCATABLE
+from ..plan.constant_actions import extended_reference, proposal, recorder_requires
 from ..plan.router import TargetResult
 from ..result.schema import LocatedRow, Verdict
 from ..workers.engine import Action
@@ -55,18 +56,19 @@ def capture_call(context: Context, copy: FollowedCopy, inputs: RunInputs) -> Sto
     Raises TransloadError where the copy or its runtime cannot be opened, or the time is over."""
     require_runtime(copy.runtime)
     interpreter = interpreter_of(RUNTIMES[copy.runtime])
-    requires = RUNTIMES[copy.runtime].requires
-    if copy.runtime == "tflite":
-        requires = (*requires, "tensorflow")  # whose interpreter keeps every tensor
+    requires = recorder_requires(RUNTIMES[copy.runtime])
     limits = _limits(context, copy)
     options = CheckOptions(
         runtime=copy.runtime, threads=limits.threads, batches=batch_sizes(context, inputs.model),
         tolerance_sqnr_db=context.request.validate_.sqnr_db if copy.target.precision is Precision.FP32 else None,
     )  # fmt: skip
+    inner = {"artifact": copy.stored, "data": inputs.data, "reference": inputs.reference}
+    propose = proposal(copy.step("constants"), inner, RUNTIMES[copy.runtime], limits)
+    reference, _ = extended_reference(context.executor, inputs.recorder, propose)
     return context.executor.perform(
         Action(
             name=copy.step("capture"), entry="transload.pipeline.locate.capture:capture",
-            inputs={"artifact": copy.stored, "data": inputs.data, "reference": inputs.reference},
+            inputs={"artifact": copy.stored, "data": inputs.data, "reference": reference},
             options=options.to_json(),
             requires=requires, python=interpreter.path, tools=interpreter.tools,
             framework=framework_of(requires), limits=limits,

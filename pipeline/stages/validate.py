@@ -23,6 +23,7 @@ from ..drift.drift_records import CheckOptions, ValidateFacts
 from ..drift.rules import LEAST_SQNR_DB
 from ..intake.loaded_model import ModelDescription, ServedModel
 from ..intake.run_inputs import RunInputs, batch_sizes
+from ..plan.constant_actions import extended_reference, proposal
 from ..plan.router import TargetResult
 from ..plan.run_plan import log_of
 from ..result.check_rows import CheckRows, join_check_rows, read_check_rows
@@ -186,10 +187,15 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
     interpreter = interpreter_of(runtime)
     request, host = context.request.validate_, served.url.host if served else None
     is_fp32 = checked.target is None or checked.target.precision is Precision.FP32
+    reference, constants = inputs.reference, (0, 0)
+    if served is None and not runtime.served:
+        copy = {"artifact": stored, "data": inputs.data, "reference": inputs.reference}
+        propose = proposal(checked.step.replace("validate.", "constants.", 1), copy, runtime, context.limits())
+        reference, constants = extended_reference(context.executor, inputs.recorder, propose)
     action = Action(
         name=checked.step,
         entry=VALIDATE,
-        inputs={"artifact": stored, "data": inputs.data, "reference": inputs.reference},
+        inputs={"artifact": stored, "data": inputs.data, "reference": reference},
         options=CheckOptions(
             **inputs.model.recipe_options,
             metric=inputs.metric.metric,
@@ -201,6 +207,7 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
             threads=settings.threads(1),
             settings=settings.keywords,
             batches=batch_sizes(context, inputs.model),
+            constants=constants,
             precision=str(checked.precision),
             tolerance_sqnr_db=request.sqnr_db if is_fp32 else None,
             allowed_loss=inputs.metric.allowed_loss,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...models.errors import ToolMissing
 from ...models.lent.float64_mode import in_float64, widen_module
+from ...models.probes.thresholds import Hear
 from ...models.signature import Array, Signature, TensorSpec
 from ..checked_session import CheckedSession, SizeExcluded, answering
 from .provider_check import numbered_device
@@ -102,6 +103,14 @@ class TorchSession(CheckedSession):
             with answering(self._runtime):
                 widen_module(self._module)
         self._wide, self._noise, self._seed = True, noise, seed
+
+    def watch(self, feeds: Mapping[str, Array], hear: Hear) -> None:
+        """See serving.session.WatchedSession.watch."""
+        from ..tracing.watched_numbers import watch
+
+        tensors = [self._torch.from_numpy(np.array(value, order="C")).to(self._at) for value in self._check(feeds)]
+        with answering(self._runtime, self._argument_errors):
+            watch(self._module, tensors, hear)
 
     @property
     def table_rows(self) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from ...models.artifact import Artifact
 from ...models.signature import Array
 from .operator_trace import OperatorCall, tensors_in
 from .traced_model import TracedModel, array_of
+from .watched_numbers import numbers_of
 
 
 class _LoadedScript(TracedModel):
@@ -42,6 +43,7 @@ class ScriptRecorder:
         self.reads: Sequence[Sequence[str]] = ()
         self.writes: Sequence[Sequence[str]] = ()
         self.values: Mapping[str, Array] = {}
+        self.numbers: Sequence[Sequence[float]] = ()
         self.constants: dict[str, Array] = {}
         self._outputs: Mapping[str, str] = {}
 
@@ -60,6 +62,7 @@ class ScriptRecorder:
         self.operators = [
             (f"aten::{call.operator}", names[call.writes[0]] if call.writes else "") for call in traced.calls
         ]
+        self.numbers = [numbers_of(call) for call in traced.calls]
         self.constants, reads = {}, []
         for call in traced.calls:
             tensors = [item for item in tensors_in((call.arguments, call.keywords)) if traced.number_of(item) is None]
