@@ -137,14 +137,19 @@ def _choose(result: RunResult, place: _Place, rows: Sequence[LatencyRow], constr
 def _refusal(result: RunResult, row: LatencyRow, constraint: ReleaseConstraint) -> str | None:
     """Return why a copy must not be released in this runtime, whatever its speed."""
     artifact = next(entry for entry in result.artifacts if entry.name == row.artifact)
+    judged = [
+        rule
+        for rule in result.gate
+        if rule.artifact in (row.artifact, SOURCE[0]) and rule.runtime in (None, row.runtime)
+    ]
+    if artifact.status is Status.FAILED:
+        return f"it is {artifact.status}"
+    if failed := [rule for rule in judged if rule.verdict is Verdict.FAIL]:
+        return f"the gate fails it: {units.sentence(failed[0])}"
     if artifact.status is not Status.VERIFIED:
         return f"it is {artifact.status}"
-    for judged in result.gate:
-        if judged.artifact in (row.artifact, SOURCE[0]) and judged.runtime in (None, row.runtime):
-            if judged.verdict is Verdict.FAIL:
-                return f"the gate fails it: {units.sentence(judged)}"
-            if judged.verdict is Verdict.INCONCLUSIVE:
-                return f"the gate cannot decide: {units.sentence(judged)}"
+    if undecided := [rule for rule in judged if rule.verdict is Verdict.INCONCLUSIVE]:
+        return f"the gate cannot decide: {units.sentence(undecided[0])}"
     drift = _drift_of(result, row)
     if not drift:
         return f"its answers were not compared in {units.plain(row.runtime)}"
@@ -281,6 +286,7 @@ def _remarks(result: RunResult, chosen: _Candidate, ties: Sequence[_Candidate]) 
 def _unsettled(row: LatencyRow) -> str:
     """Say that a ratio is not settled, with the interval by which it is not."""
     ratio = f"{units.ratio(row.ratio_to_reference)} {units.deciding_interval(row)}".strip()
+    ratio += " at 99.875 %" if row.comparison_interval else ""
     after = f" after {row.processes} processes" if row.processes else ""
     words = f"whether it is faster than {units.plain(row.reference or 'the reference')} is not settled{after}"
     return f"{words} ({ratio}): measure longer (--budget)"
