@@ -22,6 +22,7 @@ from ..result.schema import (
     ArtifactRow,
     ChoiceRow,
     DriftRow,
+    GateRow,
     LatencyRow,
     Recommendation,
     RunnerUpRow,
@@ -137,25 +138,31 @@ def _choose(result: RunResult, place: _Place, rows: Sequence[LatencyRow], constr
 def _refusal(result: RunResult, row: LatencyRow, constraint: ReleaseConstraint) -> str | None:
     """Return why a copy must not be released in this runtime, whatever its speed."""
     artifact = next(entry for entry in result.artifacts if entry.name == row.artifact)
-    judged = [
+    rules = [
         rule
         for rule in result.gate
         if rule.artifact in (row.artifact, SOURCE[0]) and rule.runtime in (None, row.runtime)
     ]
-    if artifact.status is Status.FAILED:
-        return f"it is {artifact.status}"
-    if failed := [rule for rule in judged if rule.verdict is Verdict.FAIL]:
-        return f"the gate fails it: {units.sentence(failed[0])}"
-    if artifact.status is not Status.VERIFIED:
-        return f"it is {artifact.status}"
-    if undecided := [rule for rule in judged if rule.verdict is Verdict.INCONCLUSIVE]:
-        return f"the gate cannot decide: {units.sentence(undecided[0])}"
+    if reason := _worst_reason(artifact.status, rules):
+        return reason
     drift = _drift_of(result, row)
     if not drift:
         return f"its answers were not compared in {units.plain(row.runtime)}"
     if any(compared.verdict is not Verdict.PASS for compared in drift):
         return "its answers do not keep their tolerance"
     return _over_loss(drift, constraint.metric_loss_points)
+
+
+def _worst_reason(status: Status, rules: Sequence[GateRow]) -> str | None:
+    """Return the worst that the status and the gate say against a copy: what failed before what is open."""
+    failed, undecided = (
+        [rule for rule in rules if rule.verdict is verdict] for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)
+    )
+    if status is Status.FAILED or (status is not Status.VERIFIED and not failed):
+        return f"it is {status}"
+    if not (failed or undecided):
+        return None
+    return f"{'the gate fails it' if failed else 'the gate cannot decide'}: {units.sentence([*failed, *undecided][0])}"
 
 
 def _over_loss(drift: Sequence[DriftRow], points: float | None) -> str | None:
