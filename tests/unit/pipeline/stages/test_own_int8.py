@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,6 +16,7 @@ from transload.models.store import Stored
 from transload.pipeline.plan.router import TargetResult
 from transload.pipeline.result.schema import DriftRow, Tolerance, Verdict
 from transload.pipeline.stages import own_int8
+from transload.pipeline.stages.validate import ValidationRows
 
 ANY = cast("Any", None)
 OWN_DB = 35.5
@@ -28,6 +30,15 @@ def row(
     return DriftRow(name, "onnxruntime", batch, batch, 0.1, 0.1, 0.9, sqnr_db, 0, tolerance, verdict, None)
 
 
+def inputs_of(*, random: bool) -> Any:
+    facts = DataFacts(test=300, calibration=100, random=random).to_json()
+    return SimpleNamespace(data=Stored("", "", Path(), facts, Path(), 0.0, cached=True), start=ANY)
+
+
+def target_of(precision: Precision) -> TargetResult:
+    return TargetResult(Target(Format.ONNX), None, None, label=NAME, judged_as=precision)
+
+
 def compare(
     monkeypatch: pytest.MonkeyPatch, *rows: DriftRow, random: bool = False, precision: Precision = Precision.INT8
 ) -> tuple[list[str], list[str]]:
@@ -35,10 +46,7 @@ def compare(
     monkeypatch.setattr(own_int8, "plan_routes", lambda *_: ())
     monkeypatch.setattr(own_int8, "convert_all", lambda *_: ())
     monkeypatch.setattr(own_int8, "validate_all", lambda *_: SimpleNamespace(rows=own))
-    facts = DataFacts(test=300, calibration=100, random=random).to_json()
-    inputs: Any = SimpleNamespace(data=Stored("", "", Path(), facts, Path(), 0.0, cached=True), start=ANY)
-    target = TargetResult(Target(Format.ONNX), None, None, label=NAME, judged_as=precision)
-    return own_int8.compare_with_own(ANY, inputs, [target], rows, ANY)
+    return own_int8.compare_with_own(ANY, inputs_of(random=random), [target_of(precision)], rows, ANY)
 
 
 @pytest.mark.parametrize(("tolerance", "allows"), [(FLOOR, "int8's floor"), (METRIC, "the metric")])
@@ -84,3 +92,28 @@ def test_a_model_that_cannot_be_quantised_is_no_measure(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(own_int8, "steps_for", fail)
     assert compare(monkeypatch, row(13.0, FLOOR)) == ([], [])
+
+
+FAILED = row(7.0, FLOOR, verdict=Verdict.FAIL)
+
+
+@pytest.mark.parametrize(
+    ("failed", "random", "precision", "verdict"),
+    [
+        (FAILED, True, Precision.INT8, Verdict.INCONCLUSIVE),
+        (FAILED, False, Precision.INT8, Verdict.FAIL),
+        (FAILED, True, Precision.FP16, Verdict.FAIL),
+        (replace(FAILED, non_finite=3), True, Precision.INT8, Verdict.FAIL),
+        (replace(FAILED, max_abs=None), True, Precision.INT8, Verdict.FAIL),
+        (replace(FAILED, mismatch="the shape differs"), True, Precision.INT8, Verdict.FAIL),
+    ],
+)
+def test_numbers_of_random_samples_fail_no_int8_copy(
+    failed: DriftRow, random: bool, precision: Precision, verdict: Verdict
+) -> None:
+    pair = (NAME, "onnxruntime")
+    rows = ValidationRows((failed,), reasons={pair: "agrees to 7.0 dB"})
+    judged = own_int8.leave_open(inputs_of(random=random), [target_of(precision)], rows)
+    assert judged.rows[0].verdict is verdict
+    is_open = verdict is Verdict.INCONCLUSIVE
+    assert judged.reasons[pair].endswith("give samples of yours, --data FILE.npz") == is_open
