@@ -162,7 +162,7 @@ def _table(rows: Sequence[Row]) -> str:
         "Targets: all of what random or declared inputs show, at least 99 % with the stress set, the check in",
     ]
     lines += ["`convert` no weaker than `validate`, false alarms at most 1 %. An inconclusive answer is no catch,"]
-    lines += ["and `degraded` is one where a copy loses NaN or infinities and no more:"]
+    lines += ["and a note, where a copy loses NaN or infinities and no more, is counted apart:"]
     inconclusive = [row for row in mutants if row["validate"]["verdict"] == "inconclusive"]
     lines += [f"`validate` gave {len(inconclusive)} of them to mutants.", ""]
     return "\n".join(lines)
@@ -223,7 +223,7 @@ def _false_alarms(right: Sequence[Row]) -> str:
     lost = [row for row in right if row["shown_by"] == "nan"]
     judged = sum(row["validate"]["verdict"] == "degraded" for row in lost)
     lines.append(f"- {len(lost)} copies are right for numbers and lose NaN or infinities in their runtime;")
-    lines.append(f"  `validate` called {judged} of them degraded.")
+    lines.append(f"  `validate` passed {judged} of them with a note.")
     return "\n".join([*lines, ""])
 
 

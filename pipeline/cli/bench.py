@@ -110,7 +110,7 @@ def _lines(done: BenchResult) -> list[str]:
     from ..report.units import comparison, deciding_interval, duration, ratio
 
     tuned = any(row.settings for row in done.latency) or bool(done.tuning)
-    head = ("artifact", "runtime", "device", "batch", "p50", "p99", "samples/s", "ratio", "verdict")
+    head = ("artifact", "runtime", "device", "batch", "p50", "p99", "samples/s", "ratio [99.875 %]", "verdict")
     rows = [(*head, *(["settings"] if tuned else []))]
     for row in done.latency:
         numbers = (duration(row.p50_s), duration(row.p99_s), f"{row.throughput_per_s or 0:.0f}")

@@ -28,7 +28,7 @@ from ..result.check_rows import CheckRows
 from ..result.gate import GateRules, gate, verdict_of
 from ..result.run_folder import artifact_row, served_row
 from ..result.schema import DriftRow, GateRow, Verdict
-from ..stages.own_int8 import doubts_beside_own
+from ..stages.own_int8 import compare_with_own, leave_open
 from ..stages.servers import Servers
 from ..stages.validate import CheckedArtifact, device_for, validate_all
 from ..workers.shared_workers import SharedWorkers
@@ -107,7 +107,8 @@ def validate(
         with Servers(context) as servers, progress.stage("validate"):
             with_settings = partial(_with_kept_settings, context, dict(zip(labels, candidates, strict=True)))
             validated = validate_all(context, inputs, targets, servers, served=served, with_settings=with_settings)
-            lossy = doubts_beside_own(context, inputs, targets, validated.rows, servers)
+            validated = leave_open(inputs, targets, validated)
+            lossy, notes = compare_with_own(context, inputs, targets, validated.rows, servers)
         artifacts = [artifact_row(target, validated.rows) for target in targets]
         artifacts += [served_row(check.name, validated.rows) for check in served]
         rules = GateRules(device=context.device, runtimes=tuple(sorted(set(runtimes))))
@@ -119,8 +120,9 @@ def validate(
             if label in wrong and can_locate(text, against.text) and not _is_keras_there(against)
             and has_same_inputs(candidate.model.signature, inputs.model.signature)
         )  # fmt: skip
+        note = "; ".join(filter(None, [inputs.metric.note, *notes])) or None
         result = ValidateResult(
-            validated.rows, rows, decided, context.folder, inputs.metric.note, validated.evidence, departing,
+            validated.rows, rows, decided, context.folder, note, validated.evidence, departing,
             (*context.doubts, *inputs.doubts, *_narrow_doubts(inputs, within), *lossy), against.text,
             against.recorded_source,
         )  # fmt: skip

@@ -306,7 +306,11 @@ def _why_time(pair: PairedLatency, measured: SideBySide, *, is_open: bool = True
     sets = f"{pair.processes} set{'s' if pair.processes != 1 else ''} of processes"
     if pair.processes >= LEAST_PROCESSES:
         reason = f"measured side by side in this run, in {sets}"
-        return f"{reason}: the interval reaches over the limit, so a longer budget is needed" if is_open else reason
+        return (
+            f"{reason}: the 99.875 % interval reaches over the limit, so a longer budget is needed"
+            if is_open
+            else reason
+        )
     need = f": all pairs need about {measured.needed_s:.0f} s (--budget)" if measured.needed_s else ""
     return f"the budget ended after {sets}, and an interval takes {LEAST_PROCESSES}{need}"
 

@@ -35,8 +35,10 @@ if TYPE_CHECKING:
 
 _FIRST, _LARGEST = 4, 4  # samples: the first, and those with the largest numbers
 _MOST = float(np.finfo(np.float16).max)
+_MOST_BFLOAT16 = (2.0 - 2.0**-7) * 2.0**127
 _NEAR = 0.5  # of the range, from which the largest value is told
 _LISTED = 10  # tensors in the row
+_NESTED = frozenset({"If", "Loop", "Scan", "IF", "WHILE"})  # their graphs run as a whole
 _FILLERS = frozenset({"Where", "ConstantOfShape", "Expand", "SELECT_V2", "FILL"})  # an infinity there is a mask's
 
 
@@ -71,34 +73,51 @@ class HalfResult:
 
 def ask_in_half(check: Check, artifact: Artifact, session: Session, data: Dataset) -> HalfResult | None:
     """Hold a copy's answers in float16 arithmetic against those of its session.
-    None for one that holds no float16, and where its operators cannot be run one by one."""
+    A row without numbers says why a copy was not asked; None for one that holds no floats of 16 bits."""
     stored = stored_precision(artifact)
-    if stored is None or "float16" not in {*(row.dtype for row in stored.weights), *stored.computed}:
+    dtypes = {*(row.dtype for row in stored.weights), *stored.computed} if stored else set()
+    if dtypes.isdisjoint({"float16", "bfloat16"}):
         return None
+    if "float16" not in dtypes:
+        return _not_asked(check, "bfloat16", "it is computed as the runtime does")
     try:
         is_typed = artifact.target.format is Format.ONNX  # TFLite has float16 weights, and its delegates the rest
-        run = _HalfRun(check, _open(artifact), data, is_typed=is_typed)
+        cutter = _open(artifact)
+        run = _HalfRun(check, cutter, data, is_typed=is_typed)
         if not run.ask(session):
-            return None
-    except TransloadError:  # the file is too large to be run operator by operator, or its own session fails
-        return None
+            return _not_asked(check, "float16", "its operators cannot be run one by one")
+    except TransloadError as error:  # the file is too large to be run operator by operator, or its own session fails
+        return _not_asked(check, "float16", error.what)
     drift, values = combine(run.tally.drifts), list(run.values.values())
     judgement = judge(drift, Rule.of(Precision.FP16))
     is_right = judgement.verdict != FAIL or (check.options.allowed_loss is not None and not drift.non_finite)
     largest = max(values, key=_InnerValue.told_size, default=None)
-    failed = note = None
+    failed, notes = None, []
     if not is_right:
         reason = f"in float16 arithmetic, as GPUs compute it: {judgement.reason}{_explain(values, artifact)}"
         failed = check.result(run.calls, drift, replace(judgement, reason=reason), None)
     elif largest and largest.told_size() > _NEAR * _MOST:
-        note = f"largest inner value {largest.largest:,.0f} of float16's {_MOST:,.0f}, in {largest.operator}"
+        notes.append(f"largest inner value {largest.largest:,.0f} of float16's {_MOST:,.0f}, in {largest.operator}")
+    if nested := sorted(_NESTED.intersection(kind for kind, _ in cutter.operators)):
+        notes.append(f"what is inside {', '.join(nested)} was not asked in float16 arithmetic")
     listed = sorted(values, key=lambda value: (not value.beyond, -value.largest))[:_LISTED]
+    note = "; ".join(notes) or None
     row = {
         "runtime": check.runtime, "arithmetic": "float16", "limit": _MOST, "samples": run.calls.samples,
         "sqnr_db": drift.sqnr_db, "non_finite": drift.non_finite,
         "note": note, "beyond": sum(value.beyond for value in values), "tensors": [value.row for value in listed],
     }  # fmt: skip
     return HalfResult(row, note, failed)
+
+
+def _not_asked(check: Check, arithmetic: str, reason: str) -> HalfResult:
+    note = f"not asked in {arithmetic} arithmetic: {reason}"
+    limit = _MOST if arithmetic == "float16" else _MOST_BFLOAT16
+    row = {
+        "runtime": check.runtime, "arithmetic": arithmetic, "limit": limit, "samples": 0, "sqnr_db": None,
+        "non_finite": 0, "note": note, "beyond": 0, "tensors": [],
+    }  # fmt: skip
+    return HalfResult(row, note, None)
 
 
 def _open(artifact: Artifact) -> OnnxCutter | TfliteCutter:

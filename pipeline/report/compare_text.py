@@ -15,13 +15,13 @@ from .markdown_text import escaped
 _ORDER = (Change.WORSE, Change.INCONCLUSIVE, Change.NOT_COMPARED, Change.BETTER, Change.SAME)
 SEPARATE_NOTE = (
     "Latencies are ratios to each run's own reference: the two runs were measured at different times, so their "
-    "milliseconds are not comparable."
+    "milliseconds are not comparable. Intervals are at 95 %."
 )
 
 
 SIDE_BY_SIDE_NOTE = (
     "Latencies and memory were measured side by side in this run, in the same rounds: whichever machines the two runs "
-    "were done on, these are comparable."
+    "were done on, these are comparable. Intervals of latencies are at 99.875 %, for several looks; others at 95 %."
 )
 _CHIPS = {Change.BETTER: "pass", Change.SAME: "reference", Change.WORSE: "fail", Change.NOT_COMPARED: "not"}
 

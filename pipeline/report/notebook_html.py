@@ -81,7 +81,9 @@ def render_latencies(verdict: Verdict, rows: Sequence[LatencyRow], notes: Sequen
         )
         for row in rows
     ]  # fmt: skip
-    table = NotebookTable(("artifact", "runtime", "device", "batch", "p50", "p99", "ratio", "compared"), cells)
+    table = NotebookTable(
+        ("artifact", "runtime", "device", "batch", "p50", "p99", "ratio [99.875 %]", "compared"), cells
+    )
     headline = f"{sum(answered(row) for row in rows)} of {len(rows)} rows measured"
     return _render(verdict, headline, table, [*_doubts(rows), *notes], folder)
 

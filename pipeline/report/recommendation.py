@@ -22,6 +22,7 @@ from ..result.schema import (
     ArtifactRow,
     ChoiceRow,
     DriftRow,
+    GateRow,
     LatencyRow,
     Recommendation,
     RunnerUpRow,
@@ -137,20 +138,31 @@ def _choose(result: RunResult, place: _Place, rows: Sequence[LatencyRow], constr
 def _refusal(result: RunResult, row: LatencyRow, constraint: ReleaseConstraint) -> str | None:
     """Return why a copy must not be released in this runtime, whatever its speed."""
     artifact = next(entry for entry in result.artifacts if entry.name == row.artifact)
-    if artifact.status is not Status.VERIFIED:
-        return f"it is {artifact.status}"
-    for judged in result.gate:
-        if judged.artifact in (row.artifact, SOURCE[0]) and judged.runtime in (None, row.runtime):
-            if judged.verdict is Verdict.FAIL:
-                return f"the gate fails it: {units.sentence(judged)}"
-            if judged.verdict is Verdict.INCONCLUSIVE:
-                return f"the gate cannot decide: {units.sentence(judged)}"
+    rules = [
+        rule
+        for rule in result.gate
+        if rule.artifact in (row.artifact, SOURCE[0]) and rule.runtime in (None, row.runtime)
+    ]
+    if reason := _worst_reason(artifact.status, rules):
+        return reason
     drift = _drift_of(result, row)
     if not drift:
         return f"its answers were not compared in {units.plain(row.runtime)}"
     if any(compared.verdict is not Verdict.PASS for compared in drift):
         return "its answers do not keep their tolerance"
     return _over_loss(drift, constraint.metric_loss_points)
+
+
+def _worst_reason(status: Status, rules: Sequence[GateRow]) -> str | None:
+    """Return the worst that the status and the gate say against a copy: what failed before what is open."""
+    failed, undecided = (
+        [rule for rule in rules if rule.verdict is verdict] for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)
+    )
+    if status is Status.FAILED or (status is not Status.VERIFIED and not failed):
+        return f"it is {status}"
+    if not (failed or undecided):
+        return None
+    return f"{'the gate fails it' if failed else 'the gate cannot decide'}: {units.sentence([*failed, *undecided][0])}"
 
 
 def _over_loss(drift: Sequence[DriftRow], points: float | None) -> str | None:
@@ -281,6 +293,7 @@ def _remarks(result: RunResult, chosen: _Candidate, ties: Sequence[_Candidate]) 
 def _unsettled(row: LatencyRow) -> str:
     """Say that a ratio is not settled, with the interval by which it is not."""
     ratio = f"{units.ratio(row.ratio_to_reference)} {units.deciding_interval(row)}".strip()
+    ratio += " at 99.875 %" if row.comparison_interval else ""
     after = f" after {row.processes} processes" if row.processes else ""
     words = f"whether it is faster than {units.plain(row.reference or 'the reference')} is not settled{after}"
     return f"{words} ({ratio}): measure longer (--budget)"

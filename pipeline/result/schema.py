@@ -295,13 +295,13 @@ class InnerRangeRow:
 
     artifact: Name
     runtime: Name
-    arithmetic: Name  # "float16"
+    arithmetic: Name  # "float16", "bfloat16"
     limit: NotNegative  # the largest number of the arithmetic
     samples: Count
     sqnr_db: FiniteFloat | None  # against the runtime's own answers
     non_finite: Count  # elements of the answers that are NaN or infinite in that arithmetic only
     beyond: Count  # values inside that are NaN or infinite
-    note: str | None  # one sentence, where the largest is above half of the limit
+    note: str | None  # where the largest is above half of the limit, and on what was not asked in this arithmetic
     tensors: tuple[InnerValueRow, ...]  # up to ten, those beyond the range first, then the largest
 
 

@@ -11,7 +11,7 @@ from transload.pipeline.bench.comparison import Comparison
 from transload.pipeline.bench.doubt_kinds import DoubtKind
 from transload.pipeline.report.recommendation import ReleaseConstraint, cost_per_million, recommend
 from transload.pipeline.result.gate import GateRules
-from transload.pipeline.result.schema import ChoiceRow, LatencyRow, RunResult, Status
+from transload.pipeline.result.schema import ChoiceRow, LatencyRow, RunResult, Status, Verdict
 
 from . import samples
 
@@ -162,7 +162,8 @@ def test_an_inconclusive_ratio_is_never_called_faster() -> None:
     open_row = replace(open_row, comparison_interval=(0.3, 1.2))  # the 95 % interval lies beside 1, and does not decide
     choice = chosen(run_of([open_row, SLOWER]))
     assert not choice.settled
-    said = "whether it is faster than source in torch is not settled after 3 processes (0.40\u00d7 [0.30, 1.20])"
+    said = "whether it is faster than source in torch is not settled after 3 processes "
+    said += "(0.40\u00d7 [0.30, 1.20] at 99.875 %)"
     assert choice.remarks == (f"{said}: measure longer (--budget)",)
     assert "faster than" not in choice.reason
 
@@ -191,6 +192,19 @@ def test_what_the_gate_fails_or_leaves_open_is_not_recommended() -> None:
         assert choice.artifact is None
         assert choice.reason.startswith("none, because no copy of 1 may be released: onnx in onnxruntime: ")
         assert words in choice.reason
+
+
+def test_a_failed_rule_is_named_before_one_that_is_open() -> None:
+    run = samples.judged(run_of([FAST]), GateRules(latency_ratio=0.2, answers=False))
+    is_open = next(
+        replace(rule, verdict=Verdict.INCONCLUSIVE, artifact="onnx")
+        for rule in run.gate
+        if rule.verdict is Verdict.FAIL
+    )
+    run = replace(run, gate=(is_open, *run.gate))
+    assert "the gate fails it: latency ratio at batch 1" in chosen(run).reason
+    unverified = tuple(replace(entry, status=Status.UNVERIFIED) for entry in run.artifacts)
+    assert "the gate fails it: latency ratio at batch 1" in chosen(replace(run, artifacts=unverified)).reason
 
 
 def test_a_runtime_in_which_nothing_was_compared_is_not_recommended() -> None:
