@@ -48,8 +48,8 @@ class Product:
         def ask() -> tuple[str, str]:
             result = transload.validate(
                 artifact.candidate, against=model.argument, inputs=self._builder.inputs(model),
-                data=self._builder.data(model), runtimes=[RUNTIMES[artifact.form]], store=self._builder.store,
-                runs=self._builder.work / "runs", jobs=1,
+                data=self._builder.data(model), runtimes=[RUNTIMES[artifact.form.partition(":")[0]]],
+                store=self._builder.store, runs=self._builder.work / "runs", jobs=1,
             )  # fmt: skip
             reasons = [row.got for row in result.gate if str(row.verdict) != "pass"] or [row.got for row in result.gate]
             loses = result.decided[0] == "pass" and any(row.lost for row in result.drift)
