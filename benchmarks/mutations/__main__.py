@@ -23,11 +23,13 @@ from functools import partial
 from pathlib import Path
 
 import right
-from benchmark_models import ALL_MODELS, by_name
+from benchmark_models import ALL_MODELS, HALF_MODELS, by_name
 from build import FORMATS, Artifact, Builder
 from comparators import verdicts
-from file_mutants import FILE_COPIES, REDUCED
+from file_mutants import FILE_COPIES, HALF_TFLITE, REDUCED
+from located import can_be_located
 from mutants import MUTANTS
+from onnx_edit import Site
 from page import publish, summary
 from product import Product, revision
 from rows import Rows, make_row
@@ -50,6 +52,7 @@ def plans(builder: Builder) -> Iterator[Plan]:
     """Yield every artifact of the benchmark, model by model, so that one truth serves many."""
     for model in ALL_MODELS:
         forms = {copy.form for copy in FILE_COPIES if copy.model == model.name and copy.form in REDUCED}
+        forms -= {HALF_TFLITE} if model in HALF_MODELS else set()  # TFLite keeps no operator out of float16
         for form in (*FORMATS, *sorted(forms)):
             yield Plan(f"right/{model.name}/{form}/transload", model.name, partial(_own, builder, model.name, form))
         for name, own, form, make in right.plans():
@@ -79,7 +82,7 @@ def main() -> int:
     parser.add_argument("--shard", default="0/1", help=argparse.SUPPRESS)
     parser.add_argument("--work", type=Path, default=HERE / ".work")
     parser.add_argument("--list", action="store_true", help="print the names and do nothing")
-    parser.add_argument("--locate", action="store_true", help="ask `locate` of the ONNX mutants that were found")
+    parser.add_argument("--locate", action="store_true", help="ask `locate` of the mutants that were found")
     parser.add_argument("--publish", action="store_true")
     options = parser.parse_args()
     builder = Builder(options.work.absolute())
@@ -123,15 +126,15 @@ def _side_by_side(jobs: int) -> None:
 
 
 def _locate(builder: Builder, wanted: list[Plan], rows: Rows) -> None:
-    """Add to the rows of mutants that `validate` failed where `locate` says they are wrong. It reads ONNX files."""
+    """Add to the rows of mutants that `validate` failed where `locate` says they are wrong."""
     product = Product(builder)
     for plan in wanted:
         row = rows.rows.get(plan.name)
-        if row is None or row["right"] or row["format"] != "onnx" or row["validate"]["verdict"] != "fail":
+        if row is None or row["right"] or row["validate"]["verdict"] != "fail" or row.get("locate"):
             continue
-        if row.get("locate"):
+        if not can_be_located([Site(**site) for site in row["sites"]]):
             continue
-        found = product.locate(plan.make())
+        found = product.locate(plan.make(), row["validate"]["reason"])
         rows.keep({**row, **found, "locate_revision": revision()})
         said = f"operator {found['located_operator']}, source {found['located_source']}"
         print(f"{plan.name}: {said}; {found['locate']['seconds']:.1f} s", flush=True)

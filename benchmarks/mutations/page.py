@@ -179,9 +179,10 @@ def _located(mutants: Sequence[Row]) -> str:
     revision = asked[0]["locate_revision"]
     lines = [
         "## Located", "",
-        f"`transload locate` (revision {revision}) was asked of the {len(asked)} ONNX mutants that `validate` failed.",
+        f"`transload locate` (revision {revision}) was asked of {len(asked)} mutants that `validate` failed.",
         f"The first place that it names has the operator that was edited in **{operators} of {len(asked)}**,",
         f"and its source line in **{sources} of {len(with_source)}** that have one. Targets: 95 % and 90 %.", "",
+        *_located_by_format(asked), "",
     ]  # fmt: skip
     wrong = [row for row in asked if not row["located_operator"] or row["located_source"] is False]
     if wrong:
@@ -192,6 +193,17 @@ def _located(mutants: Sequence[Row]) -> str:
         said = without_places(row["locate"]["reason"])[:120].replace("|", "\\|") or row["locate"]["verdict"]
         lines.append(f"| `{row['name']}` | {place} | {said} |")
     return "\n".join([*lines, ""])
+
+
+def _located_by_format(asked: Sequence[Row]) -> list[str]:
+    """Of the mutants that `locate` was asked of, how many it named the operator and the line of, by format."""
+    lines = ["| format | operator | source line |", "|---|---|---|"]
+    for form in sorted({row["format"] for row in asked}):
+        rows = [row for row in asked if row["format"] == form]
+        lined = [row for row in rows if row["located_source"] is not None]
+        operators, sources = (sum(bool(row[key]) for row in rows) for key in ("located_operator", "located_source"))
+        lines.append(f"| {form} | {operators} of {len(rows)} | {sources} of {len(lined)} |")
+    return lines
 
 
 def _by_group(mutants: Sequence[Row]) -> str:
@@ -206,7 +218,7 @@ def _by_group(mutants: Sequence[Row]) -> str:
 def _by_format(mutants: Sequence[Row]) -> str:
     tools = _tools()
     lines = ["## By format", "", f"| format | {' | '.join(tools)} |", f"|---|{'---|' * len(tools)}"]
-    for form in ("onnx", "torchscript", "saved-model", "tflite"):
+    for form in sorted({row["format"] for row in mutants}):
         rows = [row for row in mutants if row["format"] == form and _shown(row) != "never"]
         lines.append(f"| {form} | {' | '.join(_caught(rows, said) for said in tools.values())} |")
     return "\n".join([*lines, ""])
