@@ -341,9 +341,7 @@ def functions(*, signature: Answer | None = None, call: Answer | None = None, re
         if signature is not None:
             signatures["predict"] = changed(signature).get_concrete_function(**specs)
         if call is not None:
-            module = type("Called", (tf.Module,), {"__call__": None})()
-            module.served, module.again = served, again
-            type(module).__call__ = changed(call)
+            module.__call__ = changed(call)
             module.__call__.get_concrete_function(**specs)
         tf.saved_model.save(module, str(path), signatures=signatures)
         return ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -20,8 +21,8 @@ RUNTIMES = {"onnx": "onnxruntime", "torchscript": "torchscript", "saved-model": 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a check said: "pass", "degraded" (NaN or infinities are lost), "fail", "inconclusive", or "error" where it
-    was no verdict."""
+    """What a check said: "pass", "named" (a wrong function of a SavedModel is said to be not asked), "degraded" (NaN or
+    infinities are lost), "fail", "inconclusive", or "error" where it was no verdict."""
 
     verdict: str
     reason: str
@@ -52,6 +53,9 @@ class Product:
                 store=self._builder.store, runs=self._builder.work / "runs", jobs=1,
             )  # fmt: skip
             reasons = [row.got for row in result.gate if str(row.verdict) != "pass"] or [row.got for row in result.gate]
+            name = {"signature": "predict", "call": "__call__"}.get(artifact.route.partition(" ")[0])
+            if name and not artifact.right and result.decided[0] == "pass" and name in json.dumps(result.document):
+                return "named", name
             loses = result.decided[0] == "pass" and any(row.lost for row in result.drift)
             return "degraded" if loses else str(result.decided[0]), "; ".join(map(str, reasons))
 

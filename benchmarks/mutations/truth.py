@@ -24,8 +24,8 @@ TIMES = 8.0
 _LEAST = 4 * 2.0**-23  # of a float32, where the model's own answers happen to be exact
 _AGREES = 1e-3  # the model in float32 must agree with its truth so far
 KINDS = ("random", "declared", "stress")
-# Of a reduced precision: what a right copy rounds at least, and how far it must agree to be one.
-_ROUNDED = {"fp16": (2.0**-9, 0.05), "int8": (2.0**-7, 0.5)}
+# Of a reduced precision: what a right copy rounds at least, how far it must agree to be one, and TIMES.
+_ROUNDED = {"fp16": (2.0**-9, 0.05, TIMES), "int8": (2.0**-7, 0.5, 2.0)}
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Truth:
 
     def __init__(self, model: Model, precision: str = "", like: Run | None = None) -> None:
         self.model, self.precision = model, precision
-        self._least, self._agrees = _ROUNDED.get(precision, (_LEAST, _AGREES))
+        self._least, self._agrees, self._times_noise = _ROUNDED.get(precision, (_LEAST, _AGREES, TIMES))
         self.calls = model.calls()
         exact, single = ModuleRun(model.build(), double=True), like or ModuleRun(model.build())
         self._exact = [exact(call.feeds) for call in self.calls]
@@ -112,7 +112,7 @@ class Truth:
         relative = np.maximum(np.maximum(self._noise[output], self._relative_noise(at, output)), self._least)
         scale = self._scale(exact, finite, self._usual[output])
         with np.errstate(all="ignore"):
-            errors = np.abs(np.where(finite, answer - exact, 0.0)) / (TIMES * relative * scale)
+            errors = np.abs(np.where(finite, answer - exact, 0.0)) / (self._times_noise * relative * scale)
         return float(np.nanmax(errors, initial=0.0))
 
     def _relative_noise(self, at: int, output: int) -> Array:

@@ -95,23 +95,23 @@ def test_wrong_scales_of_a_layer_are_wrong_beside_a_right_quantisation(
 
 
 @pytest.mark.parametrize(
-    ("form", "operator", "module", "line", "nodes", "expected"),
+    ("form", "place", "expected"),
     [
-        ("onnx", "relu", "", "", ("Conv (node_conv2d)",), True),
-        ("onnx", "conv2d", "part", "nets.py:7", ("Relu (node_relu)",), False),
-        ("saved-model", "conv2d", "part", "", (), True),
-        ("saved-model", "conv2d", "", "vision.py:7 (`x`)", (), True),
-        ("saved-model", "relu", "part", "vision.py:7", (), False),
-        ("saved-model", "conv2d", "whole", "vision.py:8", (), False),
-        ("tflite:int8", "linear", "", "", ("CONV_2D (node_conv2d)",), True),
+        ("onnx", ("relu", "", "", ("Conv (node_conv2d)",)), True),
+        ("onnx", ("conv2d", "part", "nets.py:7", ("Relu (node_relu)",)), False),
+        ("saved-model", ("conv2d", "part", "", ()), True),
+        ("saved-model", ("conv2d", "", "vision.py:7 (`x`)", ()), True),
+        ("saved-model", ("relu", "part", "vision.py:7", ()), False),
+        ("saved-model", ("conv2d", "whole", "vision.py:8", ()), False),
+        ("tflite:int8", ("linear", "", "", ("CONV_2D (node_conv2d)",)), True),
     ],
 )
 def test_a_place_is_compared_with_the_sites(
-    mutations_on_path: None, form: str, operator: str, module: str, line: str, nodes: tuple[str, ...], expected: bool
+    mutations_on_path: None, form: str, place: tuple[str, str, str, tuple[str, ...]], expected: bool
 ) -> None:
     located, site = load("located"), load("onnx_edit").Site("node_conv2d", "Conv", "part", "nets/vision.py:7")
-    place = SimpleNamespace(operator=operator, module=module, line=line, nodes=nodes)
-    assert located.names_operator(place, form, [site]) is expected
+    named = SimpleNamespace(**dict(zip(("operator", "module", "line", "nodes"), place, strict=True)))
+    assert located.names_operator(named, form, [site]) is expected
 
 
 def test_samples_stand_alone(classifier: tuple[Any, Any]) -> None:
