@@ -153,6 +153,8 @@ class Builder:
         if not (folder / form / PAYLOADS[form]).exists():
             self._convert(str(path), [form], folder, self.inputs(model))
         payload = folder / form / PAYLOADS[form]
+        if not payload.exists():
+            raise RuntimeError(f"transload made no {form} of the faulty file")
         return Artifact(mutant.name(form), model.name, form, folder / form, payload, "edited, lowered", mutant, sites)
 
     def _exported(self, mutant: Mutant, model: Model) -> tuple[Path, tuple[Site, ...]]:
