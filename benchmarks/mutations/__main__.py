@@ -23,15 +23,18 @@ from functools import partial
 from pathlib import Path
 
 import right
-from benchmark_models import ALL_MODELS, by_name
+from benchmark_models import ALL_MODELS, HALF_MODELS, by_name
 from build import FORMATS, Artifact, Builder
 from comparators import verdicts
+from file_mutants import FILE_COPIES, HALF_TFLITE, REDUCED
+from located import can_be_located
 from mutants import MUTANTS
+from onnx_edit import Site
 from page import publish, summary
 from product import Product, revision
 from rows import Rows, make_row
-from runtimes import open_artifact, output_names
-from truth import Truth
+from runtimes import ModuleRun, Run, open_artifact, output_names, second_function
+from truth import KINDS, Truth
 
 HERE = Path(__file__).resolve().parent
 
@@ -48,21 +51,23 @@ class Plan:
 def plans(builder: Builder) -> Iterator[Plan]:
     """Yield every artifact of the benchmark, model by model, so that one truth serves many."""
     for model in ALL_MODELS:
-        for form in FORMATS:
+        forms = {copy.form for copy in FILE_COPIES if copy.model == model.name and copy.form in REDUCED}
+        forms -= {HALF_TFLITE} if model in HALF_MODELS else set()  # TFLite keeps no operator out of float16
+        for form in (*FORMATS, *sorted(forms)):
             yield Plan(f"right/{model.name}/{form}/transload", model.name, partial(_own, builder, model.name, form))
         for name, own, form, make in right.plans():
             if own == model.name:
                 yield Plan(name, own, partial(right.build, builder, name, own, form, make))
+        for copy in FILE_COPIES:
+            if copy.model == model.name:
+                yield Plan(copy.name, model.name, partial(builder.edited, copy))
         for mutant in MUTANTS:
             for form in mutant.formats if mutant.model == model.name else ():
                 yield Plan(mutant.name(form), model.name, partial(builder.mutant, mutant, form))
 
 
 def _own(builder: Builder, model: str, form: str) -> Artifact:
-    copies = [artifact for artifact in builder.own(by_name()[model]) if artifact.form == form]
-    if not copies:
-        raise RuntimeError(f"transload made no {form} of {model}")
-    return copies[0]
+    return builder.own_in(by_name()[model], form)
 
 
 def main() -> int:
@@ -70,14 +75,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", default="", help="a regular expression that finds names")
     parser.add_argument("--kind", help="mutants of one kind, and the right copies of its models")
-    parser.add_argument("--forms", default=",".join(FORMATS), help="the formats, as in onnx,tflite")
+    parser.add_argument("--forms", default=",".join((*FORMATS, *REDUCED)), help="the formats, as in onnx,tflite")
     parser.add_argument("--quick", action="store_true", help="ask `validate` alone, not `convert` and other tools")
     parser.add_argument("--again", action="store_true", help="ask anew what has a row")
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
     parser.add_argument("--shard", default="0/1", help=argparse.SUPPRESS)
     parser.add_argument("--work", type=Path, default=HERE / ".work")
     parser.add_argument("--list", action="store_true", help="print the names and do nothing")
-    parser.add_argument("--locate", action="store_true", help="ask `locate` of the ONNX mutants that were found")
+    parser.add_argument("--locate", action="store_true", help="ask `locate` of the mutants that were found")
     parser.add_argument("--publish", action="store_true")
     options = parser.parse_args()
     builder = Builder(options.work.absolute())
@@ -102,7 +107,7 @@ def main() -> int:
 
 
 def _wanted(every: Iterable[Plan], options: argparse.Namespace) -> Iterator[Plan]:
-    models = {mutant.model for mutant in MUTANTS if mutant.kind == options.kind}
+    models = {mutant.model for mutant in (*MUTANTS, *FILE_COPIES) if mutant.kind == options.kind}
     forms = set(options.forms.split(","))
     for plan in every:
         kind, _, form, *_ = plan.name.split("/")
@@ -121,19 +126,38 @@ def _side_by_side(jobs: int) -> None:
 
 
 def _locate(builder: Builder, wanted: list[Plan], rows: Rows) -> None:
-    """Add to the rows of mutants that `validate` failed where `locate` says they are wrong. It reads ONNX files."""
+    """Add to the rows of mutants that `validate` failed where `locate` says they are wrong."""
     product = Product(builder)
     for plan in wanted:
         row = rows.rows.get(plan.name)
-        if row is None or row["right"] or row["format"] != "onnx" or row["validate"]["verdict"] != "fail":
+        if row is None or row["right"] or row["validate"]["verdict"] != "fail" or row.get("locate"):
             continue
-        if row.get("locate"):
+        if not can_be_located([Site(**site) for site in row["sites"]]):
             continue
-        found = product.locate(plan.make())
+        found = product.locate(plan.make(), row["validate"]["reason"])
         rows.keep({**row, **found, "locate_revision": revision()})
         said = f"operator {found['located_operator']}, source {found['located_source']}"
         print(f"{plan.name}: {said}; {found['locate']['seconds']:.1f} s", flush=True)
     product.close()
+
+
+def _truth(builder: Builder, plan: Plan) -> Truth:
+    """Return the truth for a plan's precision. A right int8 copy is as wrong as transload's own."""
+    model, form = by_name()[plan.model], plan.name.split("/")[2]
+    like = None
+    if form in REDUCED and form.endswith("int8"):
+        like = open_artifact(form, builder.own_in(model, form).payload, output_names(model))
+    return Truth(model, form.partition(":")[2], like)
+
+
+def _open(artifact: Artifact, truth: Truth) -> Run:
+    """Open what may be wrong of an artifact: its second function, if any, and float16 as delegates compute it."""
+    if artifact.is_overflow_of_delegates:
+        return ModuleRun(truth.model.build(), half=True)
+    names = output_names(truth.model)
+    if artifact.route.startswith(("signature", "call")):
+        return second_function(artifact.payload, names)
+    return open_artifact(artifact.form, artifact.payload, names)
 
 
 def _run(builder: Builder, wanted: list[Plan], rows: Rows, *, again: bool, quick: bool) -> None:
@@ -145,13 +169,14 @@ def _run(builder: Builder, wanted: list[Plan], rows: Rows, *, again: bool, quick
     for plan in wanted:
         if not again and rows.rows.get(plan.name, {}).get("of") == of:
             continue
-        if truth is None or truth.model.name != plan.model:
-            truth = Truth(by_name()[plan.model])
+        precision = plan.name.split("/")[2].partition(":")[2]
         start = time.monotonic()
         try:
+            if truth is None or (truth.model.name, truth.precision) != (plan.model, precision):
+                truth = _truth(builder, plan)
             artifact = plan.make()
-            run = open_artifact(artifact.form, artifact.payload, output_names(truth.model))
-            measured = truth.measure(run)
+            run = _open(artifact, truth)
+            measured = truth.measure(run, ("random", "declared") if precision else KINDS)
         except Exception as error:  # noqa: BLE001  a converter may refuse a mutant: said, and no row
             print(f"{plan.name}: not made, {type(error).__name__}: {' '.join(str(error).split())[:200]}", flush=True)
             continue

@@ -185,7 +185,17 @@ DECLARED_MODELS = (
     Model("fake-quantised", "steps of an int8 training", "limits.py:FakeQuantised", (_SIX,), unjudged="nan"),
     Model("saturating", "thresholds on hidden values", "limits.py:Saturating", (_SIX,)),
 )  # fmt: skip
-ALL_MODELS = (*MODELS, *DECLARED_MODELS)
+# Models of values that float16 cannot hold; their copies are in file_mutants.py.
+_SIXTEEN = Input("x=float32[batch,16]")
+HALF_MODELS = (
+    Model("residual-stream", "a residual stream beyond 65,504", "halves.py:ResidualStream", (_SIXTEEN,)),
+    Model("unit-vectors", "squares beyond 65,504", "halves.py:UnitVectors", (_SIXTEEN,)),
+    Model("hand-variance", "a difference of large means", "halves.py:HandVariance", (_SIXTEEN,)),
+    Model("long-mean", "a sum beyond 65,504", "halves.py:LongMean", (_SIXTEEN,)),
+    Model("evidence", "exponentials beyond 65,504", "halves.py:Evidence", (_SIXTEEN,)),
+    Model("large-scores", "scores of attention beyond 65,504", "halves.py:LargeScores", (_SIXTEEN,)),
+)
+ALL_MODELS = (*MODELS, *DECLARED_MODELS, *HALF_MODELS)
 
 
 @cache

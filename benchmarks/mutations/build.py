@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 import torch
 from benchmark_models import NETS, Model, by_name, labelled_samples, user_feeds
-from declarations import draw_feeds, middle_sizes
+from declarations import Feeds, draw_feeds, middle_sizes
+from edits_files import Base
 from exports import export
+from file_mutants import REDUCED, FileCopy
 from mutants import ONNX, SAVED_MODEL, TFLITE, TORCHSCRIPT, Mutant
 from onnx_edit import GraphEdit, Site
 from runtimes import ModuleRun
@@ -24,6 +26,7 @@ from runtimes import ModuleRun
 FORMATS = (ONNX, TORCHSCRIPT, SAVED_MODEL, TFLITE)
 _MAKERS = ("benchmark_models", "build", "by_hand", "declared_mutants", "exports", "mutants", "onnx_edit", "right")
 PAYLOADS = {ONNX: "model.onnx", TORCHSCRIPT: "model.pt", SAVED_MODEL: "saved_model", TFLITE: "model.tflite"}
+PAYLOADS |= {form: PAYLOADS[form.partition(":")[0]] for form in REDUCED}
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,13 @@ class Artifact:
     mutant: Mutant | None = None
     sites: tuple[Site, ...] = ()
     made_by_convert: bool = False  # transload's own copy of the model
+    kind: str = ""  # of a copy that was edited in its own format; empty: right
+    is_overflow_of_delegates: bool = False  # FileCopy
 
     @property
     def right(self) -> bool:
         """Whether nothing was broken."""
-        return self.mutant is None
+        return self.mutant is None and not self.kind
 
 
 class Builder:
@@ -86,6 +91,56 @@ class Builder:
             if (out / form / PAYLOADS[form]).exists()
         ]  # fmt: skip
 
+    def own_in(self, model: Model, form: str) -> Artifact:
+        """Return transload's own copy in one format or reduced precision. Raises RuntimeError where there is none."""
+        if form in FORMATS:
+            copy = next((artifact for artifact in self.own(model) if artifact.form == form), None)
+        else:
+            out = self.work / "made" / f"{model.name}.{form.replace(':', '-')}"
+            folder = out / form.replace(":", "-")
+            if not out.exists():
+                self._convert(model.argument, [form], out, self.inputs(model))
+            name, path = f"right/{model.name}/{form}/transload", folder / PAYLOADS[form]
+            is_made = path.exists()
+            copy = (
+                Artifact(name, model.name, form, folder, path, _route_of(folder), made_by_convert=True)
+                if is_made
+                else None
+            )
+        if copy is None:
+            raise RuntimeError(f"transload made no {form} of {model.name}")
+        return copy
+
+    def edited(self, copy: FileCopy) -> Artifact:
+        """Make a copy that is edited in its own format, with the record that its converter would write.
+        A SavedModel has none, as those that others save."""
+        from transload.models.artifact import read_artifact, write_artifact
+        from transload.models.formats import parse_target
+
+        model = by_name()[copy.model]
+        base = self.own_in(model, copy.base)
+        folder = self.work / "edited" / copy.name.replace("/", ".").replace(":", "-")
+        path, notes = folder / PAYLOADS[copy.form], folder / "sites.json"
+        if not notes.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            sites = copy.edit(Base(model.build(), base.payload, samples(model)), path)
+            if copy.form != SAVED_MODEL:
+                write_artifact(folder, parse_target(copy.form), read_artifact(base.candidate).signature)
+            notes.write_text(json.dumps([vars(site) for site in sites]))
+        sites = tuple(Site(**row) for row in json.loads(notes.read_text()))
+        candidate = path if copy.form == SAVED_MODEL else folder
+        return Artifact(
+            copy.name,
+            model.name,
+            copy.form,
+            candidate,
+            path,
+            copy.variant,
+            sites=sites,
+            kind=copy.kind,
+            is_overflow_of_delegates=copy.is_overflow_of_delegates,
+        )
+
     def mutant(self, mutant: Mutant, form: str) -> Artifact:
         """Make a mutant in one format. Raises what its edit or the converter raises."""
         model = by_name()[mutant.model]
@@ -98,6 +153,8 @@ class Builder:
         if not (folder / form / PAYLOADS[form]).exists():
             self._convert(str(path), [form], folder, self.inputs(model))
         payload = folder / form / PAYLOADS[form]
+        if not payload.exists():
+            raise RuntimeError(f"transload made no {form} of the faulty file")
         return Artifact(mutant.name(form), model.name, form, folder / form, payload, "edited, lowered", mutant, sites)
 
     def _exported(self, mutant: Mutant, model: Model) -> tuple[Path, tuple[Site, ...]]:
@@ -140,6 +197,12 @@ class Builder:
 
         shutil.rmtree(out, ignore_errors=True)
         transload.convert(model, list(forms), out=out, inputs=list(inputs), store=self.store, jobs=1)
+
+
+def samples(model: Model) -> list[Feeds]:
+    """Return samples to calibrate with, one a call."""
+    feeds = user_feeds(model)
+    return [{name: array[at : at + 1] for name, array in feeds.items()} for at in range(64)]
 
 
 def _code_digest() -> str:

@@ -16,6 +16,7 @@ class Group(StrEnum):
     TIES = "ties and rare classes"
     DTYPE = "narrowed dtype"
     DECLARED = "declared, and rarely asked"
+    FILES = "reduced precision, and other functions"
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,12 @@ KINDS = (
         ("axis-pairs", "pytorch/pytorch#122956", "two axes at certain sizes together are wrong"),
         ("open-axes", "huggingface/optimum#505", "lengths beyond some hundreds are wrong"),
         ("file-constants", "microsoft/onnxruntime#22557", "a limit, threshold, table row, epsilon or tail is wrong"),
+    ),
+    *_kinds(
+        Group.FILES,
+        ("half-overflow", "Tencent/ncnn#5799", "a value inside leaves float16's range, or a weight is damaged there"),
+        ("int8-scale", "tensorflow/tensorflow#56739", "one layer has a wrong scale or zero point"),
+        ("other-functions", "tensorflow/tensorflow#52156", "another signature, or `__call__`, answers something else"),
     ),
     *_kinds(
         Group.TIES,

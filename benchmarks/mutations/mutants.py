@@ -162,7 +162,7 @@ MODULE_MUTANTS = (
     _script("clip-limit", "mobile-net", _attribute("relu6", "max_val", 10.0, "aten::hardtanh")),
 )  # fmt: skip
 DECLARED_MUTANTS = tuple(
-    Mutant(kind, model, None, _TF, of_module, variant)
+    Mutant(kind, model, None, (*_TF, TORCHSCRIPT), of_module, variant)
     for kind, models in DECLARED.items()
     for model, variants in models.items()
     for variant, of_module in variants.items()

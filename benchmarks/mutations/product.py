@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import json
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -14,14 +14,15 @@ from unittest.mock import patch
 
 from benchmark_models import by_name
 from build import Artifact, Builder
+from located import names_line, names_operator
 
 RUNTIMES = {"onnx": "onnxruntime", "torchscript": "torchscript", "saved-model": "tensorflow", "tflite": "tflite"}
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a check said: "pass", "degraded" (NaN or infinities are lost), "fail", "inconclusive", or "error" where it
-    was no verdict."""
+    """What a check said: "pass", "named" (a wrong function of a SavedModel is said to be not asked), "degraded" (NaN or
+    infinities are lost), "fail", "inconclusive", or "error" where it was no verdict."""
 
     verdict: str
     reason: str
@@ -48,10 +49,13 @@ class Product:
         def ask() -> tuple[str, str]:
             result = transload.validate(
                 artifact.candidate, against=model.argument, inputs=self._builder.inputs(model),
-                data=self._builder.data(model), runtimes=[RUNTIMES[artifact.form]], store=self._builder.store,
-                runs=self._builder.work / "runs", jobs=1,
+                data=self._builder.data(model), runtimes=[RUNTIMES[artifact.form.partition(":")[0]]],
+                store=self._builder.store, runs=self._builder.work / "runs", jobs=1,
             )  # fmt: skip
             reasons = [row.got for row in result.gate if str(row.verdict) != "pass"] or [row.got for row in result.gate]
+            name = {"signature": "predict", "call": "__call__"}.get(artifact.route.partition(" ")[0])
+            if name and not artifact.right and result.decided[0] == "pass" and name in json.dumps(result.document):
+                return "named", name
             loses = result.decided[0] == "pass" and any(row.lost for row in result.drift)
             return "degraded" if loses else str(result.decided[0]), "; ".join(map(str, reasons))
 
@@ -69,11 +73,10 @@ class Product:
 
         return self._timed(ask)
 
-    def locate(self, artifact: Artifact) -> dict[str, Any]:
+    def locate(self, artifact: Artifact, said: str) -> dict[str, Any]:
         """Run `transload locate` on a mutant; return its places, and whether the first one is where it is wrong.
 
-        The operator is right where one of the candidate's operators that the place names was edited; the source line is
-        right where it is the line that the exporter wrote beside that operator, and None where it wrote none.
+        Of a copy that is wrong in float16 arithmetic alone, the operator that `validate` named, in `said`, is asked.
         """
         import transload
 
@@ -87,16 +90,19 @@ class Product:
             places.extend(result.places)
             return str(result.decided[0]), "; ".join(f"{place.operator} {place.line}" for place in result.places)
 
+        if "in float16 arithmetic" in said:
+            is_named = any(f"({site.operator})" in said for site in artifact.sites)
+            is_line = names_line(said, artifact.sites)
+            located = Answer("fail", said, 0.0).to_json()
+            return {"locate": located, "places": [], "located_operator": is_named, "located_source": is_line}
         answer = self._timed(ask)
-        sources = {site.source.rpartition("/")[2] for site in artifact.sites if site.source}
         first = places[0] if places else None
         return {
             "locate": answer.to_json(),
             "places": [place.to_json() for place in places],
-            "located_operator": bool(first) and any(_is_edited(node, artifact) for node in first.nodes),
-            "located_source": any(source in first.line for source in sources) if first and sources else
-            (False if sources else None),
-        }  # fmt: skip
+            "located_operator": bool(first) and names_operator(first, artifact.form, artifact.sites),
+            "located_source": names_line(first.line if first else "", artifact.sites),
+        }
 
     def close(self) -> None:
         """Let go of the loaded frameworks."""
@@ -169,12 +175,6 @@ class Product:
         action = verification(replace(basis, reference=reference, verify_options=options), route, loaded.stored)
         facts = VerifyFacts.from_json(context.executor.perform(replace(action, name="verify")).facts)
         return facts.status, facts.reason
-
-
-def _is_edited(node: str, artifact: Artifact) -> bool:
-    """Whether "Conv (node_conv2d_1)" is a node that the edit noted, or one that it added."""
-    name = node.rpartition("(")[2].rstrip(")")
-    return name in {site.operator for site in artifact.sites} or bool(re.search(r"_m\d+$", name))
 
 
 def revision() -> str:

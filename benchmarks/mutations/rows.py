@@ -26,15 +26,15 @@ def make_row(
         "model": artifact.model,
         "format": artifact.form,
         "route": artifact.route,
-        "right": artifact.mutant is None,
+        "right": artifact.right,
         "shown_by": measured.shown_by,
         "excess": measured.to_json(),
         "validate": validated.to_json(),
         "convert": verified.to_json() if verified else None,
         "tools": dict(tools),
     }
-    if artifact.mutant is not None:
-        kind = BY_NAME[artifact.mutant.kind]
+    if not artifact.right:
+        kind = BY_NAME[artifact.mutant.kind if artifact.mutant else artifact.kind]
         row |= {
             "kind": kind.name,
             "group": str(kind.group),

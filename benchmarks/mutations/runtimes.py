@@ -19,20 +19,24 @@ Run: TypeAlias = Callable[[Feeds], list[Array]]
 
 
 class ModuleRun:
-    """A PyTorch module, eager, in float32 or in float64."""
+    """A PyTorch module, eager, in float32, in float64, or in float16 between float32 inputs and outputs."""
 
-    def __init__(self, module: nn.Module, *, double: bool = False) -> None:
-        self._module = module.double() if double else module
-        self._double = double
+    def __init__(self, module: nn.Module, *, double: bool = False, half: bool = False) -> None:
+        self._module = module.double() if double else module.half() if half else module
+        self._double, self._half = double, half
 
     def __call__(self, feeds: Feeds) -> list[Array]:
         """Answer a call: the outputs in order."""
         tensors = [torch.from_numpy(array.copy()) for array in feeds.values()]
         if self._double:
             tensors = [tensor.double() if tensor.is_floating_point() else tensor for tensor in tensors]
+        if self._half:
+            tensors = [tensor.half() if tensor.is_floating_point() else tensor for tensor in tensors]
         with torch.no_grad():
             answer = self._module(*tensors)
         answers = answer if isinstance(answer, tuple) else (answer,)
+        if self._half:
+            answers = tuple(part.float() if part.is_floating_point() else part for part in answers)
         return [part.numpy() for part in answers]
 
 
@@ -49,6 +53,9 @@ def _sizes(model: Model) -> dict[str, int]:
 
 def open_artifact(form: str, path: Path, names: Sequence[str]) -> Run:
     """Open a file or folder of a format; `names` are those of its outputs, in order."""
+    if form == "onnx:fp16":
+        return _onnx_in_half(path, names)
+    form = form.partition(":")[0]
     return {"onnx": _onnx, "torchscript": _torchscript, "saved-model": _saved_model, "tflite": _tflite}[form](
         path, names
     )
@@ -63,18 +70,49 @@ def _onnx(path: Path, names: Sequence[str]) -> Run:
     return lambda feeds: [np.asarray(array) for array in session.run(list(names), feeds)]
 
 
+def _onnx_in_half(path: Path, names: Sequence[str]) -> Run:
+    """Open a file in onnx's reference evaluator: ONNX Runtime computes float16 in float32 on most processors."""
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    from transload.converters.onnx_graph.topological_order import sort_nodes
+
+    model = onnx.load(path)
+    sort_nodes(model.graph)
+    session = ReferenceEvaluator(model)
+
+    def run(feeds: Feeds) -> list[Array]:
+        with np.errstate(all="ignore"):
+            return [np.asarray(array) for array in session.run(list(names), feeds)]
+
+    return run
+
+
 def _torchscript(path: Path, names: Sequence[str]) -> Run:  # noqa: ARG001  its outputs have no names
     return ModuleRun(torch.jit.load(str(path)))  # type: ignore[no-untyped-call]
+
+
+def second_function(path: Path, names: Sequence[str]) -> Run:
+    """Open the signature `predict` of a SavedModel, else its `__call__`."""
+    import tensorflow as tf
+
+    loaded = tf.saved_model.load(str(path))
+    function = loaded.signatures["predict"] if "predict" in loaded.signatures else loaded  # noqa: SIM401  (no dict)
+    return _function(loaded, function, names)
 
 
 def _saved_model(path: Path, names: Sequence[str]) -> Run:
     import tensorflow as tf
 
     loaded = tf.saved_model.load(str(path))
-    signature = loaded.signatures["serving_default"]
+    return _function(loaded, loaded.signatures["serving_default"], names)
+
+
+def _function(loaded: Any, function: Any, names: Sequence[str]) -> Run:
+    import tensorflow as tf
 
     def run(feeds: Feeds, _loaded: Any = loaded) -> list[Array]:
-        answers = signature(**{name: tf.constant(array) for name, array in feeds.items()})
+        answers = function(**{name: tf.constant(array) for name, array in feeds.items()})
         return [np.asarray(answers[name]) for name in names]
 
     return run

@@ -24,6 +24,8 @@ TIMES = 8.0
 _LEAST = 4 * 2.0**-23  # of a float32, where the model's own answers happen to be exact
 _AGREES = 1e-3  # the model in float32 must agree with its truth so far
 KINDS = ("random", "declared", "stress")
+# Of a reduced precision: what a right copy rounds at least, how far it must agree to be one, and TIMES.
+_ROUNDED = {"fp16": (2.0**-9, 0.05, TIMES), "int8": (2.0**-7, 0.5, 3.0)}
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,13 @@ class Measured:
 
 
 class Truth:
-    """A model in float64 and in float32, at all of its calls."""
+    """A model in float64 and in float32, at all of its calls; `like`: a right copy of a reduced precision."""
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    def __init__(self, model: Model, precision: str = "", like: Run | None = None) -> None:
+        self.model, self.precision = model, precision
+        self._least, self._agrees, self._times_noise = _ROUNDED.get(precision, (_LEAST, _AGREES, TIMES))
         self.calls = model.calls()
-        exact, single = ModuleRun(model.build(), double=True), ModuleRun(model.build())
+        exact, single = ModuleRun(model.build(), double=True), like or ModuleRun(model.build())
         self._exact = [exact(call.feeds) for call in self.calls]
         self._single = [single(call.feeds) for call in self.calls]
         outputs = range(len(self._exact[0]))
@@ -106,10 +109,10 @@ class Truth:
         finite = usable & np.isfinite(exact)
         if (usable & ~finite & ~_same(answer, exact)).any() or (finite & ~np.isfinite(answer)).any():
             return math.inf
-        relative = np.maximum(np.maximum(self._noise[output], self._relative_noise(at, output)), _LEAST)
+        relative = np.maximum(np.maximum(self._noise[output], self._relative_noise(at, output)), self._least)
         scale = self._scale(exact, finite, self._usual[output])
         with np.errstate(all="ignore"):
-            errors = np.abs(np.where(finite, answer - exact, 0.0)) / (TIMES * relative * scale)
+            errors = np.abs(np.where(finite, answer - exact, 0.0)) / (self._times_noise * relative * scale)
         return float(np.nanmax(errors, initial=0.0))
 
     def _relative_noise(self, at: int, output: int) -> Array:
@@ -125,7 +128,7 @@ class Truth:
         """Return where the model in float32 gives the truth."""
         with np.errstate(all="ignore"):
             finite = np.isfinite(exact) & np.isfinite(single)
-            close = np.abs(single - exact) <= _AGREES * self._scale(exact, finite, usual)
+            close = np.abs(single - exact) <= self._agrees * self._scale(exact, finite, usual)
         return np.asarray((finite & close) | (~np.isfinite(exact) & _same(single, exact)))
 
     def _largest(self, exact: Array) -> Array:

@@ -19,6 +19,7 @@ from ...models.formats import Format
 from ...models.signature import Array, Signature, TensorSpec
 from ...models.source_lines import line_in
 from ..onnx_graph.graph import outer_names
+from ..onnx_graph.topological_order import sort_nodes
 from .graph_pieces import GraphCutter, GraphPiece, check_size, spec_of
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class OnnxCutter(GraphCutter):
 
         check_size(path.parent)
         self._model = _without_constants(onnx.load(path))
+        sort_nodes(self._model.graph)  # ONNX Runtime runs a file in any order, and `record_until_failure` in the file's
         self.nodes = list(self._model.graph.node)
         self.operators = [(node.op_type, node.name) for node in self.nodes]
         self._weights = {tensor.name: tensor for tensor in self._model.graph.initializer}

@@ -81,7 +81,11 @@ class TfliteCutter(GraphCutter):
             interpreter.set_tensor(index_by_name[name], array)
         interpreter.invoke()
         recorded = [*index_by_name.values(), *(self._index_by_name[name] for name in self._producers)]
-        self._values = {self._names[at]: interpreter.get_tensor(at) for at in recorded if self._dtype(at) in DTYPES}
+        recorded = [at for at in recorded if self._dtype(at) in DTYPES]
+        shapes = {row["index"]: row["shape"] for row in interpreter.get_tensor_details()}
+        # TensorFlow's interpreter reads no empty tensor, as the shape of a scalar: "Invalid tensor size".
+        empty = {at: np.empty(shapes[at], self._dtype(at)) for at in recorded if 0 in shapes[at]}
+        self._values = {self._names[at]: empty[at] if at in empty else interpreter.get_tensor(at) for at in recorded}
 
     def record_in_half(self, feeds: Mapping[str, Array]) -> bool:
         """Run operator by operator, and round the floats that each one writes to float16, as GPU delegates keep them.
@@ -94,6 +98,8 @@ class TfliteCutter(GraphCutter):
         for at, names in enumerate(self._writes):
             if not set(names).issubset(self._values):
                 return False
+            if any(not self._values[name].size for name in names):
+                continue  # nothing to round, and no interpreter reads an empty result
             if (piece := self.piece([at])) is not None:  # else it reads constants alone
                 interpreter = tf.lite.Interpreter(model_content=piece.flat)
                 answers = interpreter.get_signature_runner(SIGNATURE)(**piece.feeds)

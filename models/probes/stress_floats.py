@@ -63,10 +63,12 @@ def _tails(array: Array) -> Array:
 def _undefined(array: Array, fill: Fill) -> Array:
     """Put NaN, or both infinities, into one or two places of every second sample.
     Missing values are NaN in the even places of one sample and the odd places of the next, so that each column has one.
+    Of samples with rows one of both is NaN as a chessboard: columns lack some values there, and all in the other one.
     """
     samples = array.reshape(len(array), -1).copy()
     if fill is Fill.MISSING:
-        samples[::2, ::2] = samples[1::2, 1::2] = np.nan
+        places = np.arange(samples.shape[1])
+        samples[::2, ::2] = samples[1::2, (places + places // array.shape[-1]) % 2 == 1] = np.nan
         return samples.reshape(array.shape)
     middle = samples.shape[1] // 2
     if fill is Fill.NAN:

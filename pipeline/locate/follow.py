@@ -64,7 +64,10 @@ class Follower:
             if pair is None:
                 break
             overrides.append(pair)
-            answer = self._reference.answer(overrides)
+            try:
+                answer = self._reference.answer(overrides)
+            except (IndexError, RuntimeError):  # the model cannot go on from the candidate's value
+                break
         return FollowFacts(
             places=tuple(places),
             rest_follows=not wrong,

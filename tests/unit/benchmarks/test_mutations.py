@@ -58,13 +58,16 @@ def test_the_benchmark_is_as_large_as_it_says(models: ModuleType, mutants: Modul
 
 def test_names_are_unique_and_known(models: ModuleType, mutants: ModuleType, kinds: ModuleType) -> None:
     right = importlib.import_module("right")
+    copies = importlib.import_module("file_mutants").FILE_COPIES
     names = [mutant.name(form) for mutant in mutants.MUTANTS for form in mutant.formats]
-    names += [name for name, *_ in right.plans()]
+    names += [name for name, *_ in right.plans()] + [copy.name for copy in copies]
     assert len(names) == len(set(names))
     assert len(kinds.KINDS) == len(kinds.BY_NAME)
     assert {mutant.model for mutant in mutants.MUTANTS} <= set(models.by_name())
     assert {model for _, model, _, _ in right.plans()} <= set(models.by_name())
-    assert {mutant.kind for mutant in mutants.MUTANTS} == set(kinds.BY_NAME)
+    assert {copy.model for copy in copies} <= set(models.by_name())
+    named = {mutant.kind for mutant in mutants.MUTANTS} | {copy.kind for copy in copies if copy.kind}
+    assert named == set(kinds.BY_NAME)
 
 
 def test_each_kind_names_the_thread_that_it_comes_from(kinds: ModuleType) -> None:
@@ -204,6 +207,7 @@ def test_what_is_published_is_of_this_catalogue(mutants: ModuleType) -> None:
     rows = json.loads((HOME.parent / "results" / "mutations.json").read_text())["rows"]
     right = importlib.import_module("right")
     known = {mutant.name(form) for mutant in mutants.MUTANTS for form in mutant.formats}
+    known |= {copy.name for copy in importlib.import_module("file_mutants").FILE_COPIES if copy.kind}
     of_threads = (*mutants.GRAPH_MUTANTS, *mutants.MODULE_MUTANTS)
     wrong = {row["name"]: row for row in rows if not row["right"]}
     assert set(wrong) <= known

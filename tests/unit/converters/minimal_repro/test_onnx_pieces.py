@@ -74,3 +74,23 @@ def test_what_is_behind_a_node_comes_nearest_first(cutter: OnnxCutter) -> None:
 
 def test_a_node_is_named_with_its_operator(cutter: OnnxCutter) -> None:
     assert cutter.describe(3) == ("Transpose", "the operator Transpose (turn)", None)
+
+
+def test_a_file_whose_casts_stand_last_runs_in_float16(tmp_path: Path) -> None:
+    """ONNX Runtime's converter to float16 writes the casts of the inputs behind all other nodes."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    nodes = [
+        helper.make_node("Mul", ["half", "half"], ["square"], "square"),
+        helper.make_node("Cast", ["x"], ["half"], "narrow", to=TensorProto.FLOAT16),
+        helper.make_node("Cast", ["square"], ["y"], "widen", to=TensorProto.FLOAT),
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch"]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), tmp_path / "model.onnx"
+    )
+    cutter = OnnxCutter(tmp_path / "model.onnx")
+    assert cutter.record_in_half({"x": np.asarray([2.0, 300.0], np.float32)})
+    assert cutter.values["y"].tolist() == [4.0, np.inf]

@@ -118,3 +118,22 @@ def test_the_operator_that_tf2onnx_has_nothing_for(
     )
     assert done.returncode == 1, done.stdout
     assert "TFL_BITCAST" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # tf.lite.Interpreter is deprecated
+def test_an_empty_result_of_an_operator_is_recorded(tmp_path: Path) -> None:
+    """TensorFlow's interpreter reads no empty tensor, as the shape of a scalar is one."""
+    import tensorflow as tf
+
+    def serve(x: Any) -> dict[str, Any]:
+        return {"y": tf.concat([tf.zeros([tf.shape(x)[0], 0]), tf.tanh(x[:, :0]), tf.tanh(x)], 1)}
+
+    module = tf.Module()
+    module.serve = tf.function(serve, input_signature=[tf.TensorSpec([None, 6], tf.float32, "x")], autograph=False)
+    path, x = tmp_path / "model.tflite", normal(2, 6)
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([module.serve.get_concrete_function()], module)
+    path.write_bytes(converter.convert())
+    cutter = TfliteCutter(path)
+    cutter.record({"x": x})
+    assert (2, 0) in {array.shape for array in cutter.values.values()}
+    assert cutter.record_in_half({"x": x})

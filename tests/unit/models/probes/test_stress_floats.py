@@ -8,6 +8,7 @@ import pytest
 from transload.models.dataset import Dataset
 from transload.models.probes.masks import STRESS, Fill
 from transload.models.probes.probe_set import Probe
+from transload.models.probes.stress_floats import apply_stress
 from transload.models.signature import Array
 
 DATA = Dataset({"x": np.linspace(-2, 3, 20 * 24).reshape(20, 4, 6).astype(np.float32), "ids": np.arange(20)})
@@ -53,3 +54,18 @@ def test_every_second_sample_is_finite() -> None:
 def test_inputs_of_one_number_can_be_stressed(fill: Fill) -> None:
     data = Dataset({"x": np.arange(4, dtype=np.float16)})
     assert Probe(2, fills={"x": fill}).of(data).inputs["x"].shape == (4,)
+
+
+@pytest.mark.parametrize("width", [5, 6])
+def test_columns_over_rows_miss_some_values_and_all(width: int) -> None:
+    days = Dataset({"x": np.ones((2, 4, width), np.float32)}, None)
+    missing = np.isnan(apply_stress(days, {"x": Fill.MISSING}).inputs["x"]).sum(axis=1)
+    assert all(2 in column for column in missing.T)
+    assert 4 in missing
+
+
+def test_a_table_misses_each_column_once() -> None:
+    table = Dataset({"x": np.ones((4, 7), np.float32)}, None)
+    missing = np.isnan(apply_stress(table, {"x": Fill.MISSING}).inputs["x"])
+    assert (missing[0] ^ missing[1]).all()
+    assert (missing[:2] == missing[2:]).all()
