@@ -182,12 +182,11 @@ class ReferenceProbing:
         """Measure how well the answers agree where inputs differ in their last bits, and where a batch is split, but
         for what rounding decides (`marks`)."""
         key, single, axes = self.usual.key, Probe(1).key, column_axes(self.session.signature)
-        largest, of_calls = self.series[key], marks.get(key) or [{}] * len(self.series[key])
         if single in self.series and key != single and self.session.signature.batch is not None:
-            self.noise[Cause.BATCH_SPLIT] = measure_batch_split(largest, self.series[single], axes)
+            self.noise[Cause.BATCH_SPLIT] = measure_batch_split(self.series[key], self.series[single], axes)
         if self.nudged is not None:
-            answers, _ = settle(self.nudged, largest[0], of_calls[0])
-            self.noise[Cause.LAST_BITS] = measure_noise(answers, largest[0], axes)
+            answers, _ = settle(self.nudged, first := self.series[key][0], marks[key][0] if marks else {})
+            self.noise[Cause.LAST_BITS] = measure_noise(answers, first, axes)
 
     @property
     def usual(self) -> Probe:
