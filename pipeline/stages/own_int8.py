@@ -72,7 +72,8 @@ def compare_with_own(
         sentence += f" this model to {own_db:.1f} dB"
         if own_db >= copy_db + _DOUBTED_DB:
             allows = "the metric allows" if row.tolerance.metric_loss is not None else "int8's floor allows"
-            doubts.append(f"{sentence}: {allows} what is lost; look for a layer with a wrong scale")
+            saturated = ", or for products of bytes that saturate on this processor" * (target.format is Format.ONNX)
+            doubts.append(f"{sentence}: {allows} what is lost; look for a layer with a wrong scale{saturated}")
         elif own_db >= copy_db + _NOTED_DB:
             notes.append(sentence)
     return doubts, notes
