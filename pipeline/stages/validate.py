@@ -187,11 +187,7 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
     interpreter = interpreter_of(runtime)
     request, host = context.request.validate_, served.url.host if served else None
     is_fp32 = checked.target is None or checked.target.precision is Precision.FP32
-    reference, constants = inputs.reference, (0, 0)
-    if served is None and not runtime.served:
-        copy = {"artifact": stored, "data": inputs.data, "reference": inputs.reference}
-        propose = proposal(checked.step.replace("validate.", "constants.", 1), copy, runtime, context.limits())
-        reference, constants = extended_reference(context.executor, inputs.recorder, propose)
+    reference, constants = _reference_of(context, inputs, checked)
     action = Action(
         name=checked.step,
         entry=VALIDATE,
@@ -232,6 +228,15 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
         volatile=server.kind != "embedded",  # the answers of another server depend on more than its name
         code=action.code + entry_digest(EMBEDDED),
     )
+
+
+def _reference_of(context: Context, inputs: RunInputs, checked: CheckedArtifact) -> tuple[Stored, tuple[int, int]]:
+    """Return the reference with answers near the copy's constants, and how many there are; a server shows none."""
+    if checked.served is not None or checked.runtime.served:
+        return inputs.reference, (0, 0)
+    copy = {"artifact": checked.stored, "data": inputs.data, "reference": inputs.reference}
+    propose = proposal(checked.step.replace("validate.", "constants.", 1), copy, checked.runtime, context.limits())
+    return extended_reference(context.executor, inputs.recorder, propose)
 
 
 def _no_answer(context: Context, model: ModelDescription, artifact: str, runtime: str) -> DriftRow:
