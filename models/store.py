@@ -34,7 +34,9 @@ from .store_ledger import UseRecord, add_store_bytes, store_lock, try_lock, writ
 from .whole_files import write_synced
 
 IDENTITY = "identity"  # a file in a store
+_LARGE_BYTES = 1 << 25  # of a file whose digest is kept
 _State: TypeAlias = dict[Path, tuple[int, int]]
+_KNOWN_DIGESTS: dict[tuple[int, ...], str] = {}  # by the place, size and times of a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,8 +303,15 @@ def _files(path: Path) -> list[Path]:
 
 
 def _hash_file(path: Path) -> str:
+    """Return the sha256 of a file. A large one is read once, and again if it was touched, whatever its name is now:
+    no second write falls into the moment of the first, as it takes longer to read."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        stat = os.fstat(file.fileno())
+        state = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+        digest = _KNOWN_DIGESTS.get(state) or hashlib.file_digest(file, "sha256").hexdigest()
+    if stat.st_size >= _LARGE_BYTES:
+        _KNOWN_DIGESTS[state] = digest
+    return digest
 
 
 def _sync(folder: Path) -> None:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 Answers: TypeAlias = Mapping[str, "torch.Tensor"]
 _STEADY_BATCH = 8  # with 2 rows of 2 outputs, dropout of one half leaves two calls alike in one of 10 times
-_FEW, _MANY_NUMBERS = 2, 1000  # samples that do where torch draws no random numbers and each output holds so many
+# Samples that do where torch draws no random numbers, and no tensor comes from elsewhere or each output holds so many.
+_FEW, _MANY_NUMBERS = 2, 1000
 _VALUE_METHODS = (
     "__bool__", "__int__", "__float__", "__index__", "__complex__", "item", "tolist", "numpy", "__array__",
 )  # fmt: skip
@@ -209,10 +210,11 @@ def check_steady(model: torch.nn.Module, signature: Signature, own: UserModule |
     module = model if own is None else own.module
     before: KeptState = ModuleState.of(model) if own is None else own.before
     few: dict[str, torch.Tensor] = {}
-    trace = trace_operators(module, lambda: few.update(ask(model, draw(_FEW, 0))))
+    sample = draw(_FEW, 0)
+    trace = trace_operators(module, lambda: few.update(ask(model, sample)), sample)
     is_plain = trace is not None and not trace.draws_random
-    batch = _FEW if is_plain and all(value.numel() >= _MANY_NUMBERS for value in few.values()) else _STEADY_BATCH
-    sample, other = (draw(batch, seed) for seed in (0, 1))
+    tells = trace is not None and (trace.is_closed or all(value.numel() >= _MANY_NUMBERS for value in few.values()))
+    sample, other = (draw(_FEW if is_plain and tells else _STEADY_BATCH, seed) for seed in (0, 1))
     first, second = ask(model, sample), ask(model, other)
     changed = before.changed(module)
     check_eval(module)

@@ -4,12 +4,15 @@ The layers behind take most of the time of a call. A call of few samples shows w
 
 from __future__ import annotations
 
+import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     import torch
@@ -31,11 +34,13 @@ _READS_UNSEEN = ("__array__", "__dlpack__", "data_ptr", "numpy", "tolist", "unty
 @dataclass(frozen=True)
 class OperatorSequence:
     """The operators of a call in their order.
-    `decided`: how many there are up to the last that may refuse values; None where code that is no operator may."""
+    `decided`: how many there are up to the last that may refuse values; None where code that is no operator may.
+    `is_closed`: each tensor is a weight, an input, or made of these; no numbers of Python or numpy are drawn beside."""
 
     names: tuple[str, ...]
     decided: int | None
     draws_random: bool
+    is_closed: bool
     seconds: float
 
 
@@ -43,10 +48,13 @@ class _ValuesTaken(BaseException):
     """No operator is left that can refuse the values of the call. No `except Exception` of a model's catches it."""
 
 
-def trace_operators(module: torch.nn.Module, call: Callable[[], object]) -> OperatorSequence | None:
-    """Call a module and record its operators; None where they are not seen, or the call raises.
+def trace_operators(
+    module: torch.nn.Module, call: Callable[[], object], inputs: Sequence[torch.Tensor] = ()
+) -> OperatorSequence | None:
+    """Call a module with `inputs` and record its operators; None where they are not seen, or the call raises.
     A module without parameters may stand for one of another interpreter, whose operators are not seen here."""
     import torch
+    from torch.utils import _pytree as pytree
 
     parts = list(module.modules())
     if not any(part._parameters for part in parts) or any(isinstance(part, torch.jit.ScriptModule) for part in parts):
@@ -54,8 +62,12 @@ def trace_operators(module: torch.nn.Module, call: Callable[[], object]) -> Oper
     names: list[str] = []
     decided: list[int | None] = [0]
     drawn: list[bool] = []
+    known = {id(tensor): tensor for tensor in (*module.parameters(), *module.buffers(), *inputs)}
+    foreign: list[object] = []
 
     def note(func: Any, arguments: Sequence[Any]) -> None:
+        tensors = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
+        foreign.extend(tensor for tensor in tensors if id(tensor) not in known or func.namespace != "aten")
         name = func.overloadpacket.__name__
         names.append(str(func))
         if name == "_local_scalar_dense" and arguments[0].dtype != torch.bool:
@@ -64,16 +76,24 @@ def trace_operators(module: torch.nn.Module, call: Callable[[], object]) -> Oper
             decided.append(len(names))
         drawn.append(torch.Tag.nondeterministic_seeded in func.tags and not name.startswith("_scaled_dot"))
 
-    start = time.monotonic()
+    def keep(result: object) -> None:
+        known.update({id(leaf): leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)})
+
+    start, generators = time.monotonic(), _generator_states()
     try:
-        with _watching(note, lambda: decided.append(None)):
+        with _watching(note, lambda: decided.append(None), keep):
             call()
     except Exception:  # noqa: BLE001  (a call without a watch tells what is wrong)
         if dynamo := sys.modules.get("torch._dynamo"):
             dynamo.reset()  # torch.scan and torch.cond compile themselves: what failed to under a watch is kept
         return None
     last = None if None in decided else decided[-1]
-    return OperatorSequence(tuple(names), last, any(drawn), time.monotonic() - start)
+    is_closed = not foreign and generators == _generator_states()
+    return OperatorSequence(tuple(names), last, any(drawn), is_closed, time.monotonic() - start)
+
+
+def _generator_states() -> tuple[object, ...]:
+    return random.getstate(), *map(str, np.random.get_state())
 
 
 def call_until_values_taken(call: Callable[[], object], trace: OperatorSequence) -> None:
@@ -96,15 +116,18 @@ def call_until_values_taken(call: Callable[[], object], trace: OperatorSequence)
 
 
 @contextmanager
-def _watching(note: Callable[[Any, Any], None], note_read: Callable[[], None]) -> Iterator[None]:
-    """Call `note` before each operator, and `note_read` where Python reads a tensor by none."""
+def _watching(
+    note: Callable[[Any, Any], None], note_read: Callable[[], None], keep: Callable[[object], None] = lambda _: None
+) -> Iterator[None]:
+    """Call `note` before each operator, `keep` with its result, and `note_read` where Python reads a tensor by none."""
     from torch.overrides import TorchFunctionMode
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
             note(func, args)
-            return func(*args, **(kwargs or {}))
+            keep(result := func(*args, **(kwargs or {})))
+            return result
 
     class Reads(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:

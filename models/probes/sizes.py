@@ -110,7 +110,10 @@ def two_sizes(specs: Sequence[TensorSpec]) -> tuple[dict[str, int], dict[str, in
     axis."""
     pairs: dict[str, tuple[int, int]] = {}
     for at, axis in enumerate(axes_of(specs)):
-        pairs[axis] = _distinct_pair(bounds_within(specs, axis).filled, at, pairs.values())
+        bounds = bounds_within(specs, axis).filled
+        few = (bounds.nearest(_BATCH), bounds.nearest(2 * _BATCH + 1))  # a call takes as long as it has samples
+        is_few = axis == batch_axis(specs) and few[0] != few[1] and few not in pairs.values()
+        pairs[axis] = few if is_few else _distinct_pair(bounds, at, pairs.values())
     return {axis: pair[0] for axis, pair in pairs.items()}, {axis: pair[1] for axis, pair in pairs.items()}
 
 

@@ -51,6 +51,11 @@ def verification_runtime(target: Target, flex: Sequence[str] = ()) -> Runtime:
     return RUNTIMES[runtime_for(target.format, flex)]
 
 
+def is_capture(target: Target) -> bool:
+    """Return whether PyTorch itself runs artifacts of a target."""
+    return framework_of(verification_runtime(target).requires) == "torch"
+
+
 def conversion(inputs: ConversionInputs, route: Route, source: Stored) -> Action:
     """Return the action of the route's last step, done to what the steps before it have made."""
     step = route.steps[-1]

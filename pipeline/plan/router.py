@@ -3,6 +3,7 @@
 A router decides, from what has been done, what comes next; an executor does it. A step that returned 0 has proved
 nothing: its artifact is reloaded in a fresh process and compared with the reference before it counts, or before what
 is built on it does. Going ahead, the next step starts before that answer is there.
+A capture by PyTorch that is no target is right where the copy that is made of it is: it is checked where that is not.
 One exception: an artifact that its own runtime cannot run at all (ONNX Runtime lacks an operator) has answered nothing
 wrong. The next step may build on it, and then only agreement with the reference counts.
 """
@@ -28,7 +29,14 @@ from ..result.failure_kinds import FailureKind, kind_of_error
 from ..result.schema import RouteFailure, RouteStatus, TriedRow
 from ..workers.engine import Action, Executor
 from .constant_actions import extension
-from .route_actions import ConversionInputs, VerificationInputs, constants_of, conversion, verification
+from .route_actions import (
+    ConversionInputs,
+    VerificationInputs,
+    constants_of,
+    conversion,
+    is_capture,
+    verification,
+)
 from .run_plan import Plan, Route, action_name, log_of
 
 
@@ -105,6 +113,7 @@ class Router:
         self._actions: dict[str, Future[Stored]] = {}  # submitted, by name
         self._awaited: set[str] = set()  # the actions that undecided routes depend on
         self._outcomes: dict[tuple[str, ...], RouteOutcome] = {}
+        self._targets = {planned.target for planned in plan.targets}
 
     def make_all(
         self, targets: Sequence[Target], report: Callable[[TargetResult], None] | None = None
@@ -214,6 +223,8 @@ class Router:
         if not route.steps:
             return RouteOutcome(RouteStatus.VERIFIED, "", self._inputs.source)
         if route.names not in self._outcomes:
+            if self._rests_on_capture(route) and not self._trust_capture(route):
+                return None
             outcome = self._settle(route)
             if outcome is None:
                 return None
@@ -238,6 +249,31 @@ class Router:
             failure = FailedStep(route, base.stored, outcome.shown_status, outcome.reason, outcome.limit_db)
             return replace(outcome, failure=failure)
         return outcome
+
+    def _rests_on_capture(self, route: Route) -> bool:
+        """Return whether the check of a route's end, which has the same limits, speaks for a capture before it."""
+        before, is_full = route.before, route.steps[-1].target.precision is Precision.FP32
+        if not (before.steps and is_full) or before.names in self._outcomes:
+            return False
+        middle = before.steps[-1].target
+        return is_capture(middle) and middle not in self._targets and not self._plan.missing_for(route)
+
+    def _trust_capture(self, route: Route) -> bool:
+        """Return whether a route's end is checked; where it is verified, the capture before counts as verified, too."""
+        try:
+            source = self._convert(route.before)
+            check = self._check(route, source) if source else None
+        except TransloadError:
+            return True  # the capture's own outcome says why
+        if isinstance(check, tuple) and RouteStatus(check[1].status) is RouteStatus.VERIFIED:
+            for part in route.before.prefixes:
+                self._outcomes.setdefault(part.names, RouteOutcome(RouteStatus.VERIFIED, "", self._convert(part)))
+        return check is not None
+
+    def _convert(self, route: Route) -> Stored | None:
+        """Return what a route makes, unchecked; None while it is made. Raises what a step raised."""
+        source = self._convert(route.before) if route.before.steps else self._inputs.source
+        return source and self._perform(action_name("convert", route), partial(conversion, self._inputs, route, source))
 
     def _unchecked(self, route: Route) -> Stored | None:
         """Return what a route has made, while that is being checked; None where its check is waited for."""

@@ -17,7 +17,6 @@ import select
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NoReturn
 
 LOG_BYTES = 16 << 20  # of what a worker prints, the first and the last half are kept
@@ -55,12 +54,21 @@ def fork_below_guard(connection: int, lifeline: int) -> None:
 def descendants(pid: int) -> Iterator[int]:
     """Yield all that a process started, as /proc has it: parents before their children, in the order of their start."""
     try:
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            for child in (task / "children").read_text().split():
+        for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+            for child in read_kernel_file(f"/proc/{pid}/task/{task}/children").split():
                 yield int(child)
                 yield from descendants(int(child))
     except (OSError, ValueError):
         return  # it ended while we looked
+
+
+def read_kernel_file(path: str) -> bytes:
+    """Read a small file of /proc. Workers are watched all the time; a Path read as text takes four times as long."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(descriptor, _CHUNK_BYTES)
+    finally:
+        os.close(descriptor)
 
 
 def is_readable(descriptor: int, seconds: float = 0) -> bool:

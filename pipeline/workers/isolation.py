@@ -27,7 +27,7 @@ from typing import Any, Self
 from ...models.errors import ERRORS, NoAnswer, StepFailed, StepOutOfMemory, StepTimeout
 from .compiler import CXX, find_compiler
 from .fork_server import LOADED, Forked, ForkServer
-from .guard import descendants
+from .guard import descendants, read_kernel_file
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _POLL_S = 0.05  # of the memory watch: an allocation that outruns it meets the kernel's own limit
@@ -327,7 +327,7 @@ def _resident_bytes(pids: Iterable[int]) -> int:
     total = 0
     for member in pids:
         with contextlib.suppress(OSError, IndexError, ValueError):
-            total += int(Path(f"/proc/{member}/statm").read_text().split()[1]) * _PAGE_BYTES
+            total += int(read_kernel_file(f"/proc/{member}/statm").split()[1]) * _PAGE_BYTES
     return total
 
 

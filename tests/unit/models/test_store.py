@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -188,3 +191,32 @@ def test_a_store_whose_name_was_never_written_is_named(store: Store) -> None:
     (store.root / "identity").touch()
     assert len(store.identity) == 32
     assert store.identity == Store(store.root).identity
+
+
+def test_a_large_file_is_read_once_under_each_of_its_names_and_again_where_it_was_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[str] = []
+    digest = hashlib.file_digest
+
+    def count(file: Any, name: str) -> Any:
+        reads.append(name)
+        return digest(file, name)
+
+    monkeypatch.setattr("hashlib.file_digest", count)
+    monkeypatch.setattr("transload.models.store._LARGE_BYTES", 8)
+    large, small = tmp_path / "large", tmp_path / "small"
+    large.write_bytes(b"12345678")
+    small.write_bytes(b"1234567")
+    first = digest_of(large)
+    moved = large.rename(tmp_path / "moved")
+    assert digest_of(moved) == first
+    assert len(reads) == 1
+    moved.write_bytes(b"87654321")
+    os.utime(moved, ns=(0, 1))
+    assert digest_of(moved) == hashlib.sha256(b"87654321").hexdigest()
+    shutil.copy2(moved, large)
+    assert digest_of(large) == digest_of(moved)
+    assert len(reads) == 3
+    assert digest_of(small) == digest_of(small)
+    assert len(reads) == 5

@@ -73,7 +73,7 @@ def test_a_number_that_changes_is_refused_as_no_copy_can_give_it() -> None:
     with pytest.raises(BadRequest) as caught:
         outputs(lambda x: (x, x.shape[0]), "x=float32[batch,3]")
     assert str(caught.value) == (
-        "the model returns output_1 as 5 at one size of its inputs, as 6 at another, and the formats carry tensors "
+        "the model returns output_1 as 2 at one size of its inputs, as 5 at another, and the formats carry tensors "
         "alone\n  fix: let forward return it as a tensor, as in torch.tensor(...), or not at all"
     )
 

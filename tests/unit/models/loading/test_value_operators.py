@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import warnings
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 
@@ -144,3 +146,49 @@ def test_a_loop_that_cannot_be_watched_is_called_as_before() -> None:
     with torch.no_grad():
         assert trace_operators(model, lambda: model(torch.randn(5, 2, 3))) is None
         assert model(torch.randn(5, 4, 3)).shape == (4, 3)
+
+
+OWN = np.random.default_rng(0)
+FROM_ELSEWHERE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "python": lambda y: y * random.random(),  # noqa: S311
+    "numpy": lambda y: y * float(np.random.rand()),
+    "its own": lambda y: y * torch.from_numpy((OWN.random(y.shape) > 0.5).astype(np.float32)),
+    "list": lambda y: y * torch.tensor([OWN.random() for _ in range(4)]),
+}
+
+
+def _is_closed(behind: Callable[[torch.Tensor], torch.Tensor]) -> bool:
+    layer, x = torch.nn.Linear(4, 4), torch.randn(2, 4)
+    with torch.no_grad():
+        trace = trace_operators(layer, lambda: behind(layer(x)), [x])
+    assert trace is not None
+    return trace.is_closed
+
+
+@pytest.mark.parametrize("name", FROM_ELSEWHERE)
+def test_numbers_that_no_operator_makes_are_seen(name: str) -> None:
+    assert not _is_closed(FROM_ELSEWHERE[name])
+
+
+@pytest.mark.parametrize(
+    "behind", [torch.relu, lambda y: y.t()[1:].add_(1).softmax(0), lambda y: torch.zeros(2, 4) + y]
+)
+def test_what_is_made_of_weights_and_inputs_is_closed(behind: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    assert _is_closed(behind)
+
+
+class SmallDropout(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x) * torch.from_numpy((OWN.random((len(x), 2)) > 0.5).astype(np.float32))
+
+
+def test_a_small_answer_with_numbers_from_elsewhere_is_asked_with_many_samples() -> None:
+    """Of two samples, one of ten such models would answer alike."""
+    specs = (TensorSpec("x", "float32", ("batch", 4)),), (TensorSpec("y", "float32", ("batch", 2)),)
+    for _ in range(40):
+        with pytest.raises(BadRequest, match="is random"):
+            check_steady(SmallDropout().eval(), Signature(*specs))

@@ -22,7 +22,7 @@ from transload.pipeline.workers.engine import Action
 from transload.pipeline.workers.isolation import Limits
 
 ONNX, SAVED, LITE = Target(Format.ONNX), Target(Format.SAVED_MODEL), Target(Format.TFLITE)
-TORCHSCRIPT = Target(Format.TORCHSCRIPT)
+TORCHSCRIPT, PT2 = Target(Format.TORCHSCRIPT), Target(Format.PT2)
 
 
 def step(name: str, source: Target | None, target: Target, cost: float, requires: tuple[str, ...] = ()) -> Step:
@@ -492,3 +492,77 @@ def test_a_head_start_that_has_ended_submits_no_more() -> None:
         pass
     executor.now("convert.onnx.a")
     assert (executor.done, executor.queued) == (["a"], {})
+
+
+CAPTURES = (
+    step("export", None, PT2, 1),
+    step("legacy", None, ONNX, 4),
+    step("dynamo", PT2, ONNX, 1),
+    step("own", ONNX, SAVED, 1),
+)
+
+
+def checks_of(executor: FakeExecutor) -> list[str]:
+    return [name for name in executor.done if name.startswith("verify")]
+
+
+class CountingExecutor(FakeExecutor):
+    def perform(self, action: Action) -> Stored:
+        if action.entry == VERIFY:
+            self.done.append(action.name)
+        return super().perform(action)
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_a_capture_is_right_where_the_copy_that_is_made_of_it_is(*, ahead: bool) -> None:
+    executor = CountingExecutor()
+    made = route_to(SAVED, executor, basis(), CAPTURES, ahead=ahead)
+    assert made.route is not None
+    assert made.route.names == ("export", "dynamo", "own")
+    assert made.seconds == 3.0
+    assert checks_of(executor) == ["verify.onnx.export+dynamo", "verify.saved-model.export+dynamo+own"]
+
+
+def test_a_capture_that_is_a_target_is_checked() -> None:
+    executor = CountingExecutor()
+    plan = plan_routes((PT2, ONNX), None, CAPTURES)
+    Router(executor, basis(), plan).make_all([PT2, ONNX])
+    assert checks_of(executor) == ["verify.pt2.export", "verify.onnx.export+dynamo"]
+
+
+@pytest.mark.parametrize("status", ["wrong", "shut", "constant", "losing"])
+def test_a_capture_is_checked_where_its_copy_is_not_verified(status: str) -> None:
+    executor = CountingExecutor()
+    setattr(executor, status, ("dynamo",))
+    route_to(ONNX, executor, basis(), CAPTURES)
+    assert checks_of(executor)[:2] == ["verify.onnx.export+dynamo", "verify.pt2.export"]
+
+
+def test_the_capture_is_blamed_where_it_is_wrong_itself() -> None:
+    executor = CountingExecutor(wrong=("export", "dynamo"))
+    made = route_to(ONNX, executor, basis(), CAPTURES)
+    assert made.tried[0].route == ("export", "dynamo")
+    assert made.tried[0].reason == "export: seen src>export"
+    assert made.route is not None
+    assert made.route.names == ("legacy",)
+
+
+def test_a_reduced_copy_does_not_speak_for_its_capture() -> None:
+    reduced = Target(Format.ONNX, Precision.FP16)
+    executor = CountingExecutor()
+    route_to(reduced, executor, basis(), (CAPTURES[0], step("half", PT2, reduced, 1)))
+    assert checks_of(executor) == ["verify.pt2.export", "verify.onnx-fp16.export+half"]
+
+
+@pytest.mark.parametrize("refuse", ["export", "dynamo"])
+def test_a_step_that_fails_beside_a_capture_is_told_as_before(refuse: str) -> None:
+    made = route_to(ONNX, CountingExecutor(refuse=(refuse,)), basis(), CAPTURES)
+    assert made.tried[0].reason.endswith(f"{refuse} will not; another model")
+    assert made.route is not None
+    assert made.route.names == ("legacy",)
+
+
+@pytest.mark.parametrize("full", ["export", "dynamo"])
+def test_a_full_disk_at_a_capture_or_behind_it_ends_the_run(full: str) -> None:
+    with pytest.raises(DiskFull):
+        route_to(ONNX, CountingExecutor(full=(full,)), basis(), CAPTURES)
