@@ -36,7 +36,7 @@ from .onnx_file import OnnxFile, check_external, parse_onnx
 from .pt2_file import check_pt2, load_pt2
 from .pt2_upgrade import is_old_layout, upgrade_pt2
 from .saved_model_folder import read_saved_model, signature_of_saved_model
-from .saved_model_parts import functions_not_asked, save_again, unrestored_variables
+from .saved_model_parts import functions_not_asked, name_not_asked, save_again, unrestored_variables
 from .shared_batch import (
     call_once,
     check_one_batch,
@@ -167,9 +167,8 @@ def _notes_of_saved_model(graph: MetaGraphDef, unrestored: Sequence[str]) -> Ite
             f"TensorFlow Serving would fail on this folder: restoring it leaves {few(unrestored)} without values; "
             "it is read as TensorFlow 2 loads it. To serve it, save it with model.export(FOLDER)"
         )
-    if names := functions_not_asked(graph):
-        verb = "is" if len(names) == 1 else "are"
-        yield f"{few(names)} {verb} not asked: copies hold serving_default, and only that is compared"
+    if note := name_not_asked(functions_not_asked(graph)):
+        yield f"{note}; copies hold no other"
 
 
 def take_in_keras(job: Job) -> Mapping[str, Any]:

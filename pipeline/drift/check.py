@@ -190,15 +190,14 @@ class Check:
         return results
 
     def repeat(self, session: Session, calls: ProbeCalls, when: str) -> CheckResult | None:
-        """Ask the first call of a probe that passed once more; return the fail of a copy that answers otherwise now."""
+        """Ask the first call of a probe that passed once more; return the fail of a copy that answers otherwise now.
+        `when`: how its sentence begins."""
         rows, answers, marks = calls.rows[:1], calls.answers[:1], calls.unsettled[:1]
         first = replace(calls, rows=rows, answers=answers, unsettled=marks, metric=None, errors=None)
         result = self._ask(session, first)
         if result.verdict != FAIL:
             return None
-        return replace(
-            result, judgement=replace(result.judgement, reason=f"unstable: {when}, {result.judgement.reason}")
-        )
+        return replace(result, judgement=replace(result.judgement, reason=f"{when}, {result.judgement.reason}"))
 
     def run(self, session: Session, calls: ProbeCalls, before: Sequence[CheckResult] = ()) -> CheckResult:
         """Ask, compare, judge. The results `before` tell how much larger integers may lose."""

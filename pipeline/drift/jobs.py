@@ -14,6 +14,8 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+from ...converters.intake.saved_model_folder import read_saved_model
+from ...converters.intake.saved_model_parts import functions_not_asked, name_not_asked
 from ...converters.stored_weights import holds_signed_bytes, stored_precision
 from ...models.artifact import read_artifact
 from ...models.errors import BadRequest, ToolMissing
@@ -22,6 +24,7 @@ from ...models.job import Job
 from ...models.processors import saturates_bytes
 from ...serving.runtimes.provider_check import check_device
 from ...serving.runtimes.runtime_table import RUNTIMES
+from ...serving.runtimes.saved_model_functions import open_functions
 from ...serving.runtimes.tuning_space import REFERENCE
 from ...serving.session import Session
 from .check import Check
@@ -57,6 +60,7 @@ def validate(job: Job) -> Mapping[str, Any]:
     if task := results[0].task:
         Outcomes({SOURCE: task.reference, COPY: task.candidate}).write(job.out / OUTCOMES)
     results += _run_reopened(job, check, probes[0]) if results[0].verdict != FAIL else []
+    results, not_asked = _run_functions(job, check, probes[0], results)
     note = _first_reason(results, INCONCLUSIVE) or check.agreement.doubt_single_size(results)
     return ValidateFacts(
         rows=(results[0].row, *(result.row for result in _worst_by_batch(results[1:]))),
@@ -64,7 +68,7 @@ def validate(job: Job) -> Mapping[str, Any]:
         reason=_first_reason([result for result in results if result.answered], FAIL),
         silence=_first_reason([result for result in results if not result.answered], FAIL),
         note=note
-        or "; ".join(filter(None, (_first_reason(results, PASS) or check.note, half.note if half else None)))
+        or "; ".join(filter(None, (_first_reason(results, PASS) or check.note, half.note if half else None, not_asked)))
         or None,
         evidence=replace(
             _evidence(check, results, observed, half, whole_set_first=True),
@@ -85,6 +89,7 @@ def verify(job: Job) -> Mapping[str, Any]:
     probes = check.probes()
     try:
         results, observed, half = _run(job, check, probes)
+        results, not_asked = _run_functions(job, check, probes[0], results)
     except ToolMissing as error:
         if not read_artifact(job.inputs["artifact"]).flex:
             raise
@@ -106,7 +111,7 @@ def verify(job: Job) -> Mapping[str, Any]:
     return VerifyFacts(
         status=("verified", "unverified", "wrong")[worst],
         reason="; ".join(
-            filter(None, (_first_reason(results, FAIL) or agreement, half.note if half else None, columns))
+            filter(None, (_first_reason(results, FAIL) or agreement, half.note if half else None, columns, not_asked))
         ),
         sqnr_db=least_db,
         batches=tuple(result.row["batch"] for result in _worst_by_batch(results) if result.verdict != FAIL),
@@ -141,7 +146,9 @@ def _run(
         if wrong:
             return [check.refuse(calls, wrong) for calls in probes], observed, None
         results = check.run_all(observed, probes)
-        repeated = check.repeat(observed, probes[0], "asked once more") if results[0].verdict != FAIL else None
+        repeated = (
+            check.repeat(observed, probes[0], "unstable: asked once more") if results[0].verdict != FAIL else None
+        )
         half = _ask_in_half(job, check, session)
     results = _explain_saturation(job, check, probes, results)
     late = (repeated, half.failed if half else None)
@@ -199,8 +206,26 @@ def _run_reopened(job: Job, check: Check, calls: ProbeCalls) -> list[CheckResult
         return []
     threads = 2 if check.options.threads == 1 else 1
     with closing(open_for(job, "artifact", check.runtime, replace(check.options, threads=threads))) as session:
-        repeated = check.repeat(session, calls, f"opened again with {threads} thread{'s' * (threads > 1)}")
+        repeated = check.repeat(session, calls, f"unstable: opened again with {threads} thread{'s' * (threads > 1)}")
     return [repeated] if repeated else []
+
+
+def _run_functions(
+    job: Job, check: Check, calls: ProbeCalls, results: list[CheckResult]
+) -> tuple[list[CheckResult], str | None]:
+    """Ask the functions of a SavedModel that take and give what `serving_default` does; add the fails to the results.
+    The second value names those that take or give something else."""
+    if check.runtime != DEFAULT_RUNTIME[Format.SAVED_MODEL] or results[0].verdict == FAIL:
+        return results, None
+    folder = job.inputs["artifact"]
+    names = functions_not_asked(read_saved_model(read_artifact(folder).path, trust=True))
+    sessions = open_functions(folder, names) if names else {}
+    for name, session in sessions.items():
+        if session and (
+            failed := check.repeat(session, calls, f"{name}, which takes and gives what serving_default does")
+        ):
+            results = [*results, failed]
+    return results, name_not_asked([name for name, session in sessions.items() if session is None])
 
 
 def _worst_by_batch(results: Sequence[CheckResult]) -> list[CheckResult]:
