@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,7 @@ WEIGHTS = np.random.default_rng(1).normal(size=(6, 4))
 def compared(kind: str, *numbers: float, column: int | None = None) -> Watch:
     """A graph with one operator on a hidden value, or on a column of the input."""
 
-    def watch(feeds: dict[str, Array], hear: Hear) -> None:
+    def watch(feeds: Mapping[str, Array], hear: Hear) -> None:
         x = feeds["x"]
         hear("0", kind, [x @ WEIGHTS if column is None else x[:, column : column + 1]], numbers)
 
@@ -59,7 +61,7 @@ def test_the_tail_of_an_activation_is_reached_and_that_of_no_other_operator() ->
 
 
 def test_a_normalised_row_is_brought_to_its_epsilon() -> None:
-    def watch(feeds: dict[str, Array], hear: Hear) -> None:
+    def watch(feeds: Mapping[str, Array], hear: Hear) -> None:
         hear("0", "LayerNormalization", [feeds["x"]], [1e-8])
 
     variances = inputs_of(searched(watch)).astype(np.float64).var(1)
@@ -76,7 +78,7 @@ def test_no_row_leaves_the_declaration_and_what_it_keeps_out_of_reach_is_counted
 
 
 def test_a_number_that_every_sample_lies_around_needs_no_rows() -> None:
-    def watch(feeds: dict[str, Array], hear: Hear) -> None:
+    def watch(feeds: Mapping[str, Array], hear: Hear) -> None:
         hear("0", "Max", [np.concatenate([feeds["x"] ** 2, -(feeds["x"] ** 2)], 1)], [0.0])
 
     assert not searched(watch).rows
