@@ -61,11 +61,12 @@ def watch_recorder(recorder: ValueRecorder) -> Watch:
             if fixed.issuperset(reads):
                 fixed.update(writes)
             kind = recorder.operators[at][0]
-            if is_compared(kind):
+            if writes and is_compared(kind):
                 known = (constants[name] if name in constants else values.get(name) for name in reads if name in fixed)
                 own = numbers[at] if numbers else []
                 read = [values[name] for name in reads if name in values and name not in fixed]
-                hear(str(at), kind, read, [*own, *constant_numbers(array for array in known if array is not None)])
+                # The first calls of TorchScript hold operators that optimise it; the names of values stay.
+                hear(writes[0], kind, read, [*own, *constant_numbers(array for array in known if array is not None)])
 
     return watch
 
