@@ -147,7 +147,7 @@ class Product:
         from transload.pipeline.drift.drift_records import CheckOptions, VerifyFacts
         from transload.pipeline.intake.model_argument import ModelRequest, candidate_request
         from transload.pipeline.intake.run_inputs import batch_sizes, load_model, resolve_inputs
-        from transload.pipeline.plan.constant_actions import extended_reference
+        from transload.pipeline.plan.constant_actions import extend_reference
         from transload.pipeline.plan.route_actions import VerificationInputs, constants_of, verification
         from transload.pipeline.plan.run_plan import Route
         from transload.pipeline.progress import Progress
@@ -170,9 +170,10 @@ class Product:
         )  # fmt: skip
         route = Route((step,))
         propose = constants_of(basis, route, loaded.stored)
-        reference, constants = extended_reference(context.executor, inputs.recorder, propose)
-        options = replace(basis.verify_options, constants=constants)
-        action = verification(replace(basis, reference=reference, verify_options=options), route, loaded.stored)
+        if extended := extend_reference(context.executor.perform, inputs.recorder, propose):
+            options = replace(basis.verify_options, constants=extended.constants)
+            basis = replace(basis, reference=extended.reference, verify_options=options)
+        action = verification(basis, route, loaded.stored)
         facts = VerifyFacts.from_json(context.executor.perform(replace(action, name="verify")).facts)
         return facts.status, facts.reason
 

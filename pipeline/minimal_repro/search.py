@@ -23,7 +23,8 @@ from ..context import Context
 from ..drift.rules import LEAST_SQNR_DB
 from ..intake.run_inputs import RunInputs
 from ..plan.route_actions import verification_runtime
-from ..plan.router import FailedStep, TargetResult, without_store_paths
+from ..plan.route_outcomes import FailedStep, without_store_paths
+from ..plan.router import TargetResult
 from ..result.schema import RouteStatus, SmallestRow
 from ..workers.engine import Action
 from ..workers.fork_server import framework_of

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from ...models.errors import DiskFull, TransloadError
 from ...models.store import Stored
 from ...serving.runtimes.runtime_table import Runtime
 from ..drift.drift_records import ProposalFacts
-from ..workers.engine import Action, Executor
+from ..workers.engine import Action
 from ..workers.fork_server import framework_of
 from ..workers.interpreters import interpreter_of
 from ..workers.isolation import Limits
@@ -33,28 +33,33 @@ def proposal(name: str, inputs: Mapping[str, Stored], runtime: Runtime, limits: 
     )  # fmt: skip
 
 
-def extension(recorder: Action, propose: Action, proposed: Stored) -> Action | None:
-    """Return the action that adds the reference's answers to proposed rows; None where there are none.
-    `recorder`: the action that recorded the reference."""
-    if not ProposalFacts.from_json(proposed.facts).sources:
-        return None
-    inputs = {**recorder.inputs, "reference": propose.inputs["reference"], "near": proposed}
-    return replace(recorder, name=f"reference.{propose.name}", inputs=inputs)
+@dataclass(frozen=True)
+class ExtendedReference:
+    """A recorded reference that was asked near the constants of a copy, too."""
+
+    reference: Stored
+    constants: tuple[int, int] = (0, 0)  # that the copy compares values with, and those that no input reached
 
 
-def extended_reference(executor: Executor, recorder: Action | None, propose: Action) -> tuple[Stored, tuple[int, int]]:
-    """Return the reference with answers near the constants of a copy, and how many constants it has and none reached.
-    What cannot be had is left out: the copy is then asked what all are."""
-    reference, counts = propose.inputs["reference"], (0, 0)
+def extend_reference(
+    perform: Callable[[Action], Stored | None], recorder: Action | None, propose: Action
+) -> ExtendedReference | None:
+    """Extend the reference of a proposal by what `recorder`, which made it, answers to the proposed rows.
+    What cannot be had is left out: the copy is then asked what all are. None while `perform` returns None."""
+    plain = ExtendedReference(propose.inputs["reference"])
     if recorder is None:
-        return reference, counts
+        return plain
     try:
-        proposed = executor.perform(propose)
+        proposed = perform(propose)
+        if proposed is None:
+            return None
         facts = ProposalFacts.from_json(proposed.facts)
-        counts = facts.constants, facts.unreached
-        extend = extension(recorder, propose, proposed)
-        return (executor.perform(extend) if extend else reference), counts
+        extended: Stored | None = plain.reference
+        if facts.sources:
+            inputs = {**recorder.inputs, "reference": plain.reference, "near": proposed}
+            extended = perform(replace(recorder, name=f"reference.{propose.name}", inputs=inputs))
+        return None if extended is None else ExtendedReference(extended, (facts.constants, facts.unreached))
     except DiskFull:
         raise
     except TransloadError:
-        return reference, counts
+        return plain

@@ -10,25 +10,23 @@ wrong. The next step may build on it, and then only agreement with the reference
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import takewhile
 
 from ...converters.conversion_records import ConversionFacts, StoredPrecision
-from ...models.errors import DiskFull, StepFailed, TransloadError
+from ...models.errors import DiskFull, TransloadError
 from ...models.formats import Precision, Target
 from ...models.store import Stored
-from ..drift.drift_records import CheckEvidence, ProposalFacts, VerifyFacts
+from ..drift.drift_records import CheckEvidence, VerifyFacts
 from ..result.check_rows import CheckRows, read_check_rows
-from ..result.failure_kinds import FailureKind, kind_of_error
+from ..result.failure_kinds import FailureKind
 from ..result.schema import RouteFailure, RouteStatus, TriedRow
 from ..workers.engine import Action, Executor
-from .constant_actions import extension
+from .constant_actions import extend_reference
 from .route_actions import (
     ConversionInputs,
     VerificationInputs,
@@ -37,18 +35,17 @@ from .route_actions import (
     is_capture,
     verification,
 )
+from .route_outcomes import (
+    FailedStep,
+    RouteOutcome,
+    failed_outcome,
+    inherit_outcome,
+    missing_outcome,
+    tried_row,
+    with_lost_request,
+    without_store_paths,
+)
 from .run_plan import Plan, Route, action_name, log_of
-
-
-@dataclass(frozen=True)
-class FailedStep:
-    """A step whose result may not be used: the search for a minimal repro starts from it."""
-
-    route: Route  # up to the step, which is its last
-    source: Stored  # the input of the step
-    status: RouteStatus  # WRONG or FAILED
-    reason: str
-    limit_db: float | None = None  # that its result is below, where numbers judged it
 
 
 @dataclass(frozen=True)
@@ -71,34 +68,6 @@ class TargetResult:
     def name(self) -> str:
         """The artifact's name in rows."""
         return self.label or str(self.target)
-
-
-@dataclass(frozen=True)
-class RouteOutcome:
-    """What came of a route: the artifact, or why there is none."""
-
-    status: RouteStatus
-    reason: str
-    stored: Stored | None = None
-    batches: tuple[int, ...] = ()
-    precision: StoredPrecision | None = None
-    inherited: bool = False  # an earlier step of the route ended it
-    not_run: bool = False  # nothing has run it: good to build on, and no result
-    failure: FailedStep | None = None
-    log: str | None = None  # of the route's own last action
-    limit_db: float | None = None  # that a wrong result is below, where numbers judged it
-    evidence: CheckEvidence = field(default_factory=CheckEvidence)
-    cause: RouteFailure | None = None  # of a route that gave no result that may be used
-
-    @property
-    def counts(self) -> bool:
-        """Whether it may be handed out."""
-        return self.stored is not None and not self.not_run
-
-    @property
-    def shown_status(self) -> RouteStatus:
-        """The status in run.json: what cannot be run is no result, and no wrong answer either."""
-        return RouteStatus.FAILED if self.not_run else self.status
 
 
 class Router:
@@ -145,7 +114,7 @@ class Router:
                 continue
             while (outcome := self._outcome(route)) is None:
                 self._wait()
-            lost = replace(lost, tried=(*lost.tried, _row(route, outcome)))
+            lost = replace(lost, tried=(*lost.tried, tried_row(route, outcome)))
             if outcome.counts:
                 return self._with_winner(lost, route, outcome)
         return lost
@@ -186,11 +155,11 @@ class Router:
     def _result(self, target: Target, outcomes: Mapping[Route, RouteOutcome], winner: Route | None) -> TargetResult:
         failures: dict[tuple[str, ...], FailedStep] = {}
         if winner:
-            outcomes = {**outcomes, winner: _with_lost_request(winner, outcomes)}
+            outcomes = {**outcomes, winner: with_lost_request(winner, outcomes)}
         for outcome in outcomes.values():
             if outcome.failure:
                 failures.setdefault(outcome.failure.route.names, outcome.failure)
-        rows = tuple(_row(route, outcome) for route, outcome in outcomes.items())
+        rows = tuple(tried_row(route, outcome) for route, outcome in outcomes.items())
         checked = (outcome.evidence for outcome in outcomes.values() if outcome.evidence.probes)
         evidence = read_check_rows(outcomes[winner].evidence if winner else next(checked, CheckEvidence()), str(target))
         result = TargetResult(target, None, None, rows, failures=tuple(failures.values()), evidence=evidence)
@@ -234,14 +203,14 @@ class Router:
     def _settle(self, route: Route) -> RouteOutcome | None:
         step, base = route.steps[-1], self._outcome(route.before)
         if base and base.stored is None:
-            return _inherited(route.before, base)
+            return inherit_outcome(route.before, base)
         source = base.stored if base else self._unchecked(route.before)
         missing = self._plan.missing.get(step.name)
         check = self._check(route, source) if source and not missing else None
         if base is None or base.stored is None:  # the step went ahead
             return None
         if missing:
-            return _missing(step.name, missing)
+            return missing_outcome(step.name, missing)
         if check is None:
             return None
         outcome = check if isinstance(check, RouteOutcome) else self._judge(route, base, *check)
@@ -295,30 +264,19 @@ class Router:
         except DiskFull:
             raise  # no route is better than another then
         except TransloadError as error:
-            return _failed(route, error, log_of(name))
+            return failed_outcome(route, error, log_of(name))
         return (artifact, VerifyFacts.from_json(checked.facts)) if checked else None
 
     def _near_constants(self, route: Route, artifact: Stored) -> VerificationInputs | None:
         """Return what a copy is checked with: the reference's answers near its constants too, where they can be had.
         None while they are asked."""
-        inputs, recorder = self._inputs, self._inputs.recorder
-        if recorder is None:
-            return inputs
+        inputs = self._inputs
         propose = constants_of(inputs, route, artifact)
-        try:
-            proposed = self._perform(propose.name, lambda: propose)
-            if proposed is None:
-                return None
-            facts = ProposalFacts.from_json(proposed.facts)
-            options = replace(inputs.verify_options, constants=(facts.constants, facts.unreached))
-            inputs = replace(inputs, verify_options=options)
-            extend = extension(recorder, propose, proposed)
-            reference = self._perform(extend.name, lambda: extend) if extend else inputs.reference
-            return None if reference is None else replace(inputs, reference=reference)
-        except DiskFull:
-            raise
-        except TransloadError:
-            return inputs
+        extended = extend_reference(lambda do: self._perform(do.name, lambda: do), inputs.recorder, propose)
+        if extended is None:
+            return None
+        options = replace(inputs.verify_options, constants=extended.constants)
+        return replace(inputs, reference=extended.reference, verify_options=options)
 
     def _perform(self, name: str, action: Callable[[], Action]) -> Stored | None:
         """Return the result of an action, or None while it is done. Raises what it raised."""
@@ -384,50 +342,7 @@ def _conversions(inputs: ConversionInputs, plan: Plan) -> Generator[Action, Stor
                 source = yield conversion(inputs, route, source)
 
 
-def without_store_paths(reason: str) -> str:
-    """Remove from a sentence the places of files in the store and in a worker, and ONNX Runtime's numbers."""
-    return re.sub(r"/\S*/(?:objects/[0-9a-f]{64}|trial\d+/\w+)/|\[ONNXRuntimeError\] : \d+ : ", "", reason)
-
-
-def _missing(step: str, missing: str) -> RouteOutcome:
-    reason = f"{step} {missing}"
-    return RouteOutcome(RouteStatus.MISSING, reason, cause=RouteFailure(step, FailureKind.MISSING, reason))
-
-
-def _failed(route: Route, error: TransloadError, log: str) -> RouteOutcome:
-    """Return the outcome of a route whose last step, or the check of that, raised an error."""
-    message = without_store_paths(error.what)
-    # The mend of a failed step is to read its log.
-    reason = f"{message} ({log})" if isinstance(error, StepFailed) else f"{message.rstrip('.')}; {error.fix}"
-    cause = RouteFailure(route.names[-1], kind_of_error(error), message, log)
-    return RouteOutcome(RouteStatus.FAILED, reason, log=log, cause=cause)
-
-
 def _is_news(route: Route, winner: Route) -> bool:
     """Return whether a route says something that the winner does not.
     It ends in another last step from where the winner came by; another way to the same last step says nothing new."""
     return route.steps[-1] != winner.steps[-1] and route.names[:-1] in (winner.names[:-1], ())
-
-
-def _inherited(route: Route, outcome: RouteOutcome) -> RouteOutcome:
-    """Return what the end of a route means for the routes that go on from it. Its reason names the step once."""
-    step, reason = route.names[-1], outcome.reason
-    named = reason if outcome.inherited or reason.startswith(f"{step} ") else f"{step}: {reason}"
-    return RouteOutcome(outcome.status, named, inherited=True, failure=outcome.failure, cause=outcome.cause)
-
-
-def _with_lost_request(winner: Route, outcomes: Mapping[Route, RouteOutcome]) -> RouteOutcome:
-    """Return the winner's outcome; its reason says which step that the user requested it replaces, and why."""
-    outcome, option = outcomes[winner], winner.steps[-1].on_request
-    cheaper = takewhile(lambda item: item[0] != winner, outcomes.items())
-    lost = [(route.steps[-1], other) for route, other in cheaper if route.steps[-1].on_request not in ("", option)]
-    if not lost:
-        return outcome
-    step, other = lost[0]
-    return replace(
-        outcome, reason=f"{outcome.reason}; without {step.on_request}: {step.name} {other.shown_status}: {other.reason}"
-    )
-
-
-def _row(route: Route, outcome: RouteOutcome) -> TriedRow:
-    return TriedRow(route.names, outcome.shown_status, outcome.reason, outcome.log, outcome.cause)

@@ -19,7 +19,7 @@ from ..intake.run_inputs import RunInputs, batch_sizes
 from ..locate.describe import summarise_places
 from ..locate.locate_records import CaptureFacts, FollowFacts, FollowOptions
 from ..locate.value_recorder import LOCATABLE
-from ..plan.constant_actions import extended_reference, proposal, recorder_requires
+from ..plan.constant_actions import extend_reference, proposal, recorder_requires
 from ..plan.router import TargetResult
 from ..result.schema import LocatedRow, Verdict
 from ..workers.engine import Action
@@ -64,7 +64,8 @@ def capture_call(context: Context, copy: FollowedCopy, inputs: RunInputs) -> Sto
     )  # fmt: skip
     inner = {"artifact": copy.stored, "data": inputs.data, "reference": inputs.reference}
     propose = proposal(copy.step("constants"), inner, RUNTIMES[copy.runtime], limits)
-    reference, _ = extended_reference(context.executor, inputs.recorder, propose)
+    extended = extend_reference(context.executor.perform, inputs.recorder, propose)
+    reference = extended.reference if extended else inputs.reference
     return context.executor.perform(
         Action(
             name=copy.step("capture"), entry="transload.pipeline.locate.capture:capture",

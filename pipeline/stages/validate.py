@@ -23,7 +23,7 @@ from ..drift.drift_records import CheckOptions, ValidateFacts
 from ..drift.rules import LEAST_SQNR_DB
 from ..intake.loaded_model import ModelDescription, ServedModel
 from ..intake.run_inputs import RunInputs, batch_sizes
-from ..plan.constant_actions import extended_reference, proposal
+from ..plan.constant_actions import ExtendedReference, extend_reference, proposal
 from ..plan.router import TargetResult
 from ..plan.run_plan import log_of
 from ..result.check_rows import CheckRows, join_check_rows, read_check_rows
@@ -187,11 +187,11 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
     interpreter = interpreter_of(runtime)
     request, host = context.request.validate_, served.url.host if served else None
     is_fp32 = checked.target is None or checked.target.precision is Precision.FP32
-    reference, constants = _reference_of(context, inputs, checked)
+    extended = _reference_of(context, inputs, checked)
     action = Action(
         name=checked.step,
         entry=VALIDATE,
-        inputs={"artifact": stored, "data": inputs.data, "reference": reference},
+        inputs={"artifact": stored, "data": inputs.data, "reference": extended.reference},
         options=CheckOptions(
             **inputs.model.recipe_options,
             metric=inputs.metric.metric,
@@ -203,7 +203,7 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
             threads=settings.threads(1),
             settings=settings.keywords,
             batches=batch_sizes(context, inputs.model),
-            constants=constants,
+            constants=extended.constants,
             precision=str(checked.precision),
             tolerance_sqnr_db=request.sqnr_db if is_fp32 else None,
             allowed_loss=inputs.metric.allowed_loss,
@@ -230,13 +230,14 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
     )
 
 
-def _reference_of(context: Context, inputs: RunInputs, checked: CheckedArtifact) -> tuple[Stored, tuple[int, int]]:
-    """Return the reference with answers near the copy's constants, and how many there are; a server shows none."""
+def _reference_of(context: Context, inputs: RunInputs, checked: CheckedArtifact) -> ExtendedReference:
+    """Return the reference with answers near the copy's constants; a server shows none."""
+    plain = ExtendedReference(inputs.reference)
     if checked.served is not None or checked.runtime.served:
-        return inputs.reference, (0, 0)
+        return plain
     copy = {"artifact": checked.stored, "data": inputs.data, "reference": inputs.reference}
     propose = proposal(checked.step.replace("validate.", "constants.", 1), copy, checked.runtime, context.limits())
-    return extended_reference(context.executor, inputs.recorder, propose)
+    return extend_reference(context.executor.perform, inputs.recorder, propose) or plain
 
 
 def _no_answer(context: Context, model: ModelDescription, artifact: str, runtime: str) -> DriftRow:
