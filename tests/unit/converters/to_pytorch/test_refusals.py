@@ -104,7 +104,7 @@ def test_a_loop_that_cannot_be_compiled_is_named_with_its_line_and_where_compili
         run_step(torchscript_from_source, source(tmp_path, "Backwards", "x=float32[batch,time]"), "made")
     assert str(caught.value) == (
         f"the model takes other steps at other sizes at {line_at(tmp_path, 'rows.append')}, as a loop over an axis does"
-        ": a trace keeps those of its example, and answers otherwise than the model at batch=5 and time=8; compiling "
+        ": a trace keeps those of its example, and answers otherwise than the model at batch=2 and time=8; compiling "
         "its "
         f"source fails at {line_at(tmp_path, 'for row in reversed')}: Expected a value of type 'Tensor' for argument "
         "'0' but instead found type 'List[Tensor]'\n"

@@ -104,7 +104,7 @@ def test_a_trace_that_answers_otherwise_is_never_handed_on(
         run_step(step, source(tmp_path, name, WIDE), "made")
     assert caught.value.what.startswith(
         f"the model makes a number of Python of a size at {line_at(tmp_path, line)}: a trace keeps it, and answers "
-        "otherwise than the model at batch=5 and time=8; compiling its source fails"
+        "otherwise than the model at batch=2 and time=8; compiling its source fails"
     )
 
 
