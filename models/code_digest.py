@@ -9,10 +9,12 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
+import re
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.machinery import ModuleSpec, PathFinder
@@ -30,6 +32,7 @@ _OURS = Path(__file__).absolute().parents[1]
 _PACKAGE = "transload"
 _INSTALLED = {"site-packages", "dist-packages"}  # never a root: all of torch would be read
 _LOOK_AGAIN_S = 1.0  # files are checked for changes at most once in this interval
+_IMPORT = re.compile(rb"^[ \t]*((?:from[ \t]+[.\w]+[ \t]+)?import[ \t]+(?:\([^)]*\)|[^\n#;(]+))", re.MULTILINE)
 _parsing = threading.Lock()  # CPython 3.11 raises SystemError where threads parse at once: they share its depth count
 
 
@@ -232,11 +235,19 @@ def _read(path: Path, *_state: int) -> _Parsed:
     text = path.read_bytes()
     try:
         with _parsing:
-            tree = ast.parse(text)
-        imports = dict.fromkeys(_imports(tree))
+            imports = dict.fromkeys(_imports(_import_tree(path, text)))
     except (SyntaxError, ValueError):
         imports = {}
     return _Parsed(hashlib.sha256(text).hexdigest(), tuple(imports))
+
+
+def _import_tree(path: Path, text: bytes) -> ast.Module:
+    """Parse a file; of ours only the lines that import, for all of them are read at every command.
+    Ours have one statement a line; what looks like an import in a text of theirs counts, too."""
+    if path.is_relative_to(_OURS) and (_OURS / path.relative_to(_OURS).parts[0] / "__init__.py").is_file():
+        with suppress(SyntaxError):
+            return ast.parse(b"\n".join(_IMPORT.findall(text)))
+    return ast.parse(text)
 
 
 def _imports(tree: ast.Module) -> Iterator[_Import]:
