@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...models.errors import BadRequest
 from ...models.foreign_errors import first_line
-from ...models.loading.weight_files import few
 from ...models.tensorflow_names import DEFAULT
 from ..lazy_import import tf
 from .saved_model_proto import called_names
@@ -84,12 +83,6 @@ def functions_not_asked(graph: MetaGraphDef) -> list[str]:
             own = set(objects[child.node_id].function.concrete_functions)
             names |= {"__call__"} if own and not own & served else set()
     return sorted(names)
-
-
-def name_not_asked(names: Sequence[str]) -> str | None:
-    """Return the note on functions of a SavedModel that nothing compares; None where there are none."""
-    verb = "is" if len(names) == 1 else "are"
-    return f"{few(names)} {verb} not asked: only what serving_default gives is compared" if names else None
 
 
 def _called(graph: MetaGraphDef, entry: SignatureDef) -> Iterator[bytes]:

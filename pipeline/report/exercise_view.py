@@ -50,7 +50,8 @@ class Exercise:
         sizes = [f"{axis.axis} {_range(*part)}" for axis in self.row.axes for part in axis.not_asked]
         values = [f"{row.input} {_range(*part)}" for row in self.row.inputs for part in row.not_asked]
         stress = [f"stress ({_by_input(self.row.stress_not_asked)})"] if self.row.stress_not_asked else []
-        return units.plain("; ".join([*sizes, *values, *self._undeclared, *stress])) or "nothing"
+        functions = [f"the function {name}" for name in self.row.functions_not_asked]
+        return units.plain("; ".join([*sizes, *values, *self._undeclared, *stress, *functions])) or "nothing"
 
     @property
     def _undeclared(self) -> list[str]:

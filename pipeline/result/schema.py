@@ -245,6 +245,7 @@ class ExercisedRow:
     inputs: tuple[InputValuesRow, ...]
     stress: tuple[Name, ...]  # inputs with what they were filled with, as in "image nan"
     stress_not_asked: tuple[Name, ...]  # that the model answers, and that a reduced precision is not asked
+    functions_not_asked: tuple[Name, ...] = ()  # of a SavedModel, which take or give other than `serving_default`
 
 
 @dataclass(frozen=True)
