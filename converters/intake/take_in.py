@@ -28,6 +28,7 @@ from ...models.provenance import Provenance
 from ...models.recipe import Recipe
 from ...models.signature import Axis, Signature, TensorSpec, bounds_of, check_inputs
 from ...models.store import digest_of
+from ...models.tensorflow_names import DEFAULT
 from ..calibrated_ranges import calibrated_ranges
 from ..to_pytorch.pt2_signature import check_axes, describe_program, write_flat
 from .file_content import check_content, refuse_links
@@ -37,7 +38,7 @@ from .onnx_file import OnnxFile, check_external, parse_onnx
 from .pt2_file import check_pt2, load_pt2
 from .pt2_upgrade import is_old_layout, upgrade_pt2
 from .saved_model_folder import read_saved_model, signature_of_saved_model
-from .saved_model_parts import functions_not_asked, save_again, unrestored_variables
+from .saved_model_parts import functions_not_asked, refuse_composite_inputs, save_again, unrestored_variables
 from .shared_batch import (
     call_once,
     check_one_batch,
@@ -144,6 +145,8 @@ def take_in_saved_model(job: Job) -> Mapping[str, Any]:
     refuse_links(Path(options.path), "SavedModel")
     folder, requested = _checked_folder(options), options.inputs
     graph = read_saved_model(folder, trust=options.trust)
+    if DEFAULT in graph.signature_def:
+        refuse_composite_inputs(graph, folder)
     declared = signature_of_saved_model(graph, folder, requested)
     signature = apply_request(declared, requested, guessed_batches(declared))
     payload = job.out / PAYLOAD[Format.SAVED_MODEL]
