@@ -80,6 +80,7 @@ def take_in_onnx(job: Job) -> Mapping[str, Any]:
         check_file(path.parent / name, digest)
     file.load_external()
     file.sort()
+    file.refuse_plugins()
     declared = file.signature(requested)
     signature = apply_request(declared, requested, file.unnamed)
     file.declare(signature)
