@@ -161,6 +161,25 @@ class OnnxFile:
         """Sort the nodes topologically. Raises BadRequest if they have a cycle."""
         self.changed |= sort_nodes(self.model.graph)
 
+    def refuse_plugins(self) -> None:
+        """Raise BadRequest if the graph runs a plugin of TensorRT, by the names that these have."""
+        graph, written = self.model.graph, {function.name for function in self.model.functions}
+        plugins = [node for node in graph.node if node.op_type.endswith("_TRT") and node.op_type not in written]
+        if not plugins:
+            return
+        computed = {name for node in graph.node if node not in plugins for name in node.output}
+        read = [name for name in dict.fromkeys(plugins[0].input) if name in computed]
+        weights = {tensor.name for tensor in graph.initializer}
+        inputs = [value.name for value in graph.input if value.name not in weights]
+        cut = f"onnx.utils.extract_model({self.path.name!r}, 'cut.onnx', {inputs}, {read}, check_model=False)"
+        is_last = "NMS" in plugins[0].op_type and read
+        raise BadRequest(
+            f"{self.path} holds {plugins[0].op_type}, a plugin that TensorRT alone has",
+            fix=f"cut the model before it, and choose boxes where it is called: {cut}"
+            if is_last
+            else "export it without TensorRT's plugins",
+        )
+
     def check(self) -> None:
         """Raise BadRequest if the model breaks ONNX's rules."""
         if self.model.ByteSize() < _MAX_PARSED_BYTES:  # the checker takes no larger one; a runtime will check it
@@ -201,6 +220,7 @@ class OnnxFile:
             raise BadRequest(f"{self.path} lists its input {repeated[0]} twice", fix="list each input once")
         requested_by_name = {spec.name: spec for spec in requested}
         with whole_file(self.path, "ONNX model", _EXPORT_AGAIN):
+            self._refuse_texts()
             self._infer_outputs()
             return Signature(
                 tuple(self._spec(value, requested_by_name.get(value.name), batch=BATCH) for value in graph.input),
@@ -225,6 +245,24 @@ class OnnxFile:
             save(self.model, target)
         else:
             shutil.copyfile(self.path, target)
+
+    def _refuse_texts(self) -> None:
+        """Raise BadRequest if an output is the text of a class, or a map by classes, as of scikit-learn's exporter."""
+        graph = self.model.graph
+        of_maps = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "ZipMap"}
+        texts = [value.name for value in graph.output if value.type.tensor_type.elem_type == onnx.TensorProto.STRING]
+        refused = next((value.name for value in graph.output if value.name in {*texts, *of_maps}), None)
+        if refused is None:
+            return
+        inputs = [value.name for value in graph.input]
+        outputs = [of_maps.get(value.name, value.name) for value in graph.output]
+        numbers = [name for name in dict.fromkeys(outputs) if name not in texts]
+        cut = f"onnx.utils.extract_model({self.path.name!r}, 'numbers.onnx', {inputs}, {numbers}), or "
+        raise BadRequest(
+            f"{self.path}: the output {refused} is {'text' if refused in texts else 'a map for each sample (ZipMap)'}, "
+            "and the formats carry tensors of numbers alone",
+            fix=f"{cut if numbers else ''}export with options={{'zipmap': False}} a model fitted on integer classes",
+        )
 
     def _infer_outputs(self) -> None:
         """Declare outputs without a shape, as far as ONNX can infer it."""

@@ -153,6 +153,9 @@ def _check_dtypes(graph: MetaGraphDef, folder: Path) -> None:
 def _dtype(folder: Path, name: str, tensor: TensorInfo) -> str:
     """Return the dtype of an input or output. Raises BadRequest where the formats do not carry it."""
     dtype = _DTYPES.get(tensor.dtype, f"TensorFlow's dtype {tensor.dtype}")
+    if tensor.HasField("composite_tensor") or tensor.HasField("coo_sparse"):
+        raise BadRequest(f"{folder}: {name} is a ragged or sparse tensor, and the formats carry dense ones alone",
+                         fix="save a signature of dense tensors: x.to_tensor(), tf.sparse.to_dense(x)")  # fmt: skip
     try:
         served_dtype(dtype)
     except ValueError as error:

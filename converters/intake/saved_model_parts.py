@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...models.errors import BadRequest
 from ...models.foreign_errors import first_line
-from ...models.loading.weight_files import few
 from ...models.tensorflow_names import DEFAULT
 from ..lazy_import import tf
 from .saved_model_proto import called_names
+
+_COMPOSITE = {"RaggedTensorSpec": "ragged", "SparseTensorSpec": "sparse"}
 
 if TYPE_CHECKING:  # the messages of saved_model_proto have the same fields, with text as bytes
     from tensorflow.core.framework.node_def_pb2 import NodeDef
@@ -86,10 +87,23 @@ def functions_not_asked(graph: MetaGraphDef) -> list[str]:
     return sorted(names)
 
 
-def name_not_asked(names: Sequence[str]) -> str | None:
-    """Return the note on functions of a SavedModel that nothing compares; None where there are none."""
-    verb = "is" if len(names) == 1 else "are"
-    return f"{few(names)} {verb} not asked: only what serving_default gives is compared" if names else None
+def refuse_composite_inputs(graph: MetaGraphDef, folder: Path) -> None:
+    """Raise BadRequest if `serving_default` takes ragged or sparse tensors, which its signature shows in parts."""
+    concrete_functions = graph.object_graph_def.concrete_functions
+    for name in _called(graph, graph.signature_def[DEFAULT]):
+        function = concrete_functions.get(name.decode(errors="replace"))
+        pending = [function.canonicalized_input_signature] if function is not None else []
+        while pending:
+            part = pending.pop()
+            kind = part.type_spec_value.type_spec_class_name.decode(errors="replace")
+            if kind in _COMPOSITE:
+                raise BadRequest(
+                    f"{folder} takes a {_COMPOSITE[kind]} tensor, whose parts (values, and where they belong) have "
+                    "unlike lengths, and the formats carry dense tensors alone",
+                    fix="save a signature that takes a dense, padded tensor and the lengths, and makes the "
+                    "tf.RaggedTensor or tf.SparseTensor of them itself, as in tf.RaggedTensor.from_tensor(x, lengths)",
+                )
+            pending += [*part.list_value.values, *part.tuple_value.values, *part.dict_value.fields.values()]
 
 
 def _called(graph: MetaGraphDef, entry: SignatureDef) -> Iterator[bytes]:

@@ -45,11 +45,16 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
     "Composite": {"components": (2, "*Tensor")},
     "Shape": {"dim": (2, "*Dim"), "unknown_rank": (3, "bool")},
     "Dim": {"size": (1, "int64")},
-    "ObjectGraph": {"nodes": (1, "*Object"), "concrete_functions": (2, "map Nothing")},
+    "ObjectGraph": {"nodes": (1, "*Object"), "concrete_functions": (2, "map Concrete")},
     "Object": {"children": (1, "*Child"), "function": (6, "ObjectFunction")},
     "Child": {"node_id": (1, "int32"), "local_name": (2, "string")},
     "ObjectFunction": {"concrete_functions": (1, "*string")},
-    "Nothing": {},
+    "Concrete": {"canonicalized_input_signature": (3, "Structure")},
+    "Structure": {"type_spec_value": (34, "TypeSpec"), "list_value": (51, "Structures"),
+                  "tuple_value": (52, "Structures"), "dict_value": (53, "Fields")},
+    "Structures": {"values": (1, "*Structure")},
+    "Fields": {"fields": (1, "map Structure")},
+    "TypeSpec": {"type_spec_class_name": (3, "string")},
 }  # fmt: skip
 _SCALARS = {"string": 12, "int32": 5, "int64": 3, "bool": 8}  # text as bytes: names need not be UTF-8
 

@@ -19,6 +19,7 @@ from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
 from ...models.job_records import CodeOptions
 from ...models.keras_model import signature_of_keras
+from ...models.lent.tensorflow_model import training_notes
 from ...models.loading.code_refs import load_named
 from ...models.loading.weight_files import few
 from ...models.probes.samples import check_file
@@ -27,6 +28,7 @@ from ...models.provenance import Provenance
 from ...models.recipe import Recipe
 from ...models.signature import Axis, Signature, TensorSpec, bounds_of, check_inputs
 from ...models.store import digest_of
+from ...models.tensorflow_names import DEFAULT
 from ..calibrated_ranges import calibrated_ranges
 from ..to_pytorch.pt2_signature import check_axes, describe_program, write_flat
 from .file_content import check_content, refuse_links
@@ -36,7 +38,7 @@ from .onnx_file import OnnxFile, check_external, parse_onnx
 from .pt2_file import check_pt2, load_pt2
 from .pt2_upgrade import is_old_layout, upgrade_pt2
 from .saved_model_folder import read_saved_model, signature_of_saved_model
-from .saved_model_parts import functions_not_asked, name_not_asked, save_again, unrestored_variables
+from .saved_model_parts import functions_not_asked, refuse_composite_inputs, save_again, unrestored_variables
 from .shared_batch import (
     call_once,
     check_one_batch,
@@ -78,6 +80,7 @@ def take_in_onnx(job: Job) -> Mapping[str, Any]:
         check_file(path.parent / name, digest)
     file.load_external()
     file.sort()
+    file.refuse_plugins()
     declared = file.signature(requested)
     signature = apply_request(declared, requested, file.unnamed)
     file.declare(signature)
@@ -143,6 +146,8 @@ def take_in_saved_model(job: Job) -> Mapping[str, Any]:
     refuse_links(Path(options.path), "SavedModel")
     folder, requested = _checked_folder(options), options.inputs
     graph = read_saved_model(folder, trust=options.trust)
+    if DEFAULT in graph.signature_def:
+        refuse_composite_inputs(graph, folder)
     declared = signature_of_saved_model(graph, folder, requested)
     signature = apply_request(declared, requested, guessed_batches(declared))
     payload = job.out / PAYLOAD[Format.SAVED_MODEL]
@@ -167,8 +172,9 @@ def _notes_of_saved_model(graph: MetaGraphDef, unrestored: Sequence[str]) -> Ite
             f"TensorFlow Serving would fail on this folder: restoring it leaves {few(unrestored)} without values; "
             "it is read as TensorFlow 2 loads it. To serve it, save it with model.export(FOLDER)"
         )
-    if note := name_not_asked(functions_not_asked(graph)):
-        yield f"{note}; copies hold no other"
+    if names := functions_not_asked(graph):
+        verb = "is" if len(names) == 1 else "are"
+        yield f"{few(names)} {verb} not asked: copies hold serving_default, and only that is compared"
 
 
 def take_in_keras(job: Job) -> Mapping[str, Any]:
@@ -183,7 +189,8 @@ def take_in_keras(job: Job) -> Mapping[str, Any]:
     signature = apply_request(declared, requested, guessed_batches(declared))
     if not requested:
         check_one_batch(path, signature.inputs, guessed_batches(declared), lambda: keras_runner(model, declared))
-    return _store(job, Format.KERAS, signature, path)
+    facts = FileFacts.from_json(_store(job, Format.KERAS, signature, path))
+    return replace(facts, notes=tuple(training_notes(model))).to_json()
 
 
 def take_in_tflite(job: Job) -> Mapping[str, Any]:

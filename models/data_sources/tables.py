@@ -76,10 +76,11 @@ def describe_table(
 
 def table_columns(
     path: Path, inputs: Sequence[TensorSpec], options: TableOptions
-) -> tuple[Mapping[str, Sequence[str]], str | None]:
-    """Return the columns of each input, and of the labels."""
-    columns = _assign(_open(path, options), item_specs(inputs), options)
-    return columns.inputs, columns.label
+) -> tuple[Mapping[str, Sequence[str]], str | None, Sequence[str]]:
+    """Return the columns of each input, of the labels, and those of neither."""
+    table = _open(path, options)
+    columns = _assign(table, item_specs(inputs), options)
+    return columns.inputs, columns.label, [name for name in table.schema.names if name not in columns.names]
 
 
 def column_specs(path: Path, parameters: Mapping[str, bool], options: TableOptions) -> tuple[TensorSpec, ...]:

@@ -108,11 +108,13 @@ def _find_faults(options: SourceSamplesOptions, samples: Dataset) -> list[DataFi
     path = Path(options.place)
     if options.kind != DataKind.TABLE:
         return check_dataset(samples, DataPlace(path.name))
-    columns, label = table_columns(path, options.inputs, options.table)
+    columns, label, unread = table_columns(path, options.inputs, options.table)
     findings = check_dataset(samples, DataPlace(path.name, "row", columns, label or ""))
-    named = {name.lower() for names in columns.values() for name in names}
-    if label is None and (suspects := sorted(named & _LABEL_NAMES)):
-        text = f"{path.name}: the column {suspects[0]} is taken as a feature, and none as the label"
+    names = [*unread, *(name for held in columns.values() for name in held)]
+    if label is None and (suspects := [name for name in names if name.lower() in _LABEL_NAMES]):
+        use = "is not read" if suspects[0] in unread else "is taken as a feature"
+        hint = f"if it is one, give --data {path.name}?label={suspects[0]}"
+        text = f"{path.name}: the column {suspects[0]} {use}, and none as the label: {hint}"
         findings.append(DataFinding(fault=DataFault.LABEL_AS_FEATURE, text=text))
     return findings
 

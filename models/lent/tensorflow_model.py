@@ -89,6 +89,7 @@ class TensorFlowModel:
             "tables": sorted({len(array) for array in weights if array.ndim == 2}),
             "buffers": [],
             "inputs": [self._declared(name, tensor) for name, tensor in zip(self.names, self._inputs)],
+            "notes": training_notes(self.model) if self._inputs else [],
         }
 
     def _declared(self, name: str, tensor: Any) -> dict[str, Any]:
@@ -154,6 +155,22 @@ class TensorFlowModel:
         tensors = [by_name[name] for name in self.names]
         packed = tf.nest.pack_sequence_as(_side(self.model, "input"), tensors)
         return self.model(packed, training=False)
+
+
+def training_notes(model: Any) -> list[str]:
+    """Name the layers that a functional model of Keras 3 calls with training=True, which training=False overrides."""
+    layers = [
+        layer.name
+        for layer in model._flatten_layers()
+        for node in getattr(layer, "_inbound_nodes", ())
+        if hasattr(node, "arguments") and node.arguments.kwargs.get("training") is True
+    ]
+    if not layers:
+        return []
+    return [
+        f"called with training=True: {', '.join(layers)}. model(x) follows that, and model.predict does not: copies "
+        "answer as model.predict does, without dropout and by the recorded averages"
+    ]
 
 
 def _load_file(file: str, settings: Mapping[str, Any]) -> Any:

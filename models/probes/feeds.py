@@ -55,6 +55,11 @@ def check_samples(specs: Sequence[TensorSpec], data: Dataset) -> None:
                 f"and holds no samples of the input {spec}",
                 fix=f"give it the shape {shape_text(('samples', *want.shape[1:]))}: {_RULE}",
             )
+        if array is not None and array.dtype.name != spec.dtype:
+            raise BadRequest(
+                f"the array {spec.name} is of {array.dtype}, and the input {spec} takes {spec.dtype}",
+                fix=f"convert it where the samples are made, as in {spec.name}={spec.name}.astype({spec.dtype!r})",
+            )
     check_feeds(wanted, data.inputs)
     sizes = _sizes_of(data, specs)
     for spec in specs:

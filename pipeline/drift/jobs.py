@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...converters.intake.saved_model_folder import read_saved_model
-from ...converters.intake.saved_model_parts import functions_not_asked, name_not_asked
+from ...converters.intake.saved_model_parts import functions_not_asked
 from ...converters.stored_weights import holds_signed_bytes, stored_precision
 from ...models.artifact import read_artifact
 from ...models.errors import BadRequest, ToolMissing
@@ -68,10 +68,10 @@ def validate(job: Job) -> Mapping[str, Any]:
         reason=_first_reason([result for result in results if result.answered], FAIL),
         silence=_first_reason([result for result in results if not result.answered], FAIL),
         note=note
-        or "; ".join(filter(None, (_first_reason(results, PASS) or check.note, half.note if half else None, not_asked)))
+        or "; ".join(filter(None, (_first_reason(results, PASS) or check.note, half.note if half else None)))
         or None,
         evidence=replace(
-            _evidence(check, results, observed, half, whole_set_first=True),
+            _evidence(check, results, observed, half, not_asked, whole_set_first=True),
             errors=tuple(errors.rows(check.runtime)),
             worst_samples=tuple(errors.worst_rows(check.runtime, probes[0].data)),
         ),
@@ -111,13 +111,13 @@ def verify(job: Job) -> Mapping[str, Any]:
     return VerifyFacts(
         status=("verified", "unverified", "wrong")[worst],
         reason="; ".join(
-            filter(None, (_first_reason(results, FAIL) or agreement, half.note if half else None, columns, not_asked))
+            filter(None, (_first_reason(results, FAIL) or agreement, half.note if half else None, columns))
         ),
         sqnr_db=least_db,
         batches=tuple(result.row["batch"] for result in _worst_by_batch(results) if result.verdict != FAIL),
         sizes=check.agreement.sizes(results),
         limit_db=next((result.judgement.tolerance["sqnr_db"] for result in results if result.verdict == FAIL), None),
-        evidence=_evidence(check, results, observed, half, whole_set_first=False),
+        evidence=_evidence(check, results, observed, half, not_asked, whole_set_first=False),
         stored=stored,
     ).to_json()
 
@@ -127,11 +127,13 @@ def _evidence(
     results: Sequence[CheckResult],
     observed: ObservedSession,
     half: HalfResult | None,
+    functions_not_asked: Sequence[str],
     *,
     whole_set_first: bool,
 ) -> CheckEvidence:
     rows = probe_rows(results, check.record.signature.inputs, whole_set_first=whole_set_first)
     exercised = describe_exercise(observed, check.record, results, check.runtime, check.options.constants)
+    exercised["functions_not_asked"] = functions_not_asked
     return CheckEvidence(probes=tuple(rows), exercised=(exercised,), inner_ranges=() if half is None else (half.row,))
 
 
@@ -146,9 +148,8 @@ def _run(
         if wrong:
             return [check.refuse(calls, wrong) for calls in probes], observed, None
         results = check.run_all(observed, probes)
-        repeated = (
-            check.repeat(observed, probes[0], "unstable: asked once more") if results[0].verdict != FAIL else None
-        )
+        is_right = results[0].verdict != FAIL
+        repeated = check.repeat(observed, probes[0], "unstable: asked once more") if is_right else None
         half = _ask_in_half(job, check, session)
     results = _explain_saturation(job, check, probes, results)
     late = (repeated, half.failed if half else None)
@@ -212,20 +213,19 @@ def _run_reopened(job: Job, check: Check, calls: ProbeCalls) -> list[CheckResult
 
 def _run_functions(
     job: Job, check: Check, calls: ProbeCalls, results: list[CheckResult]
-) -> tuple[list[CheckResult], str | None]:
+) -> tuple[list[CheckResult], list[str]]:
     """Ask the functions of a SavedModel that take and give what `serving_default` does; add the fails to the results.
     The second value names those that take or give something else."""
     if check.runtime != DEFAULT_RUNTIME[Format.SAVED_MODEL] or results[0].verdict == FAIL:
-        return results, None
+        return results, []
     folder = job.inputs["artifact"]
     names = functions_not_asked(read_saved_model(read_artifact(folder).path, trust=True))
     sessions = open_functions(folder, names) if names else {}
     for name, session in sessions.items():
-        if session and (
-            failed := check.repeat(session, calls, f"{name}, which takes and gives what serving_default does")
-        ):
+        subject = f"{name}, which takes and gives what serving_default does"
+        if session and (failed := check.repeat(session, calls, subject)):
             results = [*results, failed]
-    return results, name_not_asked([name for name, session in sessions.items() if session is None])
+    return results, [name for name, session in sessions.items() if session is None]
 
 
 def _worst_by_batch(results: Sequence[CheckResult]) -> list[CheckResult]:

@@ -41,6 +41,24 @@ class ProbeTally:
         """Say what the wrong answers look like: in one call, else in several (one sample alone tells little)."""
         candidate, reference = zip(*self.calls, strict=True)
         of_first = explain(candidate[0], reference[0], batched=self.batched)
-        return of_first or explain(
-            *(join([split_by_sample(call, batched=self.batched) for call in side]) for side in (candidate, reference))
+        return (
+            of_first
+            or self._explain_steps()
+            or explain(
+                *(
+                    join([split_by_sample(call, batched=self.batched) for call in side])
+                    for side in (candidate, reference)
+                )
+            )
         )
+
+    def _explain_steps(self) -> str | None:
+        """Say how far outputs of 8 bits are from the reference's, where they are the ones that differ."""
+        wrong = {name: drift for name, drift in self.drifts.items() if drift.mismatches}
+        dtypes = {str(self.calls[0][1][name].dtype) for name in wrong}
+        if not wrong or not dtypes <= {"int8", "uint8"}:
+            return None
+        steps = max(drift.max_abs for drift in wrong.values())
+        how_far = "by one step of 8 bits" if steps == 1 else f"by {steps:.0f} steps of 8 bits at most"
+        cause = ", as runtimes that round after each operator do" if steps == 1 else ""
+        return f"{how_far}{cause}; convert the float model that was quantised, or a file whose outputs are floats"

@@ -64,7 +64,7 @@ def choose_metric(context: Context, model: ModelDescription, data: Stored) -> Ta
     if labels is None:
         raise BadRequest(
             f"the metric {name} needs labels, and the data has none",
-            fix="give --data FILE.npz with an array `labels` beside the inputs",
+            fix="give --data FILE.npz with an array `labels` beside the inputs, or --data TABLE.csv?label=COLUMN",
         )
     _check_numbers(labels)
     if is_function(name):
@@ -165,7 +165,7 @@ def _plain_choice(outputs: Sequence[TensorSpec], labels: Array | None, allowed_l
         if allowed_loss is not None:
             raise BadRequest(
                 "an allowed loss needs a metric, and the data has no labels",
-                fix="give --data FILE.npz with an array `labels` beside the inputs",
+                fix="give --data FILE.npz with an array `labels` beside the inputs, or --data TABLE.csv?label=COLUMN",
             )
         return TaskChoice()
     _check_numbers(labels)

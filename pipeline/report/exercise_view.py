@@ -52,7 +52,9 @@ class Exercise:
         stress = [f"stress ({_by_input(self.row.stress_not_asked)})"] if self.row.stress_not_asked else []
         few, all_of = self.row.constants_not_reached, self.row.constants
         constants = [f"{few} of {all_of} constants, which no input reached"] if few else []
-        return units.plain("; ".join([*sizes, *values, *self._undeclared, *constants, *stress])) or "nothing"
+        functions = [f"the function {name}" for name in self.row.functions_not_asked]
+        parts = [*sizes, *values, *self._undeclared, *constants, *stress, *functions]
+        return units.plain("; ".join(parts)) or "nothing"
 
     @property
     def _undeclared(self) -> list[str]:

@@ -248,6 +248,7 @@ class ExercisedRow:
     stress_not_asked: tuple[Name, ...]  # that the model answers, and that a reduced precision is not asked
     constants: Count = 0  # limits, thresholds, epsilons and tails that the copy, else the model, compares values with
     constants_not_reached: Count = 0  # of these: no input was found on both sides
+    functions_not_asked: tuple[Name, ...] = ()  # of a SavedModel, which take or give other than `serving_default`
 
 
 @dataclass(frozen=True)

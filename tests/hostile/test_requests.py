@@ -40,7 +40,8 @@ WORDS: dict[tuple[str, ...], str] = {
     "(docs/data.md)",
     (*CONVERT, "--data", "name.npz"): "{here}/name.npz holds the arrays y, and the model takes the inputs x"
     "\n  fix: name the arrays as the inputs: numpy.savez(FILE, x=array)",
-    (*CONVERT, "--data", "dtype.npz"): "input x=float32[batch,4] got float64[3,4]\n  fix: send x as float32",
+    (*CONVERT, "--data", "dtype.npz"): "the array x is of float64, and the input x=float32[batch,4] takes "
+    "float32\n  fix: convert it where the samples are made, as in x=x.astype('float32')",
     (*CONVERT, "--data", "shape.npz"): "input x=float32[batch,4] got the shape [3,5]"
     "\n  fix: send x in the shape [batch,4]",
     (*CONVERT, "--data", "none_of_it.npz"): "{here}/none_of_it.npz holds no samples"

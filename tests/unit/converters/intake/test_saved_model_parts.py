@@ -1,9 +1,15 @@
 """What loaders of a SavedModel see differently, and what beside `serving_default` is not asked."""
 
+from functools import partial
+
 import pytest
 
 from transload.converters.intake.saved_model_folder import read_saved_model
 from transload.converters.intake.saved_model_parts import functions_not_asked, save_again, unrestored_variables
+from transload.converters.intake.take_in import take_in_saved_model
+from transload.models.errors import BadRequest
+from transload.models.job import Job
+from transload.models.store import digest_of
 
 
 @pytest.fixture(scope="module")
@@ -49,3 +55,21 @@ def test_variables_that_only_the_later_loader_restores_are_named_and_restored(fo
 )
 def test_functions_that_serving_default_does_not_call_are_named(folders, name, others):
     assert functions_not_asked(read_saved_model(folders / name)) == others
+
+
+def test_ragged_and_sparse_tensors_are_refused_by_kind(tmp_path):
+    import tensorflow as tf
+
+    ragged = tf.RaggedTensorSpec([None, None], tf.float32, ragged_rank=1)
+    kinds = {
+        "takes a ragged tensor": (ragged, lambda x: tf.reduce_sum(x, axis=1)),
+        "takes a sparse tensor": (tf.SparseTensorSpec([None, 4]), tf.sparse.to_dense),
+        "y is a ragged or sparse": (tf.TensorSpec([None, 4]), lambda x: tf.RaggedTensor.from_tensor(x, padding=0)),
+    }
+    for at, (words, (spec, function)) in enumerate(kinds.items()):
+        module, path = tf.Module(), tmp_path / f"model{at}"
+        module.serve = tf.function(partial(lambda function, x: {"y": function(x)}, function), input_signature=[spec])
+        tf.saved_model.save(module, str(path), signatures=module.serve)
+        (tmp_path / f"taken{at}").mkdir()
+        with pytest.raises(BadRequest, match=words):
+            take_in_saved_model(Job({}, tmp_path / f"taken{at}", {"path": str(path), "sha256": digest_of(path)}))

@@ -570,3 +570,80 @@ def test_a_record_beside_a_program_that_is_too_deep_is_none(tmp_path: Path) -> N
     with zipfile.ZipFile(tmp_path / "m.pt2", "w") as archive:
         archive.writestr("m/extra/transload.json", "[" * 100_000)
     assert recorded_signature(tmp_path / "m.pt2") is None
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("zipmap", [True, False])
+def test_classes_by_name_are_refused_with_a_cut_that_keeps_the_numbers(
+    named: bool, zipmap: bool, tmp_path: Path
+) -> None:
+    """As skl2onnx exports a classifier, with its labels as text or integers."""
+    classes: dict[str, Any] = {"classlabels_strings": ["a", "b", "c"]} if named else {"classlabels_ints": [4, 5, 6]}
+    maps = {key.replace("ints", "int64s"): names for key, names in classes.items()}
+    ml = {"domain": "ai.onnx.ml"}
+    nodes = [
+        helper.make_node(
+            "LinearClassifier",
+            ["x"],
+            ["label", "scores"],
+            **ml,
+            **classes,
+            coefficients=[0.5] * 12,
+            intercepts=[0.1] * 3,
+        ),
+        helper.make_node("ZipMap", ["scores"], ["maps"], **ml, **maps),
+    ]
+    key, kinds = (TensorProto.STRING, "text") if named else (TensorProto.INT64, "a map for each sample")
+    of_maps = helper.make_sequence_type_proto(
+        helper.make_map_type_proto(key, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
+    )
+    second = helper.make_value_info("maps", of_maps) if zipmap else value("scores", ["N", 3])
+    outputs = [value("label", ["N"], key), second]
+    graph = helper.make_graph(nodes[: 1 + zipmap], "g", [value("x", ["N", 4])], outputs)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    classifier = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    if not (named or zipmap):
+        taken(tmp_path, classifier)
+        return
+    with pytest.raises(BadRequest) as caught:
+        taken(tmp_path, classifier)
+    assert kinds in caught.value.what
+    numbers = ["scores"] if named else ["label", "scores"]
+    assert caught.value.fix.startswith(f"onnx.utils.extract_model('m.onnx', 'numbers.onnx', ['x'], {numbers}), or ")
+    onnx.utils.extract_model(tmp_path / "m.onnx", tmp_path / "numbers.onnx", ["x"], numbers)
+    (tmp_path / "again").mkdir()
+    taken(tmp_path / "again", onnx.load(tmp_path / "numbers.onnx"))
+
+
+@pytest.mark.parametrize("domain", ["", "TRT"])
+@pytest.mark.parametrize("operator", ["EfficientNMS_TRT", "BatchedNMSDynamic_TRT", "GridAnchor_TRT"])
+def test_a_plugin_of_tensorrt_is_refused_with_a_cut_before_its_nms(operator: str, domain: str, tmp_path: Path) -> None:
+    weights = [numpy_helper.from_array(np.ones((4, 3), np.float32), "w")]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["scores"]),
+        helper.make_node("Relu", ["x"], ["boxes"]),
+        helper.make_node(operator, ["boxes", "scores"], ["count"], domain=domain),
+    ]
+    made = [value("count", ["N", 1], TensorProto.INT32)]
+    graph = helper.make_graph(nodes, "g", [value("x", ["N", 4])], made, weights)
+    opsets = [helper.make_opsetid("", 17), *([helper.make_opsetid(domain, 1)] if domain else [])]
+    with pytest.raises(BadRequest) as caught:
+        taken(tmp_path, helper.make_model(graph, opset_imports=opsets, ir_version=8))
+    assert caught.value.what.endswith(f"m.onnx holds {operator}, a plugin that TensorRT alone has")
+    if "NMS" not in operator:
+        assert caught.value.fix == "export it without TensorRT's plugins"
+        return
+    cut = "onnx.utils.extract_model('m.onnx', 'cut.onnx', ['x'], ['boxes', 'scores'], check_model=False)"
+    assert caught.value.fix == f"cut the model before it, and choose boxes where it is called: {cut}"
+    onnx.utils.extract_model(tmp_path / "m.onnx", tmp_path / "cut.onnx", ["x"], ["boxes", "scores"], check_model=False)
+    (tmp_path / "again").mkdir()
+    taken(tmp_path / "again", onnx.load(tmp_path / "cut.onnx"))
+
+
+def test_a_function_in_the_file_that_is_named_like_a_plugin_is_none(tmp_path: Path) -> None:
+    own = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    body = [helper.make_node("Relu", ["a"], ["b"])]
+    function = helper.make_function("own", "Clip_TRT", ["a"], ["b"], body, own[:1])
+    node = helper.make_node("Clip_TRT", ["x"], ["y"], domain="own")
+    graph = helper.make_graph([node], "g", [value("x", ["N", 4])], [value("y", ["N", 4])])
+    taken(tmp_path, helper.make_model(graph, opset_imports=own, functions=[function], ir_version=8))

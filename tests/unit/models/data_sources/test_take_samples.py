@@ -83,7 +83,11 @@ MESSAGES: dict[str, tuple[dict[str, Any], str]] = {
         "{path} holds the arrays label, x, and the model takes the inputs x\n"
         "  fix: name the arrays as the inputs and the labels: numpy.savez(FILE, x=array, labels=label)",
     ),
-    "dtype": ({"x": ROWS.astype("f8")}, "input x=float32[batch,3] got float64[300,3]\n  fix: send x as float32"),
+    "dtype": (
+        {"x": ROWS.astype("f8")},
+        "the array x is of float64, and the input x=float32[batch,3] takes float32\n"
+        "  fix: convert it where the samples are made, as in x=x.astype('float32')",
+    ),
     "nothing": ({}, "{path}: it holds no inputs" + MADE_BY),
     "no samples": ({"x": ROWS[:0]}, "{path} holds no samples\n  fix: give at least one; more tell more"),
 }
@@ -144,5 +148,16 @@ def test_a_fault_of_a_table_names_column_and_row(suffix: str, tmp_path: Path) ->
 def test_a_label_that_nobody_named_is_told_by_its_name(name: str, fault: bool, tmp_path: Path) -> None:
     numbers = np.random.default_rng(0).normal(size=(40, 3))
     np.savetxt(tmp_path / "d.csv", numbers, "%g", ",", header=f"a,b,{name}", comments="")
-    expected = [f"d.csv: the column {name.lower()} is taken as a feature, and none as the label"]
+    hint = f"if it is one, give --data d.csv?label={name}"
+    expected = [f"d.csv: the column {name} is taken as a feature, and none as the label: {hint}"]
     assert texts_of(tmp_path / "d.csv", DataKind.TABLE) == expected * fault
+
+
+@pytest.mark.parametrize(("name", "fault"), [("target", True), ("Class", True), ("height", False)])
+def test_a_label_that_no_input_reads_is_told_by_its_name(name: str, fault: bool, tmp_path: Path) -> None:
+    rows = "\n".join(f"{at / 7},{'ab'[at % 2]}" for at in range(40))
+    (tmp_path / "d.csv").write_text(f"x,{name}\n{rows}\n")
+    inputs = [parse_input("x=float32[batch]").to_json()]
+    hint = f"if it is one, give --data d.csv?label={name}"
+    expected = [f"d.csv: the column {name} is not read, and none as the label: {hint}"]
+    assert texts_of(tmp_path / "d.csv", DataKind.TABLE, inputs=inputs) == expected * fault

@@ -13,7 +13,10 @@ from transload.models.formats import PAYLOAD, Format, Target
 from transload.models.job import Job
 from transload.models.signature import Signature, TensorSpec
 from transload.pipeline.drift import jobs
+from transload.pipeline.drift.drift_records import CheckEvidence
 from transload.pipeline.drift.reference import answer
+from transload.pipeline.report.exercise_view import exercises
+from transload.pipeline.result.check_rows import read_check_rows
 
 SIGNATURE = Signature(
     (TensorSpec("x", "float32", ("batch", 4)), TensorSpec("a", "float32", ("batch", 4))),
@@ -94,12 +97,20 @@ def test_a_function_that_takes_and_gives_the_same_and_answers_otherwise_fails(ch
 def test_functions_that_answer_the_same_pass_and_others_are_named_as_not_asked(checked) -> None:
     facts = checked(jobs.validate, {"predict": _same, "embed": _embedding}, _same)
     assert facts.get("reason") is None
-    assert facts["note"] == "embed is not asked: only what serving_default gives is compared"
+    assert _not_asked(facts) == ["embed"]
     facts = checked(jobs.verify, {"embed": _embedding}, _embedding)
     assert facts["status"] == "verified"
-    assert facts["reason"].endswith("__call__, embed are not asked: only what serving_default gives is compared")
+    assert _not_asked(facts) == ["__call__", "embed"]
 
 
 def test_a_folder_with_serving_default_alone_says_nothing(checked) -> None:
     facts = checked(jobs.validate, {})
-    assert (facts.get("reason"), facts.get("note")) == (None, None)
+    assert (facts.get("reason"), _not_asked(facts)) == (None, [])
+
+
+def _not_asked(facts: Mapping[str, Any]) -> list[str]:
+    """The functions that the row of what was asked leaves out, and that its sentence names."""
+    (row,) = read_check_rows(CheckEvidence.from_json(facts["evidence"]), "saved-model").exercised
+    (exercise,) = exercises([row])
+    assert all(f"the function {name}" in exercise.sentence for name in row.functions_not_asked)
+    return list(row.functions_not_asked)
