@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...models.errors import BadRequest
 from ...models.foreign_errors import first_line
+from ...models.signature import Signature, TensorSpec
 from ...models.tensorflow_names import DEFAULT
+from ..embedded_metadata import EXTRA_FILE
 from ..lazy_import import tf
 from .saved_model_proto import called_names
 
+_MOST_NAMED_BYTES = 1 << 20
 _COMPOSITE = {"RaggedTensorSpec": "ragged", "SparseTensorSpec": "sparse"}
 
 if TYPE_CHECKING:  # the messages of saved_model_proto have the same fields, with text as bytes
@@ -54,6 +58,24 @@ def _variables(nodes: dict[bytes, NodeDef], roots: list[bytes]) -> set[str]:
         if node.op == b"VarHandleOp":
             variables.add((node.attr["shared_name"].s or name).decode(errors="replace"))
     return variables
+
+
+def fitting_inputs(folder: Path, declared: Signature) -> tuple[TensorSpec, ...]:
+    """Return the inputs, with names of axes, that transload wrote into the folder of a conversion, if they are those
+    that the model declares; else none."""
+    try:
+        with (folder / EXTRA_FILE).open("rb") as file:
+            named = Signature.from_json(json.loads(file.read(_MOST_NAMED_BYTES))["signature"]).inputs
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):  # it is another's file, or cut short
+        return ()
+    shapes = {(spec.name, spec.dtype, len(spec.shape)): spec.shape for spec in named}
+    kinds = {(spec.name, spec.dtype, len(spec.shape)): spec.shape for spec in declared.inputs}
+    fits = shapes.keys() == kinds.keys() and all(
+        isinstance(axis, str) or axis == size
+        for key in kinds
+        for axis, size in zip(kinds[key], shapes[key], strict=True)
+    )
+    return named if fits else ()
 
 
 def save_again(folder: Path, payload: Path) -> None:

@@ -38,7 +38,13 @@ from .onnx_file import OnnxFile, check_external, parse_onnx
 from .pt2_file import check_pt2, load_pt2
 from .pt2_upgrade import is_old_layout, upgrade_pt2
 from .saved_model_folder import read_saved_model, signature_of_saved_model
-from .saved_model_parts import functions_not_asked, refuse_composite_inputs, save_again, unrestored_variables
+from .saved_model_parts import (
+    fitting_inputs,
+    functions_not_asked,
+    refuse_composite_inputs,
+    save_again,
+    unrestored_variables,
+)
 from .shared_batch import (
     call_once,
     check_one_batch,
@@ -149,6 +155,7 @@ def take_in_saved_model(job: Job) -> Mapping[str, Any]:
     if DEFAULT in graph.signature_def:
         refuse_composite_inputs(graph, folder)
     declared = signature_of_saved_model(graph, folder, requested)
+    requested = requested or fitting_inputs(folder, declared)
     signature = apply_request(declared, requested, guessed_batches(declared))
     payload = job.out / PAYLOAD[Format.SAVED_MODEL]
     unrestored = unrestored_variables(graph)

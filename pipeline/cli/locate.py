@@ -80,7 +80,8 @@ def _lines_of_all(done: LocateAllResult, model: Sequence[str]) -> list[str]:
         head, *rest = _lines(result, model)
         rows.append((result.artifact, str(result.decided[0]), "" if result.capture.departs else head))
         sections += ["", f"{result.artifact}: {head}", *rest] if result.capture.departs else []
-    rows += [(artifact, "not searched", reason) for artifact, reason in done.unlocated.items()]
+    for artifact, reason in done.unlocated.items():
+        rows.append((artifact, "left out" if artifact in done.left_out else "not searched", reason))
     return [*table(rows), *sections, "", f"{done.decided[0].upper()}  logs in {done.folder}"]
 
 

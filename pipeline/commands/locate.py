@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -66,18 +66,21 @@ class LocateResult:
 
 @dataclass(frozen=True)
 class LocateAllResult:
-    """Where each of several artifacts departs. `unlocated`: why others were not searched, by artifact."""
+    """Where each of several artifacts departs. `unlocated`: why others were not searched, by artifact. Those `left_out`
+    are of a format that never is, and leave no verdict open."""
 
     results: tuple[LocateResult, ...]
     unlocated: Mapping[str, str]
     folder: Path
+    left_out: Collection[str] = ()
 
     @property
     def decided(self) -> tuple[Verdict, Exit]:
         """One that departs fails all; else what was not searched leaves it open."""
         if any(result.capture.departs for result in self.results):
             return Verdict.FAIL, Exit.FAIL
-        return (Verdict.INCONCLUSIVE, Exit.INCONCLUSIVE) if self.unlocated else (Verdict.PASS, Exit.PASS)
+        is_open = self.unlocated.keys() - {*self.left_out}
+        return (Verdict.INCONCLUSIVE, Exit.INCONCLUSIVE) if is_open else (Verdict.PASS, Exit.PASS)
 
     @property
     def document(self) -> dict[str, Any]:
@@ -118,7 +121,7 @@ def locate_all(
         if not results:
             raise next(iter(errors.values()))
         unlocated = {candidate: error.what for candidate, error in errors.items()}
-        result = LocateAllResult(tuple(results), unlocated, context.folder)
+        result = LocateAllResult(tuple(results), unlocated, context.folder, [*filter(_is_closed, errors)])
         write_document(context.folder / "locate.json", (results[0] if len(candidates) == 1 else result).document)
     return result
 
@@ -161,10 +164,10 @@ def _search(
 
 def _check_kinds(candidate: str, against: str) -> None:
     check_candidate(candidate, DEFAULT_RUNTIMES)
-    target, start = start_of(candidate), start_of(against)
-    if target is not None and target.format not in LOCATABLE:
+    start = start_of(against)
+    if _is_closed(candidate):
         raise BadRequest(
-            f"the values inside a model of {target.format} cannot be followed",
+            f"the values inside a model of {start_of(candidate)} cannot be followed",
             fix=f"name a copy in {', '.join(LOCATABLE)}",
         )
     if start is not None and start.format is not Format.PT2:
@@ -173,6 +176,12 @@ def _check_kinds(candidate: str, against: str) -> None:
             fix="name the model's code with --against, or its .pt2 file",
         )
     kind_of(against)
+
+
+def _is_closed(candidate: str) -> bool:
+    """Return whether a candidate is of a format whose inner values cannot be followed."""
+    target = start_of(candidate)
+    return target is not None and target.format not in LOCATABLE
 
 
 def _start(loaded: LoadedModel) -> Target:

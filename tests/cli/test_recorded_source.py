@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from transload.models.artifact import read_artifact, write_artifact
+from transload.models.formats import PAYLOAD, Format, Target
+
 NET = """
 import torch
 
@@ -118,6 +121,18 @@ def test_what_cannot_be_searched_ends_no_search(project: Path) -> None:
     assert "made/broken  not searched  " in printed
     assert "made/onnx    pass          nothing departs" in printed
     assert "fix: " in transload(project, "locate", "made/broken", "--quiet", status=2)
+
+
+def test_a_program_whose_values_cannot_be_followed_is_left_out(project: Path) -> None:
+    signature = read_artifact(project / "made/onnx").signature
+    (project / "made/pt2").mkdir()
+    (project / "made/pt2" / PAYLOAD[Format.PT2]).write_bytes(b"any")
+    write_artifact(project / "made/pt2", Target(Format.PT2), signature)
+    shutil.copy(project / "made/onnx/made_from.json", project / "made/pt2")
+    lines = transload(project, "locate", "made/onnx", "made/pt2", "--quiet").splitlines()
+    assert ["made/pt2", "left", "out"] in [line.split()[:3] for line in lines]
+    assert ["made/onnx", "pass", "nothing"] in [line.split()[:3] for line in lines]
+    assert "fix: name a copy in " in transload(project, "locate", "made/pt2", "--quiet", status=2)
 
 
 @pytest.mark.parametrize(

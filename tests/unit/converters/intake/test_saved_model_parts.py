@@ -1,5 +1,6 @@
 """What loaders of a SavedModel see differently, and what beside `serving_default` is not asked."""
 
+import json
 from functools import partial
 
 import pytest
@@ -7,8 +8,10 @@ import pytest
 from transload.converters.intake.saved_model_folder import read_saved_model
 from transload.converters.intake.saved_model_parts import functions_not_asked, save_again, unrestored_variables
 from transload.converters.intake.take_in import take_in_saved_model
+from transload.models.artifact import read_artifact
 from transload.models.errors import BadRequest
 from transload.models.job import Job
+from transload.models.signature import Signature, parse_input
 from transload.models.store import digest_of
 
 
@@ -73,3 +76,45 @@ def test_ragged_and_sparse_tensors_are_refused_by_kind(tmp_path):
         (tmp_path / f"taken{at}").mkdir()
         with pytest.raises(BadRequest, match=words):
             take_in_saved_model(Job({}, tmp_path / f"taken{at}", {"path": str(path), "sha256": digest_of(path)}))
+
+
+TEXT = json.dumps({"signature": Signature(
+    tuple(parse_input(text) for text in ("ids=int64[batch,time]", "mask=int64[batch,time]")),
+    (parse_input("y=float32[batch,time]"),),
+).to_json()})  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "is_named"),
+    [
+        (TEXT, True),
+        (None, False),
+        (TEXT[:-9], False),
+        ("[]", False),
+        (TEXT.replace("ids", "words"), False),
+        (TEXT.replace("int64", "int32"), False),
+        (TEXT.replace('"time"', '7, "time"'), False),
+    ],
+)
+def test_axes_have_the_names_that_the_conversion_wrote_if_they_fit(text, is_named, tmp_path):
+    """As in a bundle for TF Serving, whose record is not beside it; the model itself answers to two batches."""
+    import tensorflow as tf
+
+    module, path = tf.Module(), tmp_path / "model"
+    specs = [tf.TensorSpec([None, None], tf.int64, name) for name in ("ids", "mask")]
+    module.serve = tf.function(lambda ids, mask: {"y": tf.cast(ids, tf.float32) * 2}, input_signature=specs)
+    tf.saved_model.save(module, str(path), signatures=module.serve)
+    if text is not None:
+        (path / "assets.extra").mkdir()
+        (path / "assets.extra/transload.json").write_text(text)
+    (tmp_path / "taken").mkdir()
+    job = Job({}, tmp_path / "taken", {"path": str(path), "sha256": digest_of(path)})
+    if not is_named:
+        with pytest.raises(BadRequest, match="gives the first axes of its inputs no names"):
+            take_in_saved_model(job)
+        return
+    take_in_saved_model(job)
+    assert [str(spec) for spec in read_artifact(tmp_path / "taken").signature.inputs] == [
+        "ids=int64[batch,time]",
+        "mask=int64[batch,time]",
+    ]
