@@ -16,7 +16,7 @@ def explained(change: np.ndarray, dtype: str, *, beside: bool = False) -> str | 
     tally = ProbeTally(batched=True)
     other = np.arange(10, dtype=np.int64)
     sides = [{"y": (reference + change).astype(dtype), "ids": other + beside}, {"y": reference, "ids": other}]
-    tally.add(*sides, 10)
+    tally.add(sides[0], sides[1], 10)
     return tally.explain()
 
 
