@@ -61,7 +61,7 @@ WORDS: dict[tuple[str, ...], str] = {
     (*CODE, "--input", "x=float32[batch,4]", "--weights", "none.safetensors"): "no such file: {here}/none.safetensors"
     "\n  fix: check model.weights in the pipeline file, or --weights",
     (*CODE, "--input", "x=float32[batch,5]"): "calling net.py:Net raised RuntimeError at {here}/net.py:10: "
-    "mat1 and mat2 shapes cannot be multiplied (5x5 and 4x3)"
+    "mat1 and mat2 shapes cannot be multiplied (2x5 and 4x3)"
     "\n  fix: hold --input x=float32[batch,5] against what forward takes, or mend that line",
     ("convert", "zoo:digits-cnn", *CONVERT[2:], "--input", "x=float32[batch,4]"): "zoo:digits-cnn "
     "is a recipe, and says what it takes\n  fix: leave --input out",
