@@ -60,7 +60,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Mapping[s
         artifact = folder_of(root, {"serving_default": _served, **further}, call)
         inputs, options = {"data": root / "data"}, {"runtime": "tensorflow"}
         answer(Job({"model": artifact, **inputs}, root / "reference", options))
-        return work(Job({"artifact": artifact, "reference": root / "reference", **inputs}, root, options))  # type: ignore[no-any-return]
+        return work(Job({"artifact": artifact, "reference": root / "reference", **inputs}, root, options))
 
     return check
 
