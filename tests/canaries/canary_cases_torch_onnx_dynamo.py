@@ -144,6 +144,8 @@ FIXED: dict[str, tuple[Function, Tensors]] = {
     ),
     "aten.vdot.default": (torch.vdot, [SHORT, COUNTS]),
     "aten.dot.default": (torch.dot, [SHORT, COUNTS]),
+    "aten.any.dims": (lambda x: torch.any(x > 0, dim=()), [floats(-1.0, 0.0, 2.0)]),
+    "aten.all.dims": (lambda x: torch.all(x > 0, dim=()), [floats(-1.0, 0.0, 2.0)]),
     "aten.signbit.default": (torch.signbit, [floats(-0.0, 0.0, -1.0)]),
     "aten.copysign.Tensor": (torch.copysign, [floats(1, -2), floats(-0.0, 1)]),
     "aten.copysign.Scalar": (lambda x: torch.copysign(x, -1.0), [floats(1, -2)]),

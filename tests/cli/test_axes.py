@@ -78,7 +78,7 @@ def test_two_dynamic_axes_are_verified_at_several_sizes_within_their_bounds(here
         "at batches 1, 2, 5, 16 and tokens 5, 4, 2, 512, 511, 258, 257, 3 and time 7, 5, 4, 65, 128, 257, 1025, "
         "with tokens up to 49"
     )
-    assert all(line.endswith(seen) for line in lines), done.stdout
+    assert all(seen in line for line in lines), done.stdout
     record = json.loads((here / "attend" / "onnx" / "artifact.json").read_text())
     assert record["signature"]["inputs"][0] == {
         "name": "tokens",
@@ -96,7 +96,7 @@ def test_sizes_in_steps_are_kept_by_capture_checks_record_and_session(here: Path
     done = run(here, "convert", "net.py:Skip", *words, "--out", "skip", "--quiet")
     lines = done.stdout.splitlines()[:3]
     seen = "at batches 1, 2, 5, 65 and height 16, 8, 64, 56, 48, 40 and width 32, 24, 16, 40, 128, 256, 1024"
-    assert all(line.endswith(seen) for line in lines), done.stdout
+    assert all(seen in line for line in lines), done.stdout
     record = json.loads((here / "skip" / "onnx" / "artifact.json").read_text())
     assert record["signature"]["inputs"][0]["bounds"] == {"height": [8, 64, 8], "width": [16, None, 8]}
     np.savez(here / "odd.npz", image=np.ones((4, 1, 20, 16), np.float32))

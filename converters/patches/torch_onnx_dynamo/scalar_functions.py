@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -120,6 +120,17 @@ def _cdist(x1: OnnxValue, x2: OnnxValue, p: float, compute_mode: int | None = No
     return op.Pow(op.ReduceSum(op.Pow(apart, power), [-1], keepdims=False), root)
 
 
+def _over_axes(name: str) -> Callable[..., OnnxValue]:
+    """Return a translation of any or all over a list of axes; over an empty one each number is its own answer."""
+
+    def translation(self: OnnxValue, dim: Sequence[int] | None = None, keepdim: bool = False) -> Any:
+        if dim is not None and not dim:
+            return op.Cast(self, to=ir.DataType.BOOL)
+        return getattr(private_onnxscript.core, name)(self, dim, keepdim)
+
+    return translation
+
+
 _CORE = "onnxscript/function_libs/torch_lib/ops/core.py"
 PATCHES = (
     *missing_translations(
@@ -148,6 +159,12 @@ PATCHES = (
         why="its decomposition overflows: erfcx(30) and log_ndtr(-30) are NaN",
         upstream="onnxscript/function_libs/torch_lib/ops/special.py: aten_special_erfcx",
         until="torchlib computes it without exp(x * x)",
+    ),
+    *translations(
+        {"aten.any.dims": _over_axes("aten_any_dims"), "aten.all.dims": _over_axes("aten_all_dims")},
+        why="torchlib reduces all axes where it is told none: dim=()",
+        upstream=f"{_CORE}: aten_any_dims",
+        until="torchlib tells dim=() from dim=None",
     ),
     *translations(
         {"aten.signbit.default": _signbit},

@@ -15,8 +15,8 @@ def explained(change: np.ndarray, dtype: str, *, beside: bool = False) -> str | 
     reference = np.random.default_rng(4).integers(3, 120, (10, 10)).astype(dtype)
     tally = ProbeTally(batched=True)
     other = np.arange(10, dtype=np.int64)
-    sides = [{"y": (reference + change).astype(dtype), "ids": other + beside}, {"y": reference, "ids": other}]
-    tally.add(sides[0], sides[1], 10)
+    copy = {"y": (reference + change).astype(dtype), "ids": other + beside}
+    tally.add(copy, {"y": reference, "ids": other}, 10)
     return tally.explain()
 
 

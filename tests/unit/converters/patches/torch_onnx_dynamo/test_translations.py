@@ -139,7 +139,22 @@ def ties(*shape: int) -> Tensor:
 
 
 @pytest.mark.filterwarnings("ignore:index_reduce.. is in beta")
-@pytest.mark.parametrize("kind", [Running, Ordering, Numbers, Shifted, Scattered, Counted, Pools, Sizes])
+class OverNoAxes(torch.nn.Module):
+    """Any and all take dim=() at its word, other operators as all axes; both as all axes if it is None."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensors:
+        logical = [
+            function(z > 0.5, dim=dim, keepdim=keepdim)
+            for function in (torch.any, torch.all)
+            for z in (x, y)
+            for dim in ((), None, (0, 2), (1,))
+            for keepdim in (False, True)
+        ]
+        numbers = [function(x, dim=()) for function in (torch.sum, torch.mean, torch.std, torch.linalg.vector_norm)]
+        return *logical, *numbers, torch.sum(y, dim=(), keepdim=True), torch.any(x, dim=())
+
+
+@pytest.mark.parametrize("kind", [OverNoAxes, Running, Ordering, Numbers, Shifted, Scattered, Counted, Pools, Sizes])
 def test_what_the_exporter_lacks_is_as_in_pytorch(kind: type[torch.nn.Module], tmp_path: Path) -> None:
     torch.manual_seed(0)
     model, path = kind(), tmp_path / "model.onnx"
