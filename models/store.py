@@ -303,8 +303,8 @@ def _files(path: Path) -> list[Path]:
 
 
 def _hash_file(path: Path) -> str:
-    """Return the sha256 of a file. A large one is read once, and again if it was touched, whatever its name is now:
-    no second write falls into the moment of the first, as it takes longer to read."""
+    """Return the sha256 of a file. A large one is read once, and again if it was touched: no second write falls into
+    the moment of the first, as it takes longer to read."""
     with path.open("rb") as file:
         stat = os.fstat(file.fileno())
         state = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)

@@ -41,7 +41,7 @@ def louder():
 
 class Fickle(torch.nn.Module):
     def forward(self, image):
-        return image * 2 if len(image) > 2 else image * 3  # a trace keeps one of the two
+        return image * 2 if len(image) > 1 else image * 3  # a trace keeps one of the two
 """
 PROGRAM = (sys.executable, "-P", "-m", "transload")  # as the installed program: the user's folder is not searched
 INPUT = ("--input", "image=float32[batch,3,9,7]")

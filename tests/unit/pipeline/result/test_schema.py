@@ -32,7 +32,8 @@ FIELDS = {
     "doubt_kinds settings ratio_to_default ratio_to_default_ci95 energy_j comparison_interval",
     "probes": "artifact runtime batch sizes values samples max_abs sqnr_db non_finite tolerance derivation "
     "verdict reason",
-    "exercised": "artifact runtime samples calls axes inputs stress stress_not_asked functions_not_asked",
+    "exercised": "artifact runtime samples calls axes inputs stress stress_not_asked constants "
+    "constants_not_reached functions_not_asked",
     "errors": "artifact runtime output elements equal non_finite rms bins",
     "worst_samples": "artifact runtime sample output error candidate reference label picture",
     "inner_ranges": "artifact runtime arithmetic limit samples sqnr_db non_finite beyond note tensors",
