@@ -138,7 +138,6 @@ def ties(*shape: int) -> Tensor:
     return torch.randint(-4, 5, shape).float() / 2
 
 
-@pytest.mark.filterwarnings("ignore:index_reduce.. is in beta")
 class OverNoAxes(torch.nn.Module):
     """Any and all take dim=() at its word, other operators as all axes; both as all axes if it is None."""
 
@@ -154,6 +153,7 @@ class OverNoAxes(torch.nn.Module):
         return *logical, *numbers, torch.sum(y, dim=(), keepdim=True), torch.any(x, dim=())
 
 
+@pytest.mark.filterwarnings("ignore:index_reduce.. is in beta")
 @pytest.mark.parametrize("kind", [OverNoAxes, Running, Ordering, Numbers, Shifted, Scattered, Counted, Pools, Sizes])
 def test_what_the_exporter_lacks_is_as_in_pytorch(kind: type[torch.nn.Module], tmp_path: Path) -> None:
     torch.manual_seed(0)
