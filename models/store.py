@@ -290,7 +290,7 @@ def digest_of_json(value: object) -> str:
 
 
 def _is_input(path: Path) -> bool:
-    """Return whether a file can be read again to see whether it changed; some of the kernel have no end."""
+    """Return whether a path is a file with an end, to be read again later; some files of the kernel have none."""
     return path.is_file() and not os.path.realpath(path).startswith(("/proc/", "/sys/", "/dev/"))
 
 

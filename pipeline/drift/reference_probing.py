@@ -171,7 +171,7 @@ class ReferenceProbing:
             )
 
     def ask_last_bits(self) -> None:
-        """Ask the first samples with other last bits."""
+        """Ask the first samples once more, with the last bits of their floats changed."""
         if not any(array.dtype.kind == "f" for array in self.data.inputs.values()):
             return
         nudged = with_other_last_bits(self.data.rows(0, self._largest))

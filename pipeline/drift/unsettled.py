@@ -111,7 +111,7 @@ class _Trials:
 
     @property
     def marks(self) -> dict[str, Array]:
-        """The marks that follow from all trials."""
+        """What rounding decides in each output, by all trials so far."""
         large = _spreads(self.spread, self.answers)
         marks = {**no_marks(self.answers), **self.changed, **large}
         return {name: np.zeros(marks[name].shape, bool) if name in self.ragged else marks[name] for name in marks}

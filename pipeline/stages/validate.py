@@ -231,9 +231,10 @@ def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, serve
 
 
 def _reference_of(context: Context, inputs: RunInputs, checked: CheckedArtifact) -> ExtendedReference:
-    """Return the reference with answers near the copy's constants; a server shows none."""
+    """Return the reference with answers near the copy's constants; a server shows none, and a copy in a reduced
+    precision is not asked there."""
     plain = ExtendedReference(inputs.reference)
-    if checked.served is not None or checked.runtime.served:
+    if checked.served is not None or checked.runtime.served or checked.precision is not Precision.FP32:
         return plain
     copy = {"artifact": checked.stored, "data": inputs.data, "reference": inputs.reference}
     propose = proposal(checked.step.replace("validate.", "constants.", 1), copy, checked.runtime, context.limits())

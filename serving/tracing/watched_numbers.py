@@ -12,7 +12,7 @@ from .operator_trace import OperatorCall, OperatorTrace, tensors_in
 if TYPE_CHECKING:
     import torch
 
-_AXES = frozenset(("max", "min"))  # whose numbers are an axis
+_AXES = frozenset(("max", "min"))  # operators whose number is an axis, and no limit
 
 
 def watch(model: Any, inputs: Sequence[torch.Tensor], hear: Hear) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -12,20 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-HOME = Path(__file__).resolve().parents[3] / "benchmarks" / "mutations"
-MODULES = tuple(path.stem for folder in (HOME, HOME / "nets") for path in folder.glob("*.py"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def mutations_on_path() -> Iterator[None]:
-    """The scripts import each other by bare names; nothing of that stays behind."""
-    path, before = list(sys.path), set(sys.modules)
-    sys.path[:0] = [str(HOME), str(HOME / "nets")]
-    yield
-    sys.path[:] = path
-    for name in MODULES:
-        if name not in before:
-            sys.modules.pop(name, None)
+pytestmark = pytest.mark.usefixtures("mutations_on_path")
 
 
 def load(name: str) -> ModuleType:

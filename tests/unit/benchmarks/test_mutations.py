@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import re
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,20 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-HOME = Path(__file__).resolve().parents[3] / "benchmarks" / "mutations"
-MODULES = tuple(path.stem for folder in (HOME, HOME / "nets") for path in folder.glob("*.py"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def mutations_on_path() -> Iterator[None]:
-    """The scripts import each other by bare names; nothing of that stays behind."""
-    path, before = list(sys.path), set(sys.modules)
-    sys.path[:0] = [str(HOME), str(HOME / "nets")]
-    yield
-    sys.path[:] = path
-    for name in MODULES:
-        if name not in before:
-            sys.modules.pop(name, None)
+RESULTS = Path(__file__).resolve().parents[3] / "benchmarks"
+pytestmark = pytest.mark.usefixtures("mutations_on_path")
 
 
 @pytest.fixture(scope="module")
@@ -204,7 +190,7 @@ def test_a_copy_is_wrong_beyond_rounding_only(models: ModuleType) -> None:
 
 
 def test_what_is_published_is_of_this_catalogue(mutants: ModuleType) -> None:
-    rows = json.loads((HOME.parent / "results" / "mutations.json").read_text())["rows"]
+    rows = json.loads((RESULTS / "results" / "mutations.json").read_text())["rows"]
     right = importlib.import_module("right")
     known = {mutant.name(form) for mutant in mutants.MUTANTS for form in mutant.formats}
     known |= {copy.name for copy in importlib.import_module("file_mutants").FILE_COPIES if copy.kind}
