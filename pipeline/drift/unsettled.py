@@ -28,6 +28,8 @@ _MOST_PAIRS = 8
 _SPREAD_PAIRS = 4  # that the spread of floats is estimated from
 _MOST_SPREADS = 4.0  # of a float from the reference: right copies of norms came to 2.1, wrong ones to 7 and more
 _LEAST_SPREAD = 2.0**-14  # of an output's root mean square: a smaller spread leaves the usual limits room enough
+# That a change may come to of the answers' root mean square, and times the median change, where all change about alike.
+_EVEN_SPREAD, _MOST_EVEN = 2.0**-9, 16.0
 
 Marks = Mapping[str, Array]  # by output: of integers whether rounding decides them; how far it spreads floats, else 0
 
@@ -54,7 +56,8 @@ def find_unsettled(
     if not (has_integers(answers) or is_undefined):
         session.widen(ROUNDING_NOISE)
         with suppress(TransloadError):
-            if not _spreads(trials.gaps(session.run(feeds), answers), answers):
+            gaps = trials.gaps(session.run(feeds), answers)
+            if _is_even(gaps, answers) or not _spreads(gaps, answers):
                 return no_marks(answers)
     for seed in range(_MOST_PAIRS):
         for noise in (0.0, ROUNDING_NOISE, -ROUNDING_NOISE)[seed > 0 :]:  # without noise once
@@ -126,6 +129,17 @@ def _spreads(spread: Mapping[str, Array], answers: Answers) -> dict[str, Array]:
         if (np.abs(sizes) > least).any():
             large[name] = np.where(sizes > least, sizes, 0).astype(np.float32)
     return large
+
+
+def _is_even(gaps: Mapping[str, Array], answers: Answers) -> bool:
+    """Return whether noise changes all elements of every output about alike, and little: the floor has room for it."""
+    for name, gap in gaps.items():
+        finite = answers[name][np.isfinite(answers[name])].astype(np.float64)
+        size = np.sqrt(np.mean(np.square(finite))) if finite.size else 0.0
+        most = min(_MOST_EVEN * np.median(np.abs(gap)), _EVEN_SPREAD * size) if gap.size else 0.0
+        if (np.abs(gap) > most).any():
+            return False
+    return True
 
 
 def settle(candidate: Answers, reference: Answers, marks: Marks) -> tuple[dict[str, Array], int]:

@@ -268,10 +268,11 @@ class Router:
         return (artifact, VerifyFacts.from_json(checked.facts)) if checked else None
 
     def _near_constants(self, route: Route, artifact: Stored) -> VerificationInputs | None:
-        """Return what a copy is checked with: the reference's answers near its constants too, where they can be had and
-        the copy is asked there: one in a reduced precision is not. None while they are asked."""
+        """Return what a copy is checked with: of an artifact that is converted, the reference's answers near the copy's
+        constants too, where they can be had and the copy is asked there: one in a reduced precision is not. Those of a
+        model in PyTorch were seen in itself. None while they are asked."""
         inputs = self._inputs
-        if route.steps[-1].target.precision is not Precision.FP32:
+        if inputs.start is None or route.steps[-1].target.precision is not Precision.FP32:
             return inputs
         propose = constants_of(inputs, route, artifact)
         extended = extend_reference(lambda do: self._perform(do.name, lambda: do), inputs.recorder, propose)
