@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import typing
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from .errors import BadRequest, ToolMissing
 from .signature import Signature, TensorSpec
@@ -58,7 +62,24 @@ def load_program(path: Path) -> torch.export.ExportedProgram:
 
     for space, operator in operators(path).items():
         _define(space, operator, path)
-    return torch.export.load(path)
+    with _type_hints_once():
+        return torch.export.load(path)
+
+
+@contextmanager
+def _type_hints_once() -> Iterator[None]:
+    """Resolve the annotations of each class once: torch does so for every object in a file, half of the time."""
+    resolve, known = typing.get_type_hints, dict[Any, dict[str, Any]]()
+
+    def hints_of(item: Any, *arguments: Any, **keywords: Any) -> dict[str, Any]:
+        if not isinstance(item, type):
+            return resolve(item, *arguments, **keywords)
+        if item not in known:
+            known[item] = resolve(item, *arguments, **keywords)
+        return known[item]
+
+    with patch.object(typing, "get_type_hints", hints_of):
+        yield
 
 
 def operators(path: Path) -> dict[str, str]:

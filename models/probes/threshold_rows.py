@@ -77,7 +77,11 @@ def find_threshold_rows(
     Numbers that `known` rows lie beside are left out. A call has `most` rows."""
     specs, measure = signature.inputs, partial(_measure, signature, watch, most)
     base = data.rows(0, _BASE)
-    extremes = measure(base)
+    extremes = measure(base.rows(0, 1))  # a call of one row says whether there are numbers at all
+    if not extremes:
+        return ThresholdRows()
+    if len(base) > 1:
+        extremes = _joined(extremes, measure(base.rows(1, None)))
     start = time.monotonic()
     before = [measure(rows) for rows in known]
     beside = {threshold for threshold, ends in reduce(_joined, before, extremes).items() if _is_beside(threshold, ends)}

@@ -115,7 +115,10 @@ def test_shuffling_keeps_inputs_and_labels_together() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("features = scaled.astype(np.float64)", r"is of float64, and the input features=float32\[batch,13\] takes float32"),
+        (
+            "features = scaled.astype(np.float64)",
+            r"is of float64, and the input features=float32\[batch,13\] takes float32",
+        ),
         ("features = scaled.astype(np.float32)[:, :12]", r"got the shape \[80,12\]"),
         ("features = scaled.astype(np.float32)[:5]", "the data of wine raised IndexError at .*wine.py:"),
     ],
