@@ -26,6 +26,7 @@ from ...models.probes.stress_values import IntegerRange
 from ...models.signature import Array, Bounds, Signature
 from .answer_shards import RecordedSeries
 from .noise_floor import Cause, OutputNoise
+from .numbers.numeric import combine, compare
 
 ANSWERS = "answers"  # the whole test set in shards (answer_shards.py); the last call may be shorter
 DRAWN = "drawn.npz"  # the samples that `answers` are to, where they are not the whole test set
@@ -185,3 +186,12 @@ def has_rows(answers: Answers, samples: int) -> bool:
 def split_by_sample(answers: Answers, *, batched: bool) -> Answers:
     """Return answers with samples along axis 0; those of a model without a batch are one sample."""
     return answers if batched else {name: array[np.newaxis] for name, array in answers.items()}
+
+
+def varies(calls: Iterable[Answers], *, batched: bool) -> bool:
+    """Return whether answers differ between samples: else any constant agrees with them."""
+    parts = [split_by_sample(call, batched=batched) for call in calls]
+    drifts = {name: compare(array, array) for name, array in parts[0].items()}
+    for part in parts[1:]:
+        drifts = {name: drift.merge(compare(part[name], part[name])) for name, drift in drifts.items()}
+    return combine(drifts).varies

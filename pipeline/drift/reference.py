@@ -101,8 +101,8 @@ def _ask_probes(probing: ReferenceProbing, job: Job, options: AnswerOptions) -> 
     """Ask all but integers that no sample holds; return the samples of a call of the whole test set, where it was."""
     inputs = probing.session.signature.inputs
     probing.ask_batches(batches_within(inputs, batches_of(options)))
-    probing.check_repeats()
     probing.ask_last_bits()
+    probing.check_repeats()
     chunk = probing.record_set(job.out, options)
     if options.random:
         probing.ask_fills()

@@ -234,7 +234,7 @@ def test_of_one_batch_the_worst_size_is_the_row(held: Callable[..., Held]) -> No
     ]  # fmt: skip
     assert facts["reason"].startswith("at tokens=4: ")
     good = pair.copied(mean, jobs.validate)
-    assert [(row["batch"], row["samples"]) for row in good["rows"]] == [(12, 12), (1, 10), (2, 10), (5, 10), (65, 12)]
+    assert [(row["batch"], row["samples"]) for row in good["rows"]] == [(12, 12), (1, 4), (2, 4), (5, 10), (65, 12)]
 
 
 def test_bounds_are_kept_in_every_call(held: Callable[..., Held]) -> None:
@@ -305,7 +305,7 @@ def test_where_ones_have_an_answer_the_integers_are_named_and_no_size(held: Call
     with pytest.raises(BadRequest) as caught:
         pair.recorded(model)
     assert caught.value.what == (
-        "the model itself does not answer at batch=1, tokens=5 to these integers of count, but to ones: torch gave no "
+        "the model itself does not answer at batch=5, tokens=5 to these integers of count, but to ones: torch gave no "
         "answer: nothing to count"
     )
     assert caught.value.fix == (

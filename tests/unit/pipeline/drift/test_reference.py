@@ -59,7 +59,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], As
 
 def test_answers_of_few_numbers_are_asked_of_many_samples(asked: Callable[[int], Asked]) -> None:
     usual, fills = asked(1)
-    assert usual == {1: 10, 2: 5, 5: 4}
+    assert usual == {1: 4, 2: 2, 5: 4}
     assert fills[Fill.BLANK] == (2, 2)
     assert {fills[fill] for fill in fills if fill.is_stress} == {(2, 1)}
 
