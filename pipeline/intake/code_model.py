@@ -10,7 +10,7 @@ from pathlib import Path
 from ...converters.intake.intake_records import CodeFacts
 from ...converters.steps import missing
 from ...models.data_sources.data_argument import DataKind
-from ...models.errors import BadRequest, CallFailed, StepFailed, StepTimeout, ToolMissing
+from ...models.errors import BadRequest, CallFailed, StepFailed, StepOutOfMemory, StepTimeout, ToolMissing
 from ...models.foreign_files import check_plain
 from ...models.job_records import CodeOptions, RecipeFacts, SourceFacts, SourceOptions, TrainOptions
 from ...models.loading.checkpoints.file_head import check_weight_file, weights_in
@@ -144,7 +144,9 @@ def weights_file(request: RunRequest) -> Path | None:
 
 
 def _recipe_facts(context: Context, ref: CodeRef, code: str) -> RecipeFacts | None:
-    """Return the description that the code gives of itself where it is a recipe, else None."""
+    """Return the description that the code gives of itself where it is a recipe, else None.
+    Raises BadRequest where importing it takes more memory than a file may."""
+    limits = replace(context.model_limits(), memory_bytes=context.intake_limits(0).memory_bytes)
     action = Action(
         "describe",
         "transload.converters.intake.take_in:describe_code",
@@ -153,9 +155,15 @@ def _recipe_facts(context: Context, ref: CodeRef, code: str) -> RecipeFacts | No
         code=code,
         root=ref.root,
         reads=ref.reads,
-        limits=context.model_limits(),
+        limits=limits,
     )
-    return CodeFacts.from_json(context.executor.perform(action).facts).recipe
+    try:
+        return CodeFacts.from_json(context.executor.perform(action).facts).recipe
+    except StepOutOfMemory as error:
+        raise BadRequest(
+            f"importing {ref.text} took more memory than {limits.memory_bytes / 1e9:.3g} GB",
+            fix="make what is large in a function or a class, which is called where more may be used; or give --trust",
+        ) from error
 
 
 def _describe(context: Context, ref: CodeRef, code: str, facts: RecipeFacts) -> ModelDescription:
