@@ -30,7 +30,7 @@ from ..request import ALL_TARGETS
 from ..workers.devices import list_gpus
 from ..workers.extras import extras_for, install_command
 from ..workers.interpreters import lacking
-from ..workers.sandbox import LANDLOCK, SECCOMP, landlock_version, missing_walls
+from ..workers.walls.sandbox import LANDLOCK, SECCOMP, landlock_version, missing_walls
 
 PYTHONS = ((3, 11), (3, 12), (3, 13))
 TESTED_PYTHON = (3, 11)

@@ -32,7 +32,7 @@ from ...models.foreign_errors import first_line, told_by
 from ...models.job import WALLED, Job
 from ...models.store import disk_full, is_disk_full
 from .guard import fork_below_guard
-from .sandbox import raise_walls
+from .walls.sandbox import raise_walls
 
 _CLONE_NEWNET = 0x40000000
 _MOST_OPEN_FILES = 4096

@@ -27,7 +27,7 @@ from transload.models.formats import Format, Target
 from transload.models.signature import Signature, parse_input
 from transload.pipeline.stages import model_process
 from transload.pipeline.workers.isolation import Limits, Spawn
-from transload.pipeline.workers.sandbox import landlock_version
+from transload.pipeline.workers.walls.sandbox import landlock_version
 from transload.serving.server.repository.version_keeper import VersionSource
 
 from .conftest import Ran, onnx_model, put

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from transload.pipeline import context
-from transload.pipeline.workers import sandbox
 from transload.pipeline.workers.compiler import find_compiler
 from transload.pipeline.workers.isolation import Limits, Spawn, run_alone
+from transload.pipeline.workers.walls import sandbox
 
 JOBS = """
 import ctypes, os, signal, socket, subprocess, sys
@@ -193,7 +193,7 @@ def test_without_landlock_a_worker_that_compiles_starts_nothing(tmp_path: Path) 
     script = tmp_path / "alone.py"
     script.write_text(f"""
 import subprocess
-from transload.pipeline.workers import sandbox
+from transload.pipeline.workers.walls import sandbox
 sandbox.missing_walls = lambda: ("Landlock",)
 sandbox.raise_walls([], [], starts={COMPILER.programs!r})
 try:
@@ -218,7 +218,7 @@ def test_each_wall_holds_alone(absent: str, refused: dict[str, str], tmp_path: P
     script.write_text(f"""
 import json, os, sys
 from types import SimpleNamespace
-from transload.pipeline.workers import sandbox
+from transload.pipeline.workers.walls import sandbox
 sys.path.append({str(tmp_path / "user")!r})
 import jobs
 sandbox.missing_walls = lambda: ({absent!r},)
@@ -238,7 +238,7 @@ def test_a_wall_that_the_kernel_has_and_that_cannot_be_raised_ends_the_worker(tm
     script = tmp_path / "threads.py"
     script.write_text("""
 import threading
-from transload.pipeline.workers import sandbox
+from transload.pipeline.workers.walls import sandbox
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 try:
     sandbox.raise_walls([], [])
