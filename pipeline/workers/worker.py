@@ -32,6 +32,7 @@ from ...models.foreign_errors import first_line, told_by
 from ...models.job import WALLED, Job
 from ...models.store import disk_full, is_disk_full
 from .guard import fork_below_guard
+from .walls.descriptor_copies import hand_on_copies
 from .walls.sandbox import raise_walls
 
 _CLONE_NEWNET = 0x40000000
@@ -48,6 +49,7 @@ def serve(connection: int, lifeline: int) -> NoReturn:
     _close_network(loopback=setup["loopback"], named=setup["host"])
     if setup["walls"] is not None:
         raise_walls(**setup["walls"])  # before there is another thread
+        hand_on_copies()
         os.environ[WALLED] = "1"
     sys.path.extend(path for path in setup["sys_path"] if path not in sys.path)
     read = _record_reads(setup["not_recorded"]) if setup["sys_path"] else set()
