@@ -323,7 +323,6 @@ def repeat_command(file: Path) -> str:
 
 
 def _resident_bytes(pids: Iterable[int]) -> int:
-    """Return the resident memory of these processes."""
     total = 0
     for member in pids:
         with contextlib.suppress(OSError, IndexError, ValueError):
@@ -359,6 +358,8 @@ def _environment(spawn: Spawn) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "HF_HUB_OFFLINE": "1",
+        # Names are asked by TCP, for a worker has no other sockets.
+        **({"RES_OPTIONS": "use-vc", "GRPC_DNS_RESOLVER": "native"} if limits.host else {}),
         # Spinning made training beside others 3 times slower.
         **({} if limits.spin else {"OMP_WAIT_POLICY": "PASSIVE"}),
         **({CXX: compiler.path} if limits.compiles and (compiler := find_compiler()) else {}),

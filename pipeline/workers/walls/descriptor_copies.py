@@ -30,7 +30,7 @@ class DupFd:
     def detach(self) -> int:
         """Return a descriptor of the copy."""
         descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
-        os.unlink(self.path)
+        os.remove(self.path)  # noqa: PTH107  (no module more to load)
         return descriptor
 
 
