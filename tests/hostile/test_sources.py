@@ -534,8 +534,8 @@ def look(**_options):
     (spies / "spy.py").write_text(code)
     monkeypatch.setattr(model_process, "_HOST", "spy:look")
 
-    def with_spies(log: Path, cwd: Path, limits: Limits, reads: tuple[str, ...]) -> Spawn:
-        return Spawn(log, cwd, limits, (str(spies),), reads)
+    def with_spies(log: Path, cwd: Path, limits: Limits, reads: tuple[str, ...], passes: tuple[int, ...] = ()) -> Spawn:
+        return Spawn(log, cwd, limits, (str(spies),), reads, passes=passes)
 
     monkeypatch.setattr(model_process, "Spawn", with_spies)
     processes = model_process.ModelProcesses(here, Limits(seconds=60))
