@@ -36,8 +36,10 @@ _FCNTL = (*range(8), *range(36, 39), *range(1030, 1035))
 # Terminals' modes and sizes, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX. Not TIOCSTI, nor FS_IOC_SETFLAGS (chattr).
 _IOCTL = (0x5401, 0x802C542A, 0x5413, 0x540F, 0x541B, 0x5421, 0x5450, 0x5451)
 _OF_DRIVERS = (0x0000, 0x4600, 0x4B00, 0x6400)  # the kinds of NVIDIA's and AMD's drivers
-# DUMPABLE, NAME, SECCOMP, CAPBSET_READ, TIMERSLACK, NO_NEW_PRIVS, THP, SVE, TAGGED_ADDR, SET_VMA. Not PDEATHSIG.
-_PRCTL = (3, 4, 15, 16, 21, 23, 29, 30, 38, 39, 41, 42, 50, 51, 55, 56, 0x53564D41)
+# GET_DUMPABLE, NAME, SECCOMP, CAPBSET_READ, TIMERSLACK, NO_NEW_PRIVS, THP, SVE, TAGGED_ADDR, SET_VMA.
+_PRCTL = (3, 15, 16, 21, 23, 29, 30, 38, 39, 41, 42, 50, 51, 55, 56, 0x53564D41)
+
+_PDEATHSIG = 1
 
 # An argument, the bits of it that count, and the values that it may have.
 Check = tuple[int, int, tuple[int, ...]]
@@ -47,8 +49,8 @@ class CallRule(NamedTuple):
     """What becomes of a call."""
 
     otherwise: int  # an error, or 0 for a call that does nothing and says that it succeeded; where no case applies
-    cases: list[list[Check]]  # each of checks that all have to hold
-    action: int = _ALLOW  # where a case applies
+    allowed: list[list[Check]]  # cases, each of checks that all have to hold
+    answered: tuple[int, list[Check]] = (0, [])  # another error or 0, and the checks of its case
 
 
 def hold_calls(*, tcp: bool, gpu: bool, execve: bool, landlock: int) -> None:
@@ -76,7 +78,7 @@ def rules_of(*, tcp: bool, gpu: bool, execve: bool, landlock: int, pid: int) -> 
         # Libraries set modes and times of files, and fail where they cannot; nothing depends on them. Without a time
         # they want to know whether there is a file.
         "pretend": CallRule(0, []),
-        "utimensat": CallRule(0, [[(2, _FULL, (0,))]], _ERROR | _EPERM),
+        "utimensat": CallRule(0, [], (_EPERM, [(2, _FULL, (0,))])),
         "unsupported": CallRule(_ENOTSUP, []),
         "server": allow if tcp else refuse,
         "program": allow if execve else refuse,
@@ -88,7 +90,8 @@ def rules_of(*, tcp: bool, gpu: bool, execve: bool, landlock: int, pid: int) -> 
         "clone": CallRule(_EPERM, [[(0, _NEW_NAMESPACES, (0,))]]),
         "fcntl": CallRule(_EINVAL, [[(1, _FULL, _FCNTL)]]),
         "ioctl": CallRule(_ENOTTY, [[(1, _FULL, _IOCTL)], *drivers]),
-        "prctl": CallRule(_EINVAL, [[(0, _FULL, _PRCTL)]]),
+        # torch.multiprocessing sets PDEATHSIG, by which a worker ends with its guard.
+        "prctl": CallRule(_EINVAL, [[(0, _FULL, _PRCTL)]], (0, [(0, _FULL, (_PDEATHSIG,))])),
         "prlimit64": own,
         "sched_setaffinity": own,
         "setpriority": CallRule(_EPERM, [[(0, _FULL, (0,)), (1, _FULL, (0, pid))]]),
@@ -122,7 +125,7 @@ def program(machine: str, rules: Mapping[str, CallRule]) -> Iterator[bytes]:
     sometimes: list[tuple[int, CallRule]] = []
     for word, name, number in listed_calls(machine):
         rule = rules[name if word == "argument" else word]
-        (always if [] in rule.cases else sometimes).append((number, rule))
+        (always if [] in rule.allowed else sometimes).append((number, rule))
     for first, last in _ranges(number for number, _ in always):  # at once: the kernel remembers that they always pass
         yield _instruction(_ABOVE, last, 2, 0)
         yield _instruction(_AT_LEAST, first, 0, 1)
@@ -137,9 +140,11 @@ def program(machine: str, rules: Mapping[str, CallRule]) -> Iterator[bytes]:
 
 
 def _judge(rule: CallRule) -> Iterator[bytes]:
-    """Yield what ends with the rule's action where all checks of a case hold, and goes on behind it where one fails."""
-    for checks in rule.cases:
-        rest = _instruction(_RETURN, rule.action)
+    """Yield what ends with a case's action where all its checks hold, and goes on behind it where one fails."""
+    error, answered = rule.answered
+    cases = [(_ALLOW, checks) for checks in rule.allowed] + ([(_ERROR | error, answered)] if answered else [])
+    for action, checks in cases:
+        rest = _instruction(_RETURN, action)
         for argument, bits, values in reversed(checks):
             head = _instruction(_LOAD, 16 + 8 * argument) + _instruction(_AND, bits)
             for at, value in enumerate(values):

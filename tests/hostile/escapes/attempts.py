@@ -316,7 +316,10 @@ def calls_x32(_: Mapping[str, Any]) -> bool:
 
 
 def outlives_guard(_: Mapping[str, Any]) -> bool:
-    return bool(LIBC.prctl(1, 0, 0, 0, 0) == 0)  # PDEATHSIG
+    """Take back the signal by which a process ends with its parent."""
+    kept = ctypes.c_int()
+    LIBC.prctl(1, signal.SIGURG, 0, 0, 0)  # PDEATHSIG
+    return LIBC.prctl(2, ctypes.byref(kept), 0, 0, 0) == 0 and kept.value == signal.SIGURG
 
 
 def clones_namespace(_: Mapping[str, Any]) -> bool:

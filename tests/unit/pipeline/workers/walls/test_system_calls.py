@@ -146,7 +146,7 @@ def test_arguments_decide(kind: dict[str, int], machine: str) -> None:
         for flags in (0, 0o2000000, 0o4000, 0o2004000):
             assert allows("socket", family, type_ | flags, protocol) is expected
             assert allows("socketpair", family, type_ | flags, protocol) is (family == 1 and type_ in {1, 5})
-    for name in ("connect", "bind", "listen", "accept4"):
+    for name in ("connect", "bind", "listen", "accept4", "setsockopt"):
         assert allows(name, 3) is tcp
     for pid in (0, 1, PID, PID + 1, -1, -PID, PID + (1 << 32)):
         itself = pid & 0xFFFFFFFF in {0, PID}
@@ -179,7 +179,10 @@ def test_flags_of_a_clone_a_node_and_a_descriptor_decide(machine: str) -> None:
         assert not Filter(machine, {**KINDS[0], "gpu": True}).allows("ioctl", 3, command)
     assert Filter(machine, {**KINDS[0], "gpu": True}).allows("ioctl", 3, 0xC020462A)  # the driver of NVIDIA
     assert not allows("ioctl", 3, 0xC020462A)
-    assert not any(allows("prctl", option) for option in (1, 8, 22, 28, 35, 36, 47, 59, 62, 0x59616D61))
+    assert (
+        Filter(machine, KINDS[0]).result(Filter(machine, KINDS[0]).numbers["prctl"], 1, 9) == 0x00050000
+    )  # a pretence
+    assert not any(allows("prctl", option) for option in (1, 4, 8, 22, 28, 35, 36, 47, 59, 62, 0x59616D61))
     assert allows("prctl", 15)
 
 
