@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import stat
 import sys
-import tempfile
 
 
 class DupFd:
@@ -19,7 +18,8 @@ class DupFd:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
             raise OSError("a worker's processes cannot hand on sockets and pipes")
-        copy, self.path = tempfile.mkstemp(prefix="shared-")
+        self.path = f"{os.environ['TMPDIR']}/shared-{os.urandom(8).hex()}"  # each worker has that folder
+        copy = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             copied = 0
             while copied < state.st_size:

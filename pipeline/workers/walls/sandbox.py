@@ -68,7 +68,7 @@ def raise_walls(
         raise OSError(errno.EBUSY, "a library has started a thread, which the walls would not hold")
     readable = [*_SYSTEM, *_interpreter_folders(), f"/proc/{os.getpid()}", *reads]
     writable = [os.getcwd(), *_DEVICES, *writes]  # noqa: PTH109
-    if enter_namespaces((*readable, *writable), network=tcp):
+    if enter_namespaces((*_interpreter_folders(), os.getcwd(), *reads, *writes), network=tcp):  # noqa: PTH109
         writable.append(SHARED_MEMORY)  # its own; that of all others stays closed
     drop_capabilities()
     if gpu:

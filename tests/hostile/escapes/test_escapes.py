@@ -5,18 +5,26 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from onnx import TensorProto, helper
 
+from transload.models.errors import StepFailed
+from transload.pipeline.stages import model_process
 from transload.pipeline.workers.compiler import find_compiler
+from transload.pipeline.workers.isolation import Limits, Spawn
 from transload.pipeline.workers.walls import sandbox
+from transload.serving.server.repository.version_keeper import VersionSource
 
 from . import attempts
 from .worker_kinds import KINDS
@@ -131,6 +139,42 @@ def test_seccomp_alone_holds_all_but_files(kind: str, place: dict[str, Any]) -> 
     through = passed(kind, "seccomp alone", place)
     assert through <= NOT_BY_SECCOMP | (BY_DESIGN[kind] & set(attempts.TCP))
     assert through >= set(attempts.MEMORY)
+
+
+@needs_landlock
+def test_nothing_gets_out_of_the_process_of_a_served_model(
+    place: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As serve starts it, with its channel; of this user, whoever the place's other process belongs to."""
+    spies = tmp_path / "spies"
+    spies.mkdir()
+    shutil.copy(attempts.__file__, spies / "attempts.py")
+    place |= {"loader": "/nowhere", "worker": "self", "status": -1}
+    spy = f"""
+import json, os, attempts
+def look(line, **_options):
+    place = {place!r}
+    through = {{name for name, passed in attempts.try_all(place).items() if passed}}
+    print("THROUGH", json.dumps(sorted(through)), flush=True)
+    raise ValueError("looked")
+"""
+    (spies / "spy.py").write_text(spy)
+    monkeypatch.setattr(model_process, "_HOST", "spy:look")
+    monkeypatch.setattr(
+        model_process, "Spawn", lambda *known, **more: replace(Spawn(*known, **more), sys_path=(str(spies),))
+    )
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 4]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (tmp_path / "a.onnx").write_bytes(model.SerializeToString())
+    processes = model_process.ModelProcesses(tmp_path, Limits(seconds=120))
+    source = VersionSource("net", 1, tmp_path / "a.onnx")
+    with pytest.raises(StepFailed, match="looked"):
+        processes.open(source, threading.Event())
+    assert "THROUGH []\n" in processes.log(source).read_text()
+    status = Path(f"/proc/{place['pid']}/status").read_text()
+    pending = dict(line.split(":", 1) for line in status.splitlines())
+    assert int(pending["ShdPnd"], 16) == int(pending["SigPnd"], 16) == 0
 
 
 def test_without_walls_nearly_all_of_it_is_possible(place: dict[str, Any]) -> None:
