@@ -25,7 +25,7 @@ _EPERM, _ENOSYS, _EINVAL, _ENOTTY, _ENOTSUP, _EAFNOSUPPORT = 1, 38, 22, 25, 95, 
 _NEWEST = 469  # the last call that the list's rules were made for; later ones are absent, and libraries do without
 
 _FULL = 0xFFFFFFFF
-_HOLDS_TRUNCATE, _HOLDS_SIGNALS = 3, 6  # versions of Landlock
+_HOLDS_TRUNCATE, HOLDS_SIGNALS = 3, 6  # versions of Landlock
 _NEW_NAMESPACES = 0x7E020000  # the flags CLONE_NEW* of clone
 _UNIX, _INET, _INET6 = 1, 2, 10
 _STREAM, _SEQPACKET, _TYPES = 1, 5, 0xF
@@ -69,7 +69,7 @@ def rules_of(*, tcp: bool, gpu: bool, execve: bool, landlock: int, pid: int) -> 
     """Return the rules of a kind of worker, by the list's words and, for "argument", by the names of calls."""
     allow, refuse = CallRule(_EPERM, [[]]), CallRule(_EPERM, [])
     own = CallRule(_EPERM, [[(0, _FULL, (0, pid))]])
-    signalled = allow if landlock >= _HOLDS_SIGNALS else CallRule(_EPERM, [[(0, _FULL, (pid,))]])
+    signalled = allow if landlock >= HOLDS_SIGNALS else CallRule(_EPERM, [[(0, _FULL, (pid,))]])
     families = (_INET, _INET6) if tcp else ()
     drivers: list[list[Check]] = [[(1, 0xFF00, _OF_DRIVERS)]] if gpu else []
     return {

@@ -159,3 +159,42 @@ print(json.dumps({{name: tried(act) for name, act in acts.items()}}))
         "write its own": "done",
     }
     assert (tmp_path / "input").read_text() == "input"
+
+
+@needs_landlock
+def test_where_signals_are_refused_the_guard_sends_them_to_what_the_worker_started(tmp_path: Path) -> None:
+    """And to nobody else. What is no wish is left alone."""
+    script = f"""
+import json, multiprocessing, os, signal, subprocess, sys, time
+from transload.pipeline.workers import guard
+from transload.pipeline.workers.walls import sandbox
+stranger = subprocess.Popen(["sleep", "60"])
+connection, lifeline = os.pipe()
+if not os.fork():
+    wished = guard.fork_below_guard(os.dup(connection), os.dup(connection))
+    sandbox.landlock_version = lambda: 5
+    os.chdir({str(tmp_path)!r})
+    sandbox.raise_walls([], [])
+    guard.send_by_guard(wished)
+    os.write(wished, b"nonsense" * 100)
+    os.kill(stranger.pid, signal.SIGKILL)
+    child = os.fork()
+    if not child:
+        time.sleep(60)
+    os.kill(child, signal.SIGUSR1)
+    ended = os.waitpid(child, 0)[1]
+    with multiprocessing.get_context("fork").Pool(2) as pool:  # it terminates its processes
+        squares = pool.map(abs, [-1, 2])
+    os.write(wished, b"odd")
+    time.sleep(0.1)
+    print(json.dumps([ended, squares]), flush=True)
+    os._exit(0)
+os.wait()
+print(stranger.poll(), flush=True)
+stranger.kill()
+stranger.wait()
+"""
+    ended = subprocess.run(
+        [sys.executable, "-P", "-c", script], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ended.stdout.splitlines() == ["[10, [1, 2]]", "None"], ended.stderr
