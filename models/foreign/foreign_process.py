@@ -82,9 +82,8 @@ class ForeignProcess:
         try:
             self._process.wait(_GRACE_S)
         except subprocess.TimeoutExpired:
-            with contextlib.suppress(PermissionError):  # walls of an old kernel refuse it; the worker's guard ends it
-                self._process.kill()
-                self._process.wait()
+            self._process.kill()
+            self._process.wait()
         self._replies.close()
 
     def _ended(self, stage: str, reason: str) -> StepFailed:
