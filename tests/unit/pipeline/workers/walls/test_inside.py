@@ -64,6 +64,11 @@ def shared_memory(job):
     os.close(_posixshmem.shm_open("/of-a-worker", os.O_CREAT | os.O_RDWR, 0o600))
     return {"files": os.listdir("/dev/shm")}
 
+def open_files(job):
+    folder = Path(f"/proc/{os.getpid()}/fd")
+    paths = [os.readlink(path) for path in folder.iterdir() if path.exists() or path.is_symlink()]
+    return {"paths": ["own" if path == str(folder.parent) else path for path in paths]}
+
 def privileges(job):
     lines = dict(line.split(":", 1) for line in Path(f"/proc/{os.getpid()}/status").read_text().splitlines())
     return {name: lines[name].strip() for name in ("CapEff", "CapPrm", "CapInh", "CapAmb", "NoNewPrivs", "Seccomp")}
@@ -99,6 +104,13 @@ def test_processes_of_a_worker_share_queues_and_files(spawn: Spawn) -> None:
 def test_shared_memory_is_a_workers_own(spawn: Spawn) -> None:
     assert run_alone("jobs:shared_memory", job(spawn), spawn) == {"files": ["of-a-worker"]}
     assert not Path("/dev/shm/of-a-worker").exists()
+
+
+@needs_landlock
+def test_files_of_proc_stay_open_lest_the_kernel_forgets_the_rule(spawn: Spawn) -> None:
+    """Seen where a machine was short of memory: /proc/cpuinfo and a worker's own /proc/PID were denied from then on."""
+    seen = set(run_alone("jobs:open_files", job(spawn), spawn)["paths"])
+    assert {"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys", "own"} <= seen
 
 
 def test_no_privilege_is_left_but_to_reach_files_of_other_users(spawn: Spawn) -> None:
