@@ -27,7 +27,7 @@ if __package__ is None:
     sys.path[:] = [path for path in sys.path if Path(path or ".").resolve() != ROOT / "benchmarks"]
 
 from transload.pipeline.result.environment import describe_environment  # noqa: E402
-from transload.pipeline.workers.sandbox import landlock_version, missing_walls  # noqa: E402
+from transload.pipeline.workers.walls.sandbox import landlock_version, missing_walls  # noqa: E402
 
 CONVERT = [sys.executable, "-P", "-m", "transload", "convert"]
 KINDS: dict[str, list[str]] = {"walls": [], "no_walls": ["--trust"]}

@@ -12,7 +12,7 @@ from .provenance.signing_keys import Signer, read_signer
 from .request import RunRequest
 from .workers.engine import LocalExecutor
 from .workers.isolation import Limits
-from .workers.sandbox import missing_walls
+from .workers.walls.sandbox import missing_walls
 
 # Limits of reading a model file, unless the request sets its own.
 INTAKE_S = 60.0  # on a busy machine, loading PyTorch alone takes up to 20 s of it

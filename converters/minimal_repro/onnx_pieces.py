@@ -261,6 +261,7 @@ def _value_runner(
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1  # threads of its own choice it pins to cores, and a worker may not
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         session = onnxruntime.InferenceSession(full.SerializeToString(), options, providers=["CPUExecutionProvider"])
 

@@ -30,7 +30,8 @@ from ..request import ALL_TARGETS
 from ..workers.devices import list_gpus
 from ..workers.extras import extras_for, install_command
 from ..workers.interpreters import lacking
-from ..workers.sandbox import LANDLOCK, SECCOMP, landlock_version, missing_walls
+from ..workers.walls.namespaces import has_namespaces
+from ..workers.walls.sandbox import LANDLOCK, SECCOMP, landlock_version, missing_walls
 
 PYTHONS = ((3, 11), (3, 12), (3, 13))
 TESTED_PYTHON = (3, 11)
@@ -99,6 +100,7 @@ class Machine:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     landlock: Callable[[], int] = landlock_version
     missing_walls: Callable[[], tuple[str, ...]] = missing_walls
+    has_namespaces: Callable[[], bool] = has_namespaces
     cpu_flags: Callable[[], frozenset[str]] = cpu_flags
     is_checkout: bool = (Path(__file__).parents[2] / "pyproject.toml").is_file()
     free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free
@@ -229,6 +231,13 @@ def _sandbox(here: Machine) -> Iterable[Diagnosis]:
         else:
             version = f" (version {here.landlock()})" if wall == LANDLOCK else ""
             yield Diagnosis("sandbox", wall, State.OK, f"holds every worker{version}; docs/security.md")
+    if here.has_namespaces():
+        yield Diagnosis("sandbox", "namespaces", State.OK, "each worker has shared memory and interfaces of its own")
+    else:
+        text = (
+            "refused here, so workers have no shared memory: multiprocessing fails there; all else holds without them"
+        )
+        yield Diagnosis("sandbox", "namespaces", State.NOTE, text)
 
 
 def _steps(here: Machine) -> Iterable[Diagnosis]:

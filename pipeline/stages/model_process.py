@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import socket
 import threading
 import weakref
 from collections.abc import Iterator, Mapping
@@ -35,7 +36,6 @@ from .validate import device_for
 
 _INTAKE = "transload.converters.intake.take_in"
 _HOST = "transload.serving.server.embedded:open_host"
-_CHANNEL = "channel"
 _TAKEN_IN = "taken-in"
 _MORE_TIME = "where you trust whoever made it, give --trust, and it has the time of a request"
 
@@ -99,20 +99,23 @@ class ModelProcesses:
         tuned = self._tuned(source.folder, runtime)
         settings = RuntimeSettings(runtime, tuned.settings)
         threads = settings.threads(self.limits.threads)
-        spawn = Spawn(self.log(source), cwd, replace(self.limits, threads=threads), reads=(str(folder),))
-        worker = Worker(spawn, lost.set)
+        line, theirs = socket.socketpair()
+        number = theirs.fileno()
+        limits = replace(self.limits, threads=threads)
+        spawn = Spawn(self.log(source), cwd, limits, reads=(str(folder),), passes=(number,))
+        with theirs:
+            worker = Worker(spawn, lost.set)
         try:
-            path = spawn.cwd / _CHANNEL
             options = {
-                "device": self.limits.device, "threads": threads, "channel": str(path),
-                "settings": dict(settings.values),
+                "device": self.limits.device, "threads": threads, "line": number, "settings": dict(settings.values),
             }  # fmt: skip
             worker.open(_HOST, {"folder": str(folder), **options})
             facts = worker.ask("describe")
             with forged_as_failure("description of a session"):
                 signature, served_on = Signature.from_json(facts["signature"]), str(facts["device"])
-            channel = ChannelSession(path, signature, served_on, runtime, self.limits.seconds, lost)
+            channel = ChannelSession(line, signature, served_on, runtime, self.limits.seconds, lost)
         except BaseException:
+            line.close()
             worker.kill("was stopped")
             worker.close()
             raise

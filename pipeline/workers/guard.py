@@ -15,6 +15,7 @@ import os
 import resource
 import select
 import signal
+import struct
 import time
 from collections.abc import Iterator
 from typing import NoReturn
@@ -24,31 +25,49 @@ LOG_BYTES = 16 << 20  # of what a worker prints, the first and the last half are
 _DIE_WITH_PARENT, _TAKE_ORPHANS = 1, 36  # of prctl
 _PAUSE_S = 0.002
 _CHUNK_BYTES = 1 << 16  # what a pipe holds
+_WISH = struct.Struct("ii")  # of a worker: a process, and a signal for it
+_MOST_WISHES = 16  # at a time: the lifeline is looked at between
 _OUTPUTS = (1, 2)  # stdout and stderr; the guard's own are the log
 _PRCTL = ctypes.CDLL(None, use_errno=True).prctl
 
 
-def fork_below_guard(connection: int, lifeline: int) -> None:
+def fork_below_guard(connection: int, lifeline: int) -> int:
     """Fork. Return in the new process, which is the worker; this one becomes its guard.
     The guard ends when the worker has ended, with its exit status, or when the parent closes the pipe `lifeline`. Then
-    nothing that the worker started is left. `connection` is the worker's alone."""
+    nothing that the worker started is left. `connection` is the worker's alone. Return the pipe on which the worker
+    asks the guard for signals."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _PRCTL(_TAKE_ORPHANS, 1, 0, 0, 0)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an ignored one would bury the worker without its status
     printed, output = os.pipe()
+    wishes, wished = os.pipe()
     guard = os.getpid()
     worker = os.fork()
     if worker:
-        os.close(connection)
-        os.close(output)
-        _guard(worker, lifeline, CappedLog(printed, _OUTPUTS[0]))
+        for descriptor in (connection, output):
+            os.close(descriptor)
+        _guard(worker, lifeline, wishes, CappedLog(printed, _OUTPUTS[0]))
     for descriptor in _OUTPUTS:
         os.dup2(output, descriptor)
-    for descriptor in (lifeline, printed, output):
+    for descriptor in (lifeline, printed, output, wishes):
         os.close(descriptor)
     _PRCTL(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != guard:
         os._exit(1)  # it was gone before
+    return wished
+
+
+def send_by_guard(wished: int) -> None:
+    """Let `os.kill` of this process and its forks ask the guard, which signals what is below it and nobody else."""
+    kill, worker = os.kill, os.getpid()
+
+    def ask(pid: int, number: int, /) -> None:
+        if pid == worker or not number:  # which only asks
+            kill(pid, number)
+        else:
+            os.write(wished, _WISH.pack(pid, number))
+
+    os.kill = ask
 
 
 def descendants(pid: int) -> Iterator[int]:
@@ -127,13 +146,13 @@ class CappedLog:
                 rest = rest[os.write(self._target, rest) :]
 
 
-def _guard(worker: int, lifeline: int, log: CappedLog) -> NoReturn:
+def _guard(worker: int, lifeline: int, wishes: int, log: CappedLog) -> NoReturn:
     """Copy the log until the worker ends or the lifeline closes, end all descendants, and end as the worker did."""
     wakes, signalled = os.pipe2(os.O_NONBLOCK)
     signal.set_wakeup_fd(signalled)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     poll = select.poll()
-    for descriptor in (lifeline, log.source, wakes):
+    for descriptor in (lifeline, log.source, wakes, wishes):
         poll.register(descriptor, select.POLLIN)
     status, more = _bury(worker, None)
     ready: set[int] = set()
@@ -141,6 +160,8 @@ def _guard(worker: int, lifeline: int, log: CappedLog) -> NoReturn:
         ready = {descriptor for descriptor, _ in poll.poll()}
         if log.source in ready and not log.copy():
             poll.unregister(log.source)
+        if wishes in ready:
+            _grant(os.read(wishes, _MOST_WISHES * _WISH.size))
         if wakes in ready:
             os.read(wakes, _CHUNK_BYTES)
             status, more = _bury(worker, None)
@@ -157,6 +178,15 @@ def _guard(worker: int, lifeline: int, log: CappedLog) -> NoReturn:
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     os._exit(abs(code))
+
+
+def _grant(text: bytes) -> None:
+    """Send the signals that a worker wishes to what is below the guard."""
+    below = set(descendants(os.getpid()))
+    for pid, number in _WISH.iter_unpack(text[: len(text) // _WISH.size * _WISH.size]):
+        if pid in below:
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
 
 
 def _bury(worker: int, status: int | None) -> tuple[int | None, bool]:

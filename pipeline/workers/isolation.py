@@ -1,8 +1,7 @@
 """Which process runs what, and how it ended: the only module that starts workers.
 
-A worker gets a private folder as its cwd, a scrubbed environment, a time limit, a memory limit, its stdout and stderr
-in a log, the user's root last on sys.path, no network, and a limit of processes, open files and file sizes. However it
-ends, the caller gets a value or one error.
+A worker gets a private folder as its cwd, a scrubbed environment, limits, its stdout and stderr in a log, the user's
+root last on sys.path, and walls (walls/). However it ends, the caller gets a value or one error.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class Limits:
     visible_gpus: str = ""  # of the node's GPUs those that Ray has lent to the step, as in "0,3"
     loopback: bool = False  # may talk to 127.0.0.1
     host: str | None = None  # and to this one: a server that the user named
-    walled: bool = True  # the kernel holds it to its files and starts no program for it (sandbox.py)
+    walled: bool = True  # the kernel holds it to its files and starts no program for it (walls/)
     compiles: bool = False  # may start the system's C++ compiler, and nothing else (compiler.py)
     starts: tuple[str, ...] = ()  # programs that it may start: another Python, which a user's model lives in
     spin: bool = False  # idle OpenMP threads spin, as where a model is served; else they sleep, and leave the cores
@@ -73,6 +72,7 @@ class Spawn:
     repeat: str | None = None  # the command that repeats the step, for the sentence
     python: str = ""  # another interpreter than ours, to which transload is lent
     fork_server: ForkServer | None = None  # forks the worker, where the fork is what a process of its own would be
+    passes: tuple[int, ...] = ()  # descriptors of ours that a process of its own has, too, under the same numbers
 
 
 class _Started(subprocess.Popen[bytes]):
@@ -288,7 +288,7 @@ def start_fork_server(framework: str, limits: Limits, cwd: Path) -> ForkServer:
 
 def _forked(spawn: Spawn, ends: tuple[int, int, int]) -> Forked | None:
     """Fork a worker, where a fork server has loaded its libraries in the environment that the worker needs."""
-    if spawn.fork_server is None:
+    if spawn.fork_server is None or spawn.passes:
         return None
     wanted = _environment(spawn)
     there = {**spawn.fork_server.environment, **{name: wanted[name] for name in _PRIVATE}}
@@ -306,7 +306,7 @@ def _started(spawn: Spawn, ends: tuple[int, int, int]) -> _Started:
         stderr=log,
         cwd=spawn.cwd,
         env=_environment(spawn),
-        pass_fds=(connection, lifeline),
+        pass_fds=(connection, lifeline, *spawn.passes),
         start_new_session=True,  # Ctrl-C reaches us alone
     )
 
@@ -323,7 +323,6 @@ def repeat_command(file: Path) -> str:
 
 
 def _resident_bytes(pids: Iterable[int]) -> int:
-    """Return the resident memory of these processes."""
     total = 0
     for member in pids:
         with contextlib.suppress(OSError, IndexError, ValueError):
@@ -359,6 +358,8 @@ def _environment(spawn: Spawn) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "HF_HUB_OFFLINE": "1",
+        # Names are asked by TCP, for a worker has no other sockets.
+        **({"RES_OPTIONS": "use-vc", "GRPC_DNS_RESOLVER": "native"} if limits.host else {}),
         # Spinning made training beside others 3 times slower.
         **({} if limits.spin else {"OMP_WAIT_POLICY": "PASSIVE"}),
         **({CXX: compiler.path} if limits.compiles and (compiler := find_compiler()) else {}),
@@ -369,7 +370,7 @@ def _environment(spawn: Spawn) -> dict[str, str]:
 
 
 def _walls(spawn: Spawn) -> dict[str, Any]:
-    """Return the arguments of sandbox.raise_walls."""
+    """Return the arguments of walls.sandbox.raise_walls."""
     limits = spawn.limits
     authorities = [os.environ[_AUTHORITIES]] if limits.host and os.environ.get(_AUTHORITIES) else []
     return {

@@ -31,8 +31,10 @@ from ...models.errors import ERRORS, TransloadError
 from ...models.foreign_errors import first_line, told_by
 from ...models.job import WALLED, Job
 from ...models.store import disk_full, is_disk_full
-from .guard import fork_below_guard
-from .sandbox import raise_walls
+from .guard import fork_below_guard, send_by_guard
+from .walls.descriptor_copies import hand_on_copies
+from .walls.sandbox import landlock_version, raise_walls
+from .walls.system_calls import HOLDS_SIGNALS
 
 _CLONE_NEWNET = 0x40000000
 _MOST_OPEN_FILES = 4096
@@ -42,12 +44,15 @@ _LOOPBACK = ("127.", "::1", "localhost")
 
 def serve(connection: int, lifeline: int) -> NoReturn:
     """Serve one parent until it closes the socket `connection`, or the pipe `lifeline`."""
-    fork_below_guard(connection, lifeline)
+    wished = fork_below_guard(connection, lifeline)
     setup = json.loads(os.environ.pop("TRANSLOAD_WORKER"))
     _limit_resources(setup["file_bytes"])
     _close_network(loopback=setup["loopback"], named=setup["host"])
     if setup["walls"] is not None:
         raise_walls(**setup["walls"])  # before there is another thread
+        hand_on_copies()
+        if landlock_version() < HOLDS_SIGNALS:
+            send_by_guard(wished)
         os.environ[WALLED] = "1"
     sys.path.extend(path for path in setup["sys_path"] if path not in sys.path)
     read = _record_reads(setup["not_recorded"]) if setup["sys_path"] else set()

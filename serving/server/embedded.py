@@ -6,6 +6,7 @@ each version in a process of its own.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
 from importlib import import_module
@@ -108,7 +109,9 @@ def open_artifact(
 
 
 def open_host(
-    *, folder: str, device: str, threads: int, channel: str, settings: Mapping[str, Value] | None = None
+    *, folder: str, device: str, threads: int, line: int, settings: Mapping[str, Value] | None = None
 ) -> SessionHost:
-    """Open an artifact in this process, a worker's, and answer on the Unix socket `channel`. Raises as the runtime."""
-    return SessionHost(open_artifact(Path(folder), device, threads, settings=settings).session, Path(channel))
+    """Open an artifact in this process, a worker's, and answer the connections that come by the socket `line`.
+    Raises as the runtime."""
+    session = open_artifact(Path(folder), device, threads, settings=settings).session
+    return SessionHost(session, socket.socket(fileno=line))

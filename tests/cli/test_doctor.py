@@ -32,6 +32,7 @@ def machine(
         environ={},
         landlock=lambda: 7,
         missing_walls=tuple,
+        has_namespaces=lambda: True,
         cpu_flags=lambda: frozenset({"avx2", "avx512_vnni"}),
         free_bytes=lambda path: 10**12,
     )
@@ -46,6 +47,12 @@ def test_a_machine_with_everything_has_nothing_to_mend(tmp_path: Path) -> None:
     found = examine(tmp_path, machine())
     assert said(machine(), tmp_path, State.FAIL, State.WARN) == []
     assert exit_code(found) is Exit.PASS
+
+
+def test_a_machine_that_refuses_namespaces_is_told_what_workers_lack(tmp_path: Path) -> None:
+    text = "refused here: workers have no shared memory, so multiprocessing fails in them; all else holds"
+    here = replace(machine(), has_namespaces=lambda: False)
+    assert ("namespaces", text, None) in said(here, tmp_path, State.NOTE)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from transload.models.formats import Format, Target
 from transload.models.signature import Signature, parse_input
 from transload.pipeline.stages import model_process
 from transload.pipeline.workers.isolation import Limits, Spawn
-from transload.pipeline.workers.sandbox import landlock_version
+from transload.pipeline.workers.walls.sandbox import landlock_version
 from transload.serving.server.repository.version_keeper import VersionSource
 
 from .conftest import Ran, onnx_model, put
@@ -534,8 +534,8 @@ def look(**_options):
     (spies / "spy.py").write_text(code)
     monkeypatch.setattr(model_process, "_HOST", "spy:look")
 
-    def with_spies(log: Path, cwd: Path, limits: Limits, reads: tuple[str, ...]) -> Spawn:
-        return Spawn(log, cwd, limits, (str(spies),), reads)
+    def with_spies(log: Path, cwd: Path, limits: Limits, reads: tuple[str, ...], passes: tuple[int, ...] = ()) -> Spawn:
+        return Spawn(log, cwd, limits, (str(spies),), reads, passes=passes)
 
     monkeypatch.setattr(model_process, "Spawn", with_spies)
     processes = model_process.ModelProcesses(here, Limits(seconds=60))

@@ -1,14 +1,15 @@
-"""A session in another process, over a Unix socket: asked by threads that wait, and by an event loop that does not."""
+"""A session in another process, over socket pairs: asked by threads that wait, and by an event loop that does not.
+
+No socket has a name that another process could connect to. A connection is a new pair, one end of which goes to the
+other process over the pair that it was started with."""
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from ....models.errors import SessionLost, SessionTimeout, TransloadError
@@ -20,14 +21,19 @@ from .channel_messages import Message, MessageBuffer, MessageLayout, pack_error
 
 _BUFFER_BYTES = 4 << 20  # of the socket, each way: most requests go in one piece
 MOST_PARTS = 64  # of one sendmsg; the kernel takes 1024
-_BACKLOG = 8
 
 
-def connect(path: Path) -> socket.socket:
-    """Return a connection to the process that listens at `path`."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    _set_buffers(connection)
-    connection.connect(os.fspath(path))
+def connect(line: socket.socket) -> socket.socket:
+    """Return a connection to the process that takes them from the other end of `line`."""
+    connection, theirs = socket.socketpair()
+    with theirs:
+        for end in (connection, theirs):
+            _set_buffers(end)
+        try:
+            socket.send_fds(line, [b"+"], [theirs.fileno()], socket.MSG_DONTWAIT)
+        except OSError:
+            connection.close()
+            raise
     return connection
 
 
@@ -55,17 +61,23 @@ def receive(connection: socket.socket, buffer: MessageBuffer) -> list[Message]:
 
 
 class ChannelSession(CheckedSession):
-    """The side of threads, one call at a time. `lost` is set when the other process is gone, or gave no answer in
-    `timeout_s`."""
+    """The side of threads, one call at a time, which closes `line` with it. `lost` is set when the other process is
+    gone, or gave no answer in `timeout_s`."""
 
     def __init__(  # noqa: PLR0917  (what a session is: where, as what, for how long)
-        self, path: Path, signature: Signature, device: str, runtime: str, timeout_s: float, lost: threading.Event
+        self,
+        line: socket.socket,
+        signature: Signature,
+        device: str,
+        runtime: str,
+        timeout_s: float,
+        lost: threading.Event,
     ) -> None:
         super().__init__(runtime, signature, device)
-        self.path, self.timeout_s, self.lost = path, timeout_s, lost
+        self.line, self.timeout_s, self.lost = line, timeout_s, lost
         self._inputs, self._answers = MessageLayout(signature.inputs), MessageLayout(signature.outputs)
         self._buffer = MessageBuffer()
-        self._socket = connect(path)
+        self._socket = connect(line)
         # Not settimeout, by which Python asks poll before each call.
         limit = struct.pack("@ll", int(timeout_s), int(timeout_s % 1 * 1e6))
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
@@ -92,21 +104,19 @@ class ChannelSession(CheckedSession):
 
     def _release(self) -> None:
         self._socket.close()
+        self.line.close()
 
 
 class SessionHost:
-    """The other side: a session that is asked over the socket at `path`, by one caller at a time of several."""
+    """The other side: a session that is asked over connections that come by `line`, by one caller at a time."""
 
-    def __init__(self, session: Session, path: Path) -> None:
+    def __init__(self, session: Session, line: socket.socket) -> None:
         self._session = session
         self._names = [spec.name for spec in session.signature.inputs]
         self._lock = threading.Lock()
         self._memory = MemoryReturn()
         self._inputs, self._answers = MessageLayout(session.signature.inputs), MessageLayout(session.signature.outputs)
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        _set_buffers(self._listener)
-        self._listener.bind(os.fspath(path))
-        self._listener.listen(_BACKLOG)
+        self._line = line
         threading.Thread(target=self._accept, name="channel", daemon=True).start()
 
     def describe(self) -> dict[str, Any]:
@@ -115,13 +125,13 @@ class SessionHost:
 
     def close(self) -> None:
         """Let go of the session."""
-        self._listener.close()
+        self._line.close()
         self._session.close()
 
     def _accept(self) -> None:
-        with suppress(OSError):  # the listener is closed
-            while True:
-                connection, _ = self._listener.accept()
+        with suppress(OSError):  # the line is closed
+            while numbers := socket.recv_fds(self._line, 1, 1)[1]:
+                connection = socket.socket(fileno=numbers[0])
                 threading.Thread(target=self._serve, args=(connection,), name="channel", daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:

@@ -10,7 +10,6 @@ import threading
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,9 +54,10 @@ def model() -> Double:
 
 
 @pytest.fixture
-def channel(model: Double, tmp_path: Path) -> Iterator[ChannelSession]:
-    host = SessionHost(model, tmp_path / "channel")
-    session = ChannelSession(tmp_path / "channel", SIGNATURE, "cpu", "double", 60, threading.Event())
+def channel(model: Double) -> Iterator[ChannelSession]:
+    line, theirs = socket.socketpair()
+    host = SessionHost(model, theirs)
+    session = ChannelSession(line, SIGNATURE, "cpu", "double", 60, threading.Event())
     yield session
     session.close()
     host.close()
@@ -161,16 +161,18 @@ FORGED = {
 
 
 @pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
-def test_a_forged_answer_is_an_error_and_nothing_else(forged: bytes, tmp_path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / "channel"))
-        listener.listen()
-        channel = ChannelSession(tmp_path / "channel", SIGNATURE, "cpu", "double", 5, threading.Event())
-        listener.accept()[0].close()
+def test_a_forged_answer_is_an_error_and_nothing_else(forged: bytes) -> None:
+    line, theirs = socket.socketpair()
+
+    def take() -> socket.socket:
+        return socket.socket(fileno=socket.recv_fds(theirs, 1, 1)[1][0])
+
+    with theirs:
+        channel = ChannelSession(line, SIGNATURE, "cpu", "double", 5, threading.Event())
+        take().close()
 
         async def scenario(ask: Ask, _: ChannelLink) -> Outcome:
-            connection, _address = listener.accept()
-            with connection:
+            with take() as connection:
                 pending = ask(rows(1))
                 connection.sendall(forged)
                 connection.shutdown(socket.SHUT_WR)

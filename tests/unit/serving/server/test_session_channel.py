@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -60,10 +60,11 @@ def timeout_s() -> float:
 
 
 @pytest.fixture
-def channel(echo: Echo, tmp_path: Path, timeout_s: float) -> Iterator[ChannelSession]:
-    host = SessionHost(echo, tmp_path / "channel")
+def channel(echo: Echo, timeout_s: float) -> Iterator[ChannelSession]:
+    line, theirs = socket.socketpair()
+    host = SessionHost(echo, theirs)
     assert host.describe() == {"signature": SIGNATURE.to_json(), "device": "cpu"}
-    session = ChannelSession(tmp_path / "channel", SIGNATURE, "cpu", "echo", timeout_s, threading.Event())
+    session = ChannelSession(line, SIGNATURE, "cpu", "echo", timeout_s, threading.Event())
     yield session
     session.close()
     host.close()

@@ -1,11 +1,10 @@
 """What the kernel holds of a worker: which files it reads and writes, that it starts no program, and talks to nobody.
 
-Landlock (https://docs.kernel.org/userspace-api/landlock.html) and a seccomp filter
-(https://docs.kernel.org/userspace-api/seccomp_filter.html), both without privilege. They hold for all that the worker
-starts later and can never be taken off. A wall that this kernel lacks is left out; `missing_walls` names it.
+Landlock (https://docs.kernel.org/userspace-api/landlock.html) is here, the seccomp filter in system_calls.py, both
+without privilege. They hold for all that the worker starts later and can never be taken off. A wall that this kernel
+lacks is left out; `missing_walls` names it. Namespaces (namespaces.py) come before them, where the kernel lets.
 
-This module uses the standard library alone: other interpreters than ours run it, too. It has to be called before the
-process has a second thread, which would stay outside.
+It has to be called before the process has a second thread, which would stay outside.
 """
 
 from __future__ import annotations
@@ -19,6 +18,9 @@ import struct
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
+from .namespaces import SHARED_MEMORY, drop_capabilities, enter_namespaces
+from .system_calls import MACHINES, hold_calls
+
 LANDLOCK, SECCOMP = "Landlock", "seccomp"
 
 _NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2  # of prctl
@@ -28,6 +30,7 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 1 << 1, 1 << 2, 1 << 3
 _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 _FIRST_13 = (1 << 13) - 1  # what version 1 knows
+_MAKE_NODES = 1 << 6 | 1 << 9 | 1 << 11  # devices, sockets
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _READ = _READ_FILE | _READ_DIR
 _TCP = 0b11  # bind, connect
@@ -44,29 +47,8 @@ _SYSTEM = (
     "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/proc/loadavg", "/proc/filesystems", "/proc/sys",
     "/proc/modules", "/proc/devices", "/proc/driver", "/proc/uptime", "/proc/cmdline", "/proc/vmstat",
 )  # fmt: skip
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/shm", "/dev/tty")  # noqa: S108
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _GPU_DEVICES = ("/dev/dri", "/dev/kfd", "/dev/nvidia-caps")
-
-# The machines' own numbers (linux/audit.h), and in their order those of system calls (asm/unistd_64.h,
-# asm-generic/unistd.h).
-_MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-_REFUSED = {
-    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
-    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51), "unshare": (272, 97),
-    "setns": (308, 268), "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282),
-    "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219), "init_module": (175, 105),
-    "finit_module": (313, 273), "delete_module": (176, 106), "kexec_load": (246, 104), "reboot": (169, 142),
-    "swapon": (167, 224), "swapoff": (168, 225), "acct": (163, 89), "io_uring_setup": (425, 425),
-    "open_by_handle_at": (304, 265), "move_mount": (429, 429), "open_tree": (428, 428), "fsopen": (430, 430),
-    "fsmount": (432, 432), "mount_setattr": (442, 442), "pidfd_getfd": (438, 438), "execve": (59, 221),
-    "execveat": (322, 281),
-}  # fmt: skip
-_SOCKET, _CLONE, _CLONE3 = (41, 198), (56, 220), (435, 435)
-_X32 = 0x40000000  # a second set of calls on x86_64
-_NEW_NAMESPACES = 0x7E020000  # the flags CLONE_NEW* of clone
-_UNIX, _INET, _INET6 = 1, 2, 10
-_ALLOW, _DENY, _ABSENT, _NO_FAMILY = 0x7FFF0000, 0x00050001, 0x00050026, 0x00050061  # ALLOW; errors 1, 38, 97
-_LOAD, _EQUAL, _AT_LEAST, _BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # of the filter's instructions
 
 _C = ctypes.CDLL(None, use_errno=True)
 
@@ -86,17 +68,21 @@ def raise_walls(
         raise OSError(errno.EBUSY, "a library has started a thread, which the walls would not hold")
     readable = [*_SYSTEM, *_interpreter_folders(), f"/proc/{os.getpid()}", *reads]
     writable = [os.getcwd(), *_DEVICES, *writes]  # noqa: PTH109
+    if enter_namespaces((*_interpreter_folders(), os.getcwd(), *reads, *writes), network=tcp):  # noqa: PTH109
+        writable.append(SHARED_MEMORY)  # its own; that of all others stays closed
+    drop_capabilities()
     if gpu:
         writable += [*_GPU_DEVICES, *_nvidia_devices()]
     if LANDLOCK not in lacking:
         _hold_files(readable, writable, starts, tcp=tcp)
     if SECCOMP not in lacking:
-        _hold_calls(tcp=tcp, execve=bool(starts) and LANDLOCK not in lacking)
+        version = 0 if LANDLOCK in lacking else landlock_version()
+        hold_calls(tcp=tcp, gpu=gpu, execve=bool(starts) and version > 0, landlock=version)
 
 
 def missing_walls() -> tuple[str, ...]:
     """Return the walls that this kernel or machine lacks. Nothing is raised by asking."""
-    has_filter = platform.machine() in _MACHINES and (
+    has_filter = platform.machine() in MACHINES and (
         # A program at address 0: a kernel with filters cannot read it (EFAULT), one without refuses the mode (EINVAL).
         _C.prctl(_SET_SECCOMP, _FILTER, 0, 0, 0) and ctypes.get_errno() == errno.EFAULT
     )
@@ -112,7 +98,7 @@ def _interpreter_folders() -> Iterator[str]:
     """Yield the folders that modules come from."""
     yield from (sys.prefix, sys.base_prefix, sys.exec_prefix)
     yield from (path for path in sys.path if path)
-    yield os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
+    yield os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))  # noqa: PTH100, PTH120
     for name, module in list(sys.modules.items()):
         if name.startswith("__editable___"):  # setuptools' finder of packages that are installed from their checkout
             yield from getattr(module, "MAPPING", {}).values()
@@ -138,7 +124,7 @@ def _hold_files(readable: Sequence[str], writable: Sequence[str], starts: Sequen
     if ruleset < 0:
         raise OSError(ctypes.get_errno(), "Landlock is refused")
     try:
-        kinds = ((readable, _READ), (writable, known & ~_EXECUTE), (starts, _READ_FILE | _EXECUTE))
+        kinds = ((readable, _READ), (writable, known & ~_EXECUTE & ~_MAKE_NODES), (starts, _READ_FILE | _EXECUTE))
         for paths, rights in kinds:
             for path in dict.fromkeys(paths):
                 _allow(ruleset, path, rights)
@@ -160,48 +146,6 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
         rule = struct.pack("=Qi", rights, place)
         _C.syscall(_ADD_RULE, ruleset, _BENEATH, rule, 0)
     finally:
-        os.close(place)
-
-
-def _hold_calls(*, tcp: bool, execve: bool) -> None:
-    """Refuse system calls that no model needs."""
-    program = b"".join(_program(platform.machine(), tcp=tcp, execve=execve))
-    buffer = ctypes.create_string_buffer(program)
-    head = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(buffer))
-    if _C.prctl(_SET_SECCOMP, _FILTER, head, 0, 0):
-        raise OSError(ctypes.get_errno(), "the seccomp filter is refused")
-
-
-def _program(machine: str, *, tcp: bool, execve: bool) -> Iterator[bytes]:
-    """Yield the instructions of the filter (linux/filter.h): code, jumps if true and if false, operand.
-    The data that they read is {int number; u32 machine; u64 instruction; u64 arguments[6]}."""
-    at = [*_MACHINES].index(machine)
-    yield _instruction(_LOAD, 4)
-    yield _instruction(_EQUAL, _MACHINES[machine], 1, 0)
-    yield _instruction(_RETURN, _DENY)
-    yield _instruction(_LOAD, 0)
-    yield _instruction(_AT_LEAST, _X32, 0, 1)
-    yield _instruction(_RETURN, _DENY)
-    for name, numbers in _REFUSED.items():
-        if execve and name == "execve":
-            continue
-        yield _instruction(_EQUAL, numbers[at], 0, 1)
-        yield _instruction(_RETURN, _DENY)
-    yield _instruction(_EQUAL, _CLONE3[at], 0, 1)  # its flags lie in memory, out of reach; libraries then call clone
-    yield _instruction(_RETURN, _ABSENT)
-    yield _instruction(_EQUAL, _CLONE[at], 0, 4)
-    yield _instruction(_LOAD, 16)
-    yield _instruction(_BITS, _NEW_NAMESPACES, 0, 1)
-    yield _instruction(_RETURN, _DENY)
-    yield _instruction(_RETURN, _ALLOW)
-    families = (_UNIX, _INET, _INET6) if tcp else (_UNIX,)
-    yield _instruction(_EQUAL, _SOCKET[at], 0, len(families) + 2)
-    yield _instruction(_LOAD, 16)
-    for left, family in zip(range(len(families), 0, -1), families, strict=True):
-        yield _instruction(_EQUAL, family, left, 0)
-    yield _instruction(_RETURN, _NO_FAMILY)
-    yield _instruction(_RETURN, _ALLOW)
-
-
-def _instruction(code: int, operand: int, if_true: int = 0, if_false: int = 0) -> bytes:
-    return struct.pack("HBBI", code, if_true, if_false, operand)
+        # Short of memory, the kernel forgets files of /proc that nobody has open, and makes them anew without a rule.
+        if not path.startswith("/proc/"):
+            os.close(place)

@@ -1,0 +1,1 @@
+"""Escapes from a worker, tried from inside of one."""
