@@ -112,14 +112,14 @@ class CommandUse:
     @property
     def is_over(self) -> bool:
         """Whether the command has ended and nothing is left of its results."""
-        return not self.is_running and (self.folder is None or not self.folder.is_dir())
+        return not self.is_running and (self.folder is None or not os.path.isdir(self.folder))  # noqa: PTH112  (no name raises)
 
 
 def read_uses(root: Path) -> list[CommandUse]:
     """Return the commands that have used the store, by what they wrote down."""
     uses = []
     for path in sorted(_entries(root / _USERS)):
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, TypeError, RecursionError):
             is_running = _is_locked(path)
             first, *names = path.read_text().split("\n")
             relative = json.loads(first) if first else ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...models.foreign_errors import one_line
 from . import option_values, options
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ Insecure = Annotated[bool, typer.Option("--insecure", help="Let --host be an add
 
 
 def _warn(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)
+    print(one_line(sentence), file=sys.stderr, flush=True)
 
 
 def command(
@@ -100,7 +101,7 @@ def command(
         scheme = "http" if tls_cert is None else "https"
         for model in serving.models:
             rest = f"{scheme}://{serving.addresses['rest']}/v1/models/{model.name}:predict"
-            print(f"serving {model.title}: gRPC {serving.addresses['grpc']}, REST {rest}", flush=True)
+            print(one_line(f"serving {model.title}: gRPC {serving.addresses['grpc']}, REST {rest}"), flush=True)
         access = f", access log {'stderr' if access_log == '-' else access_log}" if access_log else ""
         print(f"logs {serving.logs}{access}", flush=True)
 

@@ -106,6 +106,9 @@ def verify(
     document = {
         "store": str(folder.absolute()), "exit_code": int(status), "checked": result.checked,
         "checked_bytes": result.checked_bytes, "broken": rows,
+        "broken_records": [
+            {"path": str(row.path), "reason": row.reason, "removed": row.is_removed} for row in result.records
+        ],
     }  # fmt: skip
     finish(document, verification_lines(result, folder), status, json=json)
 

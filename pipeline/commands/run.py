@@ -42,7 +42,7 @@ from ..request import RunRequest
 from ..result.check_rows import join_check_rows
 from ..result.gate import GateRules, gate, verdict_of
 from ..result.run_folder import ARTIFACTS, artifact_row, links, publish_artifacts
-from ..result.schema import SCHEMA, LeftOutRow, RunResult, TimelineRow, to_json
+from ..result.schema import SCHEMA, LeftOutRow, RunResult, TimelineRow, printable_result, to_json
 from ..stages.bench import Bench, Measurements
 from ..stages.bench_subject import BenchSubject, subjects_of
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
@@ -182,7 +182,7 @@ def _run(
     result = replace(result, source=describe_source(inputs.source, outcomes), doubts=(*result.doubts, *inputs.doubts))
     result = judge_baseline(Release(result, outcomes), baseline, beside[0])
     constraint = ReleaseConstraint(**context.request.release.model_dump())
-    result = replace(result, recommendation=recommend(result, constraint))
+    result = printable_result(to_json(replace(result, recommendation=recommend(result, constraint))))
     with context.progress.stage("report"):
         _write_cards(context, inputs, targets, result, validated)
         write_run(context.folder, result, measured, beside[1].series)

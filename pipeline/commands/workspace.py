@@ -50,7 +50,9 @@ def new_context(
     device, workers = resolve_device(request.device), workers or SharedWorkers(new_slots(local, progress))
     limit_bytes = store_limit(request.store.limit)
     model = model_label(request, name or folder.name)
-    executor = new_executor(request, local, open_store(local.store, folder, model), folder, workers, model=model)
+    store = open_store(local.store, folder, model, signs=local.signer is not None)
+    store.tell = lambda sentence: progress.note(sentence, once=sentence)
+    executor = new_executor(request, local, store, folder, workers, model=model)
     workers.slots.on_stop(executor.stop)
     progress.follow(executor.timeline, model, executor.log)
     return Context(
