@@ -274,12 +274,14 @@ def digest_of(path: Path, without: Collection[str] = ()) -> str:
     `without`: relative names that do not count."""
     if path.is_file():
         return _hash_file(path)
-    total = hashlib.sha256()
-    for file in _files(path):
-        if file.relative_to(path).as_posix() in without:
-            continue
-        total.update(f"{file.relative_to(path).as_posix()}\0{_hash_file(file)}\n".encode())
-    return total.hexdigest()
+    names = {file.relative_to(path).as_posix(): file for file in _files(path)}
+    return digest_of_files({name: _hash_file(file) for name, file in names.items() if name not in without})
+
+
+def digest_of_files(digests: Mapping[str, str]) -> str:
+    """Return the digest of a folder whose files have these, by their relative names."""
+    rows = (f"{name}\0{digests[name]}\n" for name in sorted(digests, key=Path))
+    return hashlib.sha256("".join(rows).encode()).hexdigest()
 
 
 def size_of(path: Path) -> int:

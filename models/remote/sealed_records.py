@@ -37,6 +37,7 @@ class Sealing:
 
     secret: bytes = b""
     is_required: bool = False
+    is_shared: bool = False  # the environment names it, so that other machines may have it, too
 
 
 def read_sealing(*, signs: bool = False) -> Sealing:
@@ -51,7 +52,7 @@ def read_sealing(*, signs: bool = False) -> Sealing:
         raise BadRequest(f"the store's key in {file} cannot be read: {error}", fix=_HOW_TO_MAKE) from error
     if not _KEY.fullmatch(text.strip()):
         raise BadRequest("the store's key is no 32 to 128 hexadecimal digits", fix=_HOW_TO_MAKE)
-    return Sealing(bytes.fromhex(text.strip()), is_required=True)
+    return Sealing(bytes.fromhex(text.strip()), is_required=True, is_shared=True)
 
 
 def write_key(path: Path) -> None:

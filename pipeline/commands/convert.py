@@ -158,7 +158,7 @@ def _put(
 
     def add(scratch: Path) -> None:
         note(scratch)
-        write_card(scratch, card, state)
+        write_card(scratch, card, state, digest=stored.digest)
 
     copy_folder_whole(stored.folder, folder, add=add)
 

@@ -232,7 +232,7 @@ def _write_cards(
             state = partial(statement_text, card=card, build=build, gate=result.gate, signer=context.signer)
             folder = context.folder / ARTIFACTS / target.target.slug
             write_recorded_source(folder, folder, context.request, None, inputs)
-            write_card(folder, card, state)
+            write_card(folder, card, state, digest=target.stored.digest)
 
 
 def _left_out(targets: Sequence[TargetResult]) -> tuple[LeftOutRow, ...]:

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from ... import __version__
 from ...models.errors import BadRequest, DiskFull, Exit
 from ...models.remote.remote_store import open_store
+from ...models.remote.sealed_records import KEY_FILE_VARIABLE
 from ...models.scratch_folders import locked_scratch, remove_abandoned
 from ...models.store import Store, is_disk_full
 from ...models.whole_files import write_whole
@@ -72,6 +73,9 @@ def new_executor(
     choice = executor_choice(request, local)
     if not choice.is_ray:
         return LocalExecutor(store, folder, workers.slots, workers.frameworks)
+    if local.signer and not store.sealing.is_shared:
+        fix = f"set {KEY_FILE_VARIABLE} here and on every node; 'transload store init --key FILE' makes the key"
+        raise BadRequest("what nodes of a cluster made is signed only where it is sealed with a key", fix=fix)
     from ..cluster.ray_cluster import connect
     from ..cluster.ray_executor import RayExecutor
 
