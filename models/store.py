@@ -29,7 +29,7 @@ from typing import Any, TypeAlias
 from .errors import BadRequest, DiskFull
 from .foreign_errors import text_of
 from .foreign_files import check_result
-from .remote.sealed_records import Sealing, read_record, record_text
+from .remote.sealed_records import NotSealed, Sealing, read_record, record_text
 from .scratch_folders import remove_abandoned, scratch_folder
 from .store_ledger import UseRecord, add_store_bytes, store_lock, try_lock, write_store_bytes
 from .whole_files import write_synced
@@ -62,9 +62,7 @@ class Store:
 
     Until it is closed, or its process ends, nobody removes what it has found or kept (`transload store gc`)."""
 
-    def __init__(
-        self, root: Path, folder: Path | None = None, model: str = "", sealing: Sealing | None = None
-    ) -> None:
+    def __init__(self, root: Path, folder: Path | None = None, model: str = "", sealing: Sealing | None = None) -> None:
         """`folder` is that of the command, for which results are kept while it is there; `model` names its model.
         `sealing`: the key of its records, and whether it is required."""
         self.root = root.absolute()
@@ -114,6 +112,11 @@ class Store:
                 touch(path)
                 return record
         except FileNotFoundError:
+            return None
+        except NotSealed:
+            self.tell(
+                f"results in {self.root} that the key of the store or of this machine has not sealed do not count"
+            )
             return None
         except (OSError, ValueError) as error:
             self.tell(f"the record {path} is passed over: {text_of(error)[:200]}")

@@ -56,9 +56,7 @@ def open_store(place: Path, folder: Path | None = None, model: str = "", *, sign
 class RemoteStore(Store):
     """A store behind a URL. What is looked up or kept is here, too, in the cache."""
 
-    def __init__(
-        self, url: str, folder: Path | None = None, model: str = "", sealing: Sealing | None = None
-    ) -> None:
+    def __init__(self, url: str, folder: Path | None = None, model: str = "", sealing: Sealing | None = None) -> None:
         self._url = url
         super().__init__(_cache_of(url), folder, model, sealing)
         (self.root / "uploaded").mkdir(exist_ok=True)

@@ -2,8 +2,8 @@
 
 A seal is the HMAC-SHA256 of a record with its place. Each record has one with the empty key, a checksum, and one with
 the key of its machine, or with that which machines share: TRANSLOAD_STORE_KEY (hex) or the file that
-TRANSLOAD_STORE_KEY_FILE names. Where such a key is named, or a statement is signed, a result counts only if it is sealed
-with the key: who writes to the store cannot say which object an action has made.
+TRANSLOAD_STORE_KEY_FILE names. Where such a key is named, or a statement is signed, a result counts only if the key has
+sealed it: who writes to the store cannot say which object an action has made.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ _SEALS = "seals"
 _KEY = re.compile(r"(?:[0-9a-f]{2}){16,64}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _HOW_TO_MAKE = "'transload store init --key FILE' makes one"
+
+
+class NotSealed(ValueError):
+    """A record that the key in question has not sealed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,7 @@ def read_record(path: Path, sealing: Sealing | None = None) -> dict[str, Any]:
     if not _is_sealed(place, record, seals, b""):
         raise ValueError("it is not as it was written, or of an older transload")
     if sealing.is_required and not (sealing.secret and _is_sealed(place, record, seals, sealing.secret)):
-        raise ValueError("it is not sealed with the key of the store or of this machine")
+        raise NotSealed("it is not sealed with the key of the store, or of this machine")
     return record
 
 

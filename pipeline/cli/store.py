@@ -115,7 +115,9 @@ def verify(
 
 
 def init(
-    key: Annotated[Path, typer.Option("--key", metavar="FILE", help="The file of the key; made where it is not there.")],
+    key: Annotated[
+        Path, typer.Option("--key", metavar="FILE", help="The file of the key; made where it is not there.")
+    ],
     store: options.Store = None,
 ) -> None:
     """Make a store whose records are sealed with a key, for machines that share it.

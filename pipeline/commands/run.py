@@ -56,6 +56,7 @@ from ..timeline import stage_of
 from ..workers.interpreters import lacking
 from ..workers.shared_workers import SharedWorkers
 from .baseline import Baseline, judge_baseline, measure_beside, open_baseline, read_baseline
+from .golden import write_golden
 from .record import RecordResult, check_server, send_run
 from .remeasure import OpenedArtifacts
 from .workspace import close_workers, new_run_context
@@ -232,6 +233,7 @@ def _write_cards(
             state = partial(statement_text, card=card, build=build, gate=result.gate, signer=context.signer)
             folder = context.folder / ARTIFACTS / target.target.slug
             write_recorded_source(folder, folder, context.request, None, inputs)
+            write_golden(context, inputs, target.stored, card, folder)
             write_card(folder, card, state, digest=target.stored.digest)
 
 

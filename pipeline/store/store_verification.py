@@ -44,7 +44,7 @@ class StoreVerification:
     @property
     def is_sound(self) -> bool:
         """Whether nothing broken is left."""
-        return all(broken.is_removed for broken in (*self.broken, *self.records))
+        return all(broken.is_removed for broken in self.broken) and all(row.is_removed for row in self.records)
 
 
 def verify_store(

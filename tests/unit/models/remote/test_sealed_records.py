@@ -97,7 +97,8 @@ def test_a_record_of_another_form_is_passed_over_with_a_right_checksum_too(
 def test_a_file_that_a_record_names_may_have_any_name(store: Store) -> None:
     commit(store)
     for name in ("x" * 5000, "a\0b", "/proc/self/mem", "/dev/zero", "\udcff"):
-        changed(store, "actions", lambda record, name=name: record.update(read={name: "0" * 64}))
+        read = {name: "0" * 64}
+        changed(store, "actions", lambda record: record.update(read=read))  # noqa: B023
         assert store.find(KEY) is None
 
 
@@ -122,9 +123,7 @@ def test_who_writes_to_the_store_cannot_choose_the_object_of_a_key(
     assert opened(tmp_path).find(KEY) is None
 
 
-def test_a_sealed_record_counts_for_its_own_key_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sealed_record_counts_for_its_own_key_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRANSLOAD_STORE_KEY", "ab" * 32)
     store = opened(tmp_path)
     commit(store)
