@@ -67,7 +67,7 @@ class Store:
         `sealing`: the key of its records, and whether it is required."""
         self.root = root.absolute()
         self.sealing = sealing or Sealing()
-        self.tell: Callable[[str], None] = lambda sentence: None  # of a record that is passed over
+        self.tell: Callable[[str], object] = str  # is told why a record is passed over
         self._uses = UseRecord(self.root, folder)
         self._model = model
         self._intact: dict[str, _State] = {}  # objects that this process has checked, with their state at that time

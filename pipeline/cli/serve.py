@@ -59,6 +59,10 @@ TlsClientCa = Annotated[
 TokenFile = Annotated[
     Path | None, typer.Option("--token-file", metavar="FILE", help="Requests need the bearer token in this file.")
 ]
+Origins = Annotated[
+    list[str] | None,
+    typer.Option("--origin", metavar="URL", help="Let web pages of this origin ask, as https://example.com; several."),
+]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Let --host be an address of other networks without TLS.")]
 
 
@@ -83,6 +87,7 @@ def command(
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,
     token_file: TokenFile = None,
+    origin: Origins = None,
     insecure: Insecure = False,
     trust: options.Trust = False,
     device: options.Device = None,
@@ -113,7 +118,7 @@ def command(
             access_log=access_log, inputs=option_values.parse_inputs(input_), enable_batching=enable_batching,
             batching_file=batching_parameters_file,
             tls_cert=tls_cert, tls_key=tls_key, tls_client_ca=tls_client_ca, token_file=token_file, insecure=insecure,
-            trust=trust,
+            trust=trust, origins=tuple(origin or ()),
         ),
         ready,
         _warn,
