@@ -77,7 +77,12 @@ OPEN = EndpointSecurity()
 
 
 def read_security(
-    certificate: Path | None, key: Path | None, client_ca: Path | None, token: Path | None, origins: Sequence[str] = ()
+    certificate: Path | None,
+    key: Path | None,
+    client_ca: Path | None,
+    token: Path | None,
+    *,
+    origins: Sequence[str] = (),
 ) -> EndpointSecurity:
     """Read the files of a server's options. Raises BadRequest where one cannot be read or used, or is missing, or an
     origin is none."""

@@ -116,7 +116,7 @@ def serve(
     """
     device = resolve_device(read_request(None, {"device": options.device}).device)
     files = (options.tls_cert, options.tls_key, options.tls_client_ca, options.token_file)
-    security = read_security(*files, options.origins)
+    security = read_security(*files, origins=options.origins)
     check_host(options.host, security, insecure=options.insecure)
     configs = find_models(models, options)
     require_libraries("the server", _LIBRARIES)

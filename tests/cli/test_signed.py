@@ -41,9 +41,8 @@ CONVERT = ("convert", "net.py:Net", "--input", "x=float32[batch,3]", "--to", "on
 def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a pair of keys, a signed artifact and, in another store, a copy of another model."""
     here = tmp_path_factory.mktemp("signed")
-    for words in (
-        "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out sign.pem", "pkey -in sign.pem -pubout -out sign.pub",
-    ):  # fmt: skip
+    make = "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out sign.pem"
+    for words in (make, "pkey -in sign.pem -pubout -out sign.pub"):
         subprocess.run(["openssl", *words.split()], cwd=here, check=True, capture_output=True)
     (here / "net.py").write_text(NET.format(weight="0.5"))
     run(here, *CONVERT, "--out", "made", "--sign-key", "sign.pem", "--model-version", "1.4", "--store", "store")

@@ -79,7 +79,8 @@ def test_a_broken_record_is_passed_over_and_named(store: Store, content: bytes) 
     [
         ("actions", "digest", None), ("actions", "digest", "../../x"), ("actions", "facts", None),
         ("actions", "read", None), ("actions", "read", {"/x": 3}), ("actions", "seconds", "1"),
-        ("actions", "seconds", True), ("actions", "seconds", 10**400), ("actions", "step", 4), ("actions", "bytes", "9"),
+        ("actions", "seconds", True), ("actions", "seconds", 10**400),
+        ("actions", "step", 4), ("actions", "bytes", "9"),
         ("refusals", "kind", "SystemExit"), ("refusals", "kind", None), ("refusals", "what", None),
         ("refusals", "fix", ["x"]),
     ],

@@ -281,4 +281,4 @@ def test_behind_another_address_names_are_not_known(host: str) -> None:
 @pytest.mark.parametrize("origin", ["example.com", "https://example.com/", "https://Example.com", "*", "null", ""])
 def test_an_origin_is_as_browsers_write_it(origin: str) -> None:
     with pytest.raises(BadRequest, match="no origin of web pages"):
-        read_security(None, None, None, None, [origin])
+        read_security(None, None, None, None, origins=[origin])
