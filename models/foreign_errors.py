@@ -57,7 +57,9 @@ def one_line(text: str) -> str:
     """Return the text as one line of a terminal, whatever names and messages of strangers it holds.
     Line ends, characters that no terminal shows as themselves, and commands to a CI are written out: none can look like
     a line of ours."""
-    line = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in printable(text))
+    line = text
+    if not text.isprintable():
+        line = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in printable(text))
     return _CI_COMMANDS.sub(_written_out, line)
 
 

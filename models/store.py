@@ -28,7 +28,7 @@ from typing import Any, TypeAlias
 
 from .errors import BadRequest, DiskFull
 from .foreign_errors import text_of
-from .foreign_files import check_result
+from .foreign_files import check_result, read_plain
 from .remote.sealed_records import NotSealed, Sealing, read_record, record_text
 from .scratch_folders import remove_abandoned, scratch_folder
 from .store_ledger import UseRecord, add_store_bytes, store_lock, try_lock, write_store_bytes
@@ -132,12 +132,12 @@ class Store:
         """The name that the store has given itself: a folder of the same name on another machine may be another one."""
         path = self.root / IDENTITY
         with suppress(FileNotFoundError):
-            if identity := path.read_text(errors="replace"):
+            if identity := read_plain(path).decode(errors="replace"):
                 return identity
         with disk_errors(self.root), store_lock(self.root, exclusive=True):
             if not path.exists() or not path.read_text():  # else another process was first
                 write_synced(path, secrets.token_hex(16))
-            return path.read_text(errors="replace")
+            return read_plain(path).decode(errors="replace")
 
     def object(self, digest: str) -> Path:
         """Return the folder of an object that is here."""

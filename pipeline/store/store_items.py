@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ...models.artifact import RECORD as ARTIFACT_RECORD
 from ...models.errors import BadRequest
+from ...models.foreign_errors import one_line_texts
 from ...models.remote.sealed_records import read_record
 from ...models.sources import RECORD as SOURCE_RECORD
 from ...models.store import size_of
@@ -179,10 +180,11 @@ def _read_result(path: Path) -> tuple[str, StoreItem]:
     with suppress(OSError, ValueError):
         used_at = path.stat().st_mtime
         record = read_record(path)
-    steps = tuple(filter(None, [record.get("step")]))
+    step, model = one_line_texts([record.get("step"), record.get("model", "")])
+    steps = tuple(filter(None, [step]))
     size, took_s = record.get("bytes", 0), float(record.get("seconds", 0.0))
     return record.get("digest", ""), StoreItem(
-        ItemKind.RESULT, path.stem, (path.stem,), steps, record.get("model", ""), size, used_at, took_s
+        ItemKind.RESULT, path.stem, (path.stem,), steps, model, size, used_at, took_s
     )
 
 
