@@ -73,6 +73,7 @@ CASES ?= 200000
 fuzz: setup $(FUZZ_PACKAGES)/stamp
 	$(RUN) benchmarks/fuzz --requests $(REQUESTS) --out benchmarks/results/fuzz.json
 	$(RUN) benchmarks/fuzz/files --cases $(CASES) --out benchmarks/results/fuzz_files.json
+	$(RUN) benchmarks/fuzz/records --out benchmarks/results/fuzz_records.json
 
 calibration: setup # the pool goes on where it was stopped
 	$(RUN) benchmarks/calibration collect --pool $(POOL)

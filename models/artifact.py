@@ -17,11 +17,11 @@ RECORD = "artifact.json"
 TUNING = "tuning.json"  # beside it, of this machine and no part of the artifact (serving/runtimes/tuning_file.py)
 MADE_FROM = "made_from.json"  # beside it, too: where its source lies (pipeline/intake/recorded_source.py)
 CARD, CARD_TEXT, REQUIREMENTS, DIGESTS = "card.json", "README.md", "requirements.txt", "SHA256SUMS"
-PROVENANCE = "provenance.json"
+PROVENANCE, GOLDEN = "provenance.json", "golden.json"
 # What says something of an artifact beside its payload and record. It is no part of the artifact: other words about
 # the same model make no other model.
 LOCAL = (TUNING, MADE_FROM)
-BESIDE = (*LOCAL, CARD, CARD_TEXT, REQUIREMENTS, PROVENANCE, DIGESTS)
+BESIDE = (*LOCAL, CARD, CARD_TEXT, REQUIREMENTS, PROVENANCE, DIGESTS, GOLDEN)
 
 
 @dataclass(frozen=True, slots=True)

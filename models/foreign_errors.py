@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")  # as torch's exporter writes them for a terminal
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")  # that steer a terminal; line ends do not
+# What GitHub and Azure take for a command in the log of a job. GitHub skips blanks before the colons.
+_CI_COMMANDS = re.compile(r"(?<!\S)::(?=[A-Za-z])|##(?=\[|vso\[)")
+_VERDICTS = re.compile(r"(?<!\S)(?:PASS|FAIL|INCONCLUSIVE)\b")  # that the last line of a command begins with
 _OBJECT = re.compile(r"<(?:\w+\.)*(\w+) object at 0x[0-9a-f]+>")
 # Text of torch's exporters for their own developers: whom to ask, and the value as the graph has it.
 _ASIDE = re.compile(
@@ -51,9 +55,27 @@ def text_of(error: object) -> str:
 
 def one_line(text: str) -> str:
     """Return the text as one line of a terminal, whatever names and messages of strangers it holds.
-    Line ends, and characters that no terminal shows as themselves, are written out: none can look like a line of ours.
-    """
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in printable(text))
+    Line ends, characters that no terminal shows as themselves, and commands to a CI are written out: none can look like
+    a line of ours."""
+    line = text
+    if not text.isprintable():
+        line = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in printable(text))
+    return _CI_COMMANDS.sub(_written_out, line)
+
+
+def one_line_texts(value: Any) -> Any:
+    """Return a JSON value of a stranger with every text in it, names of fields too, as one line.
+    Words that only a verdict of ours begins with are written out, too: a table begins its lines with such texts."""
+    if isinstance(value, dict):
+        return {one_line_texts(name): one_line_texts(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [one_line_texts(item) for item in value]
+    return _VERDICTS.sub(_written_out, one_line(value)) if isinstance(value, str) else value
+
+
+def _written_out(match: re.Match[str]) -> str:
+    """Return a word whose first letter is written as its number."""
+    return f"\\x{ord(match[0][0]):02x}{match[0][1:]}"
 
 
 def printable(text: str) -> str:

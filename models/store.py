@@ -28,12 +28,17 @@ from typing import Any, TypeAlias
 
 from .errors import BadRequest, DiskFull
 from .foreign_errors import text_of
-from .foreign_files import check_result
+from .foreign_files import check_result, read_plain
+from .remote.sealed_records import NotSealed, Sealing, read_record, record_text
 from .scratch_folders import remove_abandoned, scratch_folder
 from .store_ledger import UseRecord, add_store_bytes, store_lock, try_lock, write_store_bytes
 from .whole_files import write_synced
 
 IDENTITY = "identity"  # a file in a store
+# Errors that the name or the state of a folder causes.
+_OF_PLACES = (
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP,
+)  # fmt: skip
 _LARGE_BYTES = 1 << 25  # of a file whose digest is kept
 _State: TypeAlias = dict[Path, tuple[int, int]]
 _KNOWN_DIGESTS: dict[tuple[int, ...], str] = {}  # by the place, size and times of a file
@@ -57,9 +62,12 @@ class Store:
 
     Until it is closed, or its process ends, nobody removes what it has found or kept (`transload store gc`)."""
 
-    def __init__(self, root: Path, folder: Path | None = None, model: str = "") -> None:
-        """`folder` is that of the command, for which results are kept while it is there; `model` names its model."""
+    def __init__(self, root: Path, folder: Path | None = None, model: str = "", sealing: Sealing | None = None) -> None:
+        """`folder` is that of the command, for which results are kept while it is there; `model` names its model.
+        `sealing`: the key of its records, and whether it is required."""
         self.root = root.absolute()
+        self.sealing = sealing or Sealing()
+        self.tell: Callable[[str], object] = str  # is told why a record is passed over
         self._uses = UseRecord(self.root, folder)
         self._model = model
         self._intact: dict[str, _State] = {}  # objects that this process has checked, with their state at that time
@@ -89,15 +97,29 @@ class Store:
 
     def _look_up(self, key: str) -> tuple[Stored, Mapping[str, str]] | None:
         """Return the recorded result of an action, and the files outside of the store that it has read."""
-        path = self.root / "actions" / f"{key}.json"
+        if (record := self._read_record("actions", key)) is None:
+            return None
+        folder, facts, seconds = self.root / "objects" / record["digest"], record["facts"], record["seconds"]
+        return Stored(key, record["digest"], folder, facts, self.log(key), seconds, cached=True), record["read"]
+
+    def _read_record(self, kind: str, key: str) -> Mapping[str, Any] | None:
+        """Read a record of `actions` or `refusals`, and note its use; None where there is none that can be used."""
+        path = self.root / kind / f"{key}.json"
         try:
             with store_lock(self.root):
-                record = json.loads(path.read_text())
-                self._uses.add(key, record["digest"])
+                record = read_record(path, self.sealing)
+                self._uses.add(key, *([record["digest"]] if "digest" in record else []))
                 touch(path)
-            folder, facts, seconds = self.root / "objects" / record["digest"], record["facts"], record["seconds"]
-            return Stored(key, record["digest"], folder, facts, self.log(key), seconds, cached=True), record["read"]
-        except (OSError, ValueError, KeyError):
+                return record
+        except FileNotFoundError:
+            return None
+        except NotSealed:
+            self.tell(
+                f"results in {self.root} that the key of the store or of this machine has not sealed do not count"
+            )
+            return None
+        except (OSError, ValueError) as error:
+            self.tell(f"the record {path} is passed over: {text_of(error)[:200]}")
             return None
 
     @property
@@ -110,12 +132,12 @@ class Store:
         """The name that the store has given itself: a folder of the same name on another machine may be another one."""
         path = self.root / IDENTITY
         with suppress(FileNotFoundError):
-            if identity := path.read_text():
+            if identity := read_plain(path).decode(errors="replace"):
                 return identity
         with disk_errors(self.root), store_lock(self.root, exclusive=True):
             if not path.exists() or not path.read_text():  # else another process was first
                 write_synced(path, secrets.token_hex(16))
-            return path.read_text()
+            return read_plain(path).decode(errors="replace")
 
     def object(self, digest: str) -> Path:
         """Return the folder of an object that is here."""
@@ -123,15 +145,7 @@ class Store:
 
     def refusal(self, key: str) -> Mapping[str, str] | None:
         """Return the error that the action `key` ends in, or None: a converter that refuses once refuses again."""
-        path = self.root / "refusals" / f"{key}.json"
-        try:
-            with store_lock(self.root):
-                record: Mapping[str, str] = json.loads(path.read_text())
-                self._uses.add(key)
-                touch(path)
-        except (OSError, ValueError):
-            return None
-        return record
+        return self._read_record("refusals", key)
 
     def remember_refusal(self, key: str, error: Mapping[str, str]) -> None:
         """Keep the error that the action `key` ended in.
@@ -139,7 +153,10 @@ class Store:
         tomorrow."""
         with disk_errors(self.root), store_lock(self.root):
             self._uses.add(key)
-            write_synced(self.root / "refusals" / f"{key}.json", json.dumps(dict(error)))
+            write_synced(self.root / "refusals" / f"{key}.json", self._record_text(f"refusals/{key}", error))
+
+    def _record_text(self, place: str, record: Mapping[str, Any]) -> str:
+        return record_text(place, record, self.sealing)
 
     def log(self, key: str) -> Path:
         """Return the file that the process of the action `key` prints to."""
@@ -202,7 +219,7 @@ class Store:
             with store_lock(self.root):
                 self._uses.add(key, digest)  # from here on nobody removes an equal object that is there already
                 self._put(result, folder, digest, size)
-                write_synced(self.root / "actions" / f"{key}.json", json.dumps(record, indent=1))
+                write_synced(self.root / "actions" / f"{key}.json", self._record_text(f"actions/{key}", record))
         shutil.rmtree(self.root / "checkpoints" / key, ignore_errors=True)
         return Stored(key, digest, folder, facts, self.log(key), seconds, cached=False)
 
@@ -237,7 +254,7 @@ def disk_errors(where: Path, option: str = "--store") -> Iterator[None]:
     except OSError as error:
         if is_disk_full(error):
             raise disk_full(where, option) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT):
+        if error.errno in _OF_PLACES:
             raise BadRequest(
                 f"{where} cannot be written to: {os.strerror(error.errno)}", fix=f"name another folder with {option}"
             ) from error
@@ -260,12 +277,14 @@ def digest_of(path: Path, without: Collection[str] = ()) -> str:
     `without`: relative names that do not count."""
     if path.is_file():
         return _hash_file(path)
-    total = hashlib.sha256()
-    for file in _files(path):
-        if file.relative_to(path).as_posix() in without:
-            continue
-        total.update(f"{file.relative_to(path).as_posix()}\0{_hash_file(file)}\n".encode())
-    return total.hexdigest()
+    names = {file.relative_to(path).as_posix(): file for file in _files(path)}
+    return digest_of_files({name: _hash_file(file) for name, file in names.items() if name not in without})
+
+
+def digest_of_files(digests: Mapping[str, str]) -> str:
+    """Return the digest of a folder whose files have these, by their relative names."""
+    rows = (f"{name}\0{digests[name]}\n" for name in sorted(digests, key=Path))
+    return hashlib.sha256("".join(rows).encode()).hexdigest()
 
 
 def size_of(path: Path) -> int:
@@ -295,7 +314,10 @@ def _is_input(path: Path) -> bool:
 
 
 def _unchanged(read: Mapping[str, str]) -> bool:
-    return all(Path(path).is_file() and _hash_file(Path(path)) == digest for path, digest in read.items())
+    try:
+        return all(Path(path).is_file() and _hash_file(Path(path)) == digest for path, digest in read.items())
+    except OSError:  # a name that is too long, or a file that is closed to us
+        return False
 
 
 def _files(path: Path) -> list[Path]:

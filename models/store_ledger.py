@@ -24,6 +24,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from .errors import BadRequest
+from .foreign_files import read_plain
+
 _LOCK, _BYTES, _USERS = "lock", "bytes", "users"
 _CLOSED = (errno.EROFS, errno.EACCES, errno.EPERM)
 
@@ -112,16 +115,16 @@ class CommandUse:
     @property
     def is_over(self) -> bool:
         """Whether the command has ended and nothing is left of its results."""
-        return not self.is_running and (self.folder is None or not self.folder.is_dir())
+        return not self.is_running and (self.folder is None or not os.path.isdir(self.folder))  # noqa: PTH112  (no name raises)
 
 
 def read_uses(root: Path) -> list[CommandUse]:
     """Return the commands that have used the store, by what they wrote down."""
     uses = []
     for path in sorted(_entries(root / _USERS)):
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, TypeError, RecursionError, BadRequest):
+            first, *names = read_plain(path).decode().split("\n")
             is_running = _is_locked(path)
-            first, *names = path.read_text().split("\n")
             relative = json.loads(first) if first else ""
             folder = Path(os.path.normpath(Path(os.path.realpath(root), relative))) if relative else None
             uses.append(CommandUse(path, folder, frozenset(filter(None, names)), is_running))
@@ -130,8 +133,8 @@ def read_uses(root: Path) -> list[CommandUse]:
 
 def read_store_bytes(root: Path) -> int | None:
     """Return the size of all objects, or None where nobody has counted them."""
-    with suppress(OSError, ValueError):
-        return max(0, int((root / _BYTES).read_text()))
+    with suppress(OSError, ValueError, BadRequest):
+        return max(0, int(read_plain(root / _BYTES)))
     return None
 
 

@@ -19,12 +19,12 @@ def write_whole(path: Path, content: str | bytes) -> None:
     half.replace(path)
 
 
-def write_synced(path: Path, text: str) -> None:
-    """Write a text in one piece that outlives a power cut. Several processes may write `path` at once.
+def write_synced(path: Path, content: str | bytes) -> None:
+    """Write a file in one piece that outlives a power cut; text as UTF-8. Several processes may write `path` at once.
     An error, as of a full disk, leaves nothing beside it."""
     beside = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
-        beside.write_text(text)
+        beside.write_bytes(content.encode() if isinstance(content, str) else content)
         rename_synced(beside, path)
     except BaseException:
         beside.unlink(missing_ok=True)

@@ -154,6 +154,7 @@ def convert(
     store: _Path | None = None,
     jobs: int | None = None,
     sign_key: _Path | None = None,
+    model_version: str | None = None,
     executor: str | None = None,
     quiet: bool = True,
 ) -> ConvertResult:
@@ -169,7 +170,8 @@ def convert(
     `flex`: operators that TFLite lacks may be TensorFlow's, for a runtime with its Flex delegate.
     `keep_float`: "auto" keeps layers of tflite:int8 in float32 that win most dB for their bytes.
     `data`: FILE.npz, a folder of images, FILE.csv, FILE.parquet or FILE.py:NAME (docs/data.md); without it a recipe's
-    own data, else random samples. `sign_key`: a private key in PEM that signs the statements beside the artifacts.
+    own data, else random samples. `sign_key`: a private key in PEM that signs the statements beside the artifacts, and
+    `model_version` stands in them.
 
     `non_finite`: "require" refuses routes whose copies do not pass NaN or infinities on.
 
@@ -181,7 +183,9 @@ def convert(
     progress = Progress(quiet=quiet)
     with remove_if_unused(Path(out)):
         text, inputs = name_model(model, _specs(inputs), Path(out), progress, has_data=data is not None)
-        section = _model_section(text, weights, weights_key, settings, model_seconds, trust=trust, python=python)
+        section = _model_section(
+            text, weights, weights_key, settings, model_seconds, trust=trust, python=python, version=model_version
+        )
         requests = _convert_requests(
             section,
             to,
@@ -519,16 +523,25 @@ def history(
     )
 
 
-def verify(artifact: _Path, *, key: _Path | None = None) -> VerifyResult:
+def verify(
+    artifact: _Path,
+    *,
+    key: _Path | None = None,
+    model: str | None = None,
+    version: str | None = None,
+    replay: bool = False,
+) -> VerifyResult:
     """Check the files of an artifact's folder against its statement, and the statement against a public `key` in PEM.
 
-    Nothing of the artifact is run or loaded. Without a `key` a pass says that the folder is in one piece, and not who
+    `model` and `version` are those that it must be of. `replay` asks it its golden samples again, in a worker; without,
+    nothing of the artifact is run or loaded. Without a `key` a pass says that the folder is in one piece, and not who
     made it. Raises BadRequest where the folder is no artifact's, or the statement or the key cannot be read.
 
     The result has the verdict and its exit status as `decided`, the state of the `signature`, the files that are
-    `changed`, `missing`, `unlisted` or `relisted`, and as `document` what `transload verify --json` prints.
+    `changed`, `missing`, `unlisted`, `relisted` or `linked`, what is `unexpected`, how it `replayed`, and
+    as `document` what `transload verify --json` prints.
     """
-    return verify_command.verify(Path(artifact), _path(key))
+    return verify_command.verify(Path(artifact), _path(key), model=model, version=version, replay=replay)
 
 
 def bundle(
@@ -568,10 +581,11 @@ def _model_section(
     *,
     trust: bool,
     python: _Path | None = None,
+    version: str | None = None,
 ) -> dict[str, Any]:
     """Return the section `model` of a request."""
     code = {"recipe": model, "weights": _absolute(weights), "weights_key": key, "set": dict(settings or {})}
-    return {**code, "python": _text(python), "seconds": seconds, "trust": trust}
+    return {**code, "version": version, "python": _text(python), "seconds": seconds, "trust": trust}
 
 
 def _artifacts(candidates: Sequence[_Path]) -> list[str]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+from ..models.foreign_errors import one_line
 from .live_line import MovingStage, live_text, name_of_model, name_of_step, still_text
 from .terminal_text import columns_of, fit_terminal, is_rewritable
 from .timeline import Timeline
@@ -93,7 +94,7 @@ class _Screen:
         with self.lock:
             clear = _CLEAR if self.shown else ""
             self.shown = ""
-            self._write(f"{clear}{fit_terminal(text, self.stream)}\n")
+            self._write(f"{clear}{fit_terminal(one_line(text), self.stream)}\n")
             self.picture()
 
     def picture(self) -> None:
@@ -102,7 +103,7 @@ class _Screen:
             return
         part, stage = self.moving[-1]
         moving = part.describe(stage, self.clock(), more_models=len(self.moving) - 1)
-        text = live_text(moving, columns_of(self.stream) - 1, self.frame, self.stream.encoding or "ascii")
+        text = one_line(live_text(moving, columns_of(self.stream) - 1, self.frame, self.stream.encoding or "ascii"))
         if text != self.shown:
             self.shown = text
             self._write(f"{_CLEAR}{text}")

@@ -151,6 +151,7 @@ class ModelSection(_Section):
     weights_key: str | None = None  # the model's part of the file of weights
     settings: dict[str, JsonValue] = Field(default={}, alias="set")  # arguments of the code that makes the model
     python: str | None = None  # the interpreter that the code lives in; "self" is ours; None: that of its project
+    version: Annotated[str, Field(max_length=200)] | None = None  # of this release, for the statement (docs/verify.md)
     trust: bool = False  # take a model whose operators may read and write files or run code
     seconds: float = Field(default=180.0, gt=0)  # to import, make and call it: code may hang
 

@@ -1,4 +1,4 @@
-"""Who may talk to a server, and whether others can read it: TLS, client certificates, a bearer token."""
+"""Who may talk to a server, and whether others can read it: TLS, client certificates, a bearer token, web pages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import hmac
 import ipaddress
 import re
 import ssl
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from ..models.foreign_files import read_plain
 _LEAST_CHARACTERS = 16  # of a token: fewer can be guessed
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")  # b64token of RFC 6750
 _SCHEME = b"Bearer "
+_ORIGIN = re.compile(r"https?://[a-z0-9.\[\]:-]+")  # as browsers write it: in lower case, without a path
+_LISTS = "is not this server's; --origin lists pages that may ask it, and --token-file asks all for a token"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,30 @@ class EndpointSecurity:
     client_ca: bytes | None = None
     token: bytes | None = None
     context: ssl.SSLContext | None = None  # of the first three
+    origins: frozenset[bytes] = frozenset()  # of web pages that may ask, as in "https://example.com"
+    host: str = "localhost"  # that the server listens on
+
+    def fault_of_page(self, headers: Mapping[bytes, bytes]) -> str:
+        """Return why a request without a token may be that of anybody's web page, open in a browser here; "" if not.
+        A page elsewhere has its own Origin. One whose name was bound to this address has its name as the Host. A form
+        sends text/plain without asking first."""
+        if self.token is not None or self.client_ca is not None:
+            return ""
+        host, origin = headers.get(b"host", b""), headers.get(b"origin")
+        if is_loopback(self.host) and host and not self._is_own(host):
+            return f"the request is for the host {host.decode(errors='replace')}, which {_LISTS}"
+        is_own = self._is_own(host) and origin in (b"http://" + host, b"https://" + host)
+        if not (origin is None or is_own or origin in self.origins):
+            return f"the request is from a web page of {origin.decode(errors='replace')}, which {_LISTS}"
+        if headers.get(b"content-type", b"").strip().lower().startswith(b"text/plain"):
+            return "a body is JSON, and text/plain is refused without a token"
+        return ""
+
+    def _is_own(self, host: bytes) -> bool:
+        """Whether a Host names this machine: by an address, as localhost, or as a listed origin does."""
+        name = re.sub(rb":\d*$", b"", host).strip(b"[]").lower()
+        listed = (origin.partition(b"://")[2] for origin in self.origins)
+        return _is_address(name) or name in (b"localhost", self.host.encode()) or host in listed
 
     def allows(self, authorization: bytes) -> bool:
         """Whether the authorization field of a request (RFC 6750) holds the token."""
@@ -49,9 +77,18 @@ OPEN = EndpointSecurity()
 
 
 def read_security(
-    certificate: Path | None, key: Path | None, client_ca: Path | None, token: Path | None
+    certificate: Path | None,
+    key: Path | None,
+    client_ca: Path | None,
+    token: Path | None,
+    *,
+    origins: Sequence[str] = (),
 ) -> EndpointSecurity:
-    """Read the files of a server's options. Raises BadRequest where one cannot be read or used, or is missing."""
+    """Read the files of a server's options. Raises BadRequest where one cannot be read or used, or is missing, or an
+    origin is none."""
+    if wrong := [origin for origin in origins if not _ORIGIN.fullmatch(origin)]:
+        raise BadRequest(f"{wrong[0]} is no origin of web pages", fix="write it as in https://example.com:8080")
+    pages = frozenset(origin.encode() for origin in origins)
     if (certificate is None) != (key is None):
         raise BadRequest("TLS needs a certificate and its key", fix="use --tls-cert FILE and --tls-key FILE")
     if client_ca is not None and certificate is None:
@@ -63,7 +100,7 @@ def read_security(
             fix=f"make one: openssl rand -hex 32 > {token}",
         )
     if certificate is None or key is None:
-        return EndpointSecurity(token=secret)
+        return EndpointSecurity(token=secret, origins=pages)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     contents = [None if path is None else _read(path) for path in (certificate, key, client_ca)]
@@ -77,7 +114,7 @@ def read_security(
             f"the files of TLS cannot be used: {getattr(error, 'reason', None) or error}",
             fix="name a certificate and its key as PEM, the key without a password",
         ) from error
-    return EndpointSecurity(contents[0], contents[1], contents[2], secret, context)
+    return EndpointSecurity(contents[0], contents[1], contents[2], secret, context, pages)
 
 
 def check_host(host: str, security: EndpointSecurity, *, insecure: bool) -> None:
@@ -96,6 +133,15 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+@lru_cache
+def _is_address(name: bytes) -> bool:
+    try:
+        ipaddress.ip_address(name.decode())
+    except ValueError:
+        return False
+    return True
 
 
 def _no_password() -> str:

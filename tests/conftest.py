@@ -49,6 +49,16 @@ def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def machine_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A key of the machine's own for stores, beside that of the person who runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        patch.delenv("TRANSLOAD_STORE_KEY", raising=False)
+        patch.delenv("TRANSLOAD_STORE_KEY_FILE", raising=False)
+        yield
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The repository, which is the package."""

@@ -127,7 +127,7 @@ class MutatingClient:
     def _request(
         self, path: str, body: bytes, fields: list[tuple[bytes, bytes]] | None = None, method: str = "POST"
     ) -> bytes:
-        lines = [f"{method} {path} HTTP/1.1".encode("latin-1"), b"Host: a"]
+        lines = [f"{method} {path} HTTP/1.1".encode("latin-1"), b"Host: localhost"]
         lines += [name + b": " + value for name, value in fields or []]
         if not any(name.lower() in {b"content-length", b"transfer-encoding"} for name, _ in fields or []):
             lines.append(b"Content-Length: %d" % len(body))

@@ -28,6 +28,7 @@ from ..foreign_errors import text_of
 from ..store import IDENTITY, Store, Stored, digest_of, disk_errors, is_disk_full, size_of
 from ..store_ledger import add_store_bytes, store_lock
 from ..whole_files import rename_synced, write_synced
+from .sealed_records import Sealing, read_sealing
 
 CACHE_VARIABLE = "TRANSLOAD_STORE_CACHE"
 _MARKER_S = 3600.0  # for which an upload counts as there without a look
@@ -45,19 +46,19 @@ def store_url(place: Path) -> str | None:
     )
 
 
-def open_store(place: Path, folder: Path | None = None, model: str = "") -> Store:
-    """Open the store in a folder or behind a URL; the rest is as in Store.
+def open_store(place: Path, folder: Path | None = None, model: str = "", *, signs: bool = False) -> Store:
+    """Open the store in a folder or behind a URL; the rest is as in Store. `signs`: statements will be signed.
     Raises BadRequest where it refuses, and ToolMissing where the library for the URL is not installed."""
-    url = store_url(place)
-    return RemoteStore(url, folder, model) if url else Store(place, folder, model)
+    url, sealing = store_url(place), read_sealing(signs=signs)
+    return RemoteStore(url, folder, model, sealing) if url else Store(place, folder, model, sealing)
 
 
 class RemoteStore(Store):
     """A store behind a URL. What is looked up or kept is here, too, in the cache."""
 
-    def __init__(self, url: str, folder: Path | None = None, model: str = "") -> None:
+    def __init__(self, url: str, folder: Path | None = None, model: str = "", sealing: Sealing | None = None) -> None:
         self._url = url
-        super().__init__(_cache_of(url), folder, model)
+        super().__init__(_cache_of(url), folder, model, sealing)
         (self.root / "uploaded").mkdir(exist_ok=True)
         with self._errors():
             self._files = _file_system(url)
@@ -79,21 +80,24 @@ class RemoteStore(Store):
             self._upload(stored)
             return stored
         with self._errors():
-            content = self._read(f"actions/{key}.json")
-            if content is None:
+            record = self._fetch_record("actions", key)
+            if record is None or not self._fetch(record["digest"]):
                 return None
-            try:
-                digest = json.loads(content)["digest"]
-            except (ValueError, KeyError, TypeError):
-                return None
-            if not self._fetch(digest):
-                return None
-            if (log := self._read(f"logs/{key}.log")) is not None:
-                self.log(key).write_bytes(log)
+        if stored := super().find(key):
+            with disk_errors(self.root):
+                write_synced(self._marker(key), self._marked(stored.digest))
+        return stored
+
+    def _fetch_record(self, kind: str, key: str) -> Mapping[str, Any] | None:
+        """Bring a record into the cache, with the log of its step; return it where it can be used."""
+        content, log = self._read(f"{kind}/{key}.json"), self._read(f"logs/{key}.log")
+        if content is None:
+            return None
         with disk_errors(self.root), store_lock(self.root):
-            write_synced(self.root / "actions" / f"{key}.json", content.decode())
-            write_synced(self._marker(key), self._marked(digest))
-        return super().find(key)
+            write_synced(self.root / kind / f"{key}.json", content)
+            if log is not None:
+                self.log(key).write_bytes(log)
+        return self._read_record(kind, key)
 
     def find_new(self, key: str) -> Stored | None:
         """Return the result of an action that another process has kept a moment ago, fetched, or None."""
@@ -112,20 +116,13 @@ class RemoteStore(Store):
         if (known := super().refusal(key)) is not None:
             return known
         with self._errors():
-            content, log = self._read(f"refusals/{key}.json"), self._read(f"logs/{key}.log")
-        if content is None:
-            return None
-        with disk_errors(self.root):
-            write_synced(self.root / "refusals" / f"{key}.json", content.decode())
-            if log is not None:
-                self.log(key).write_bytes(log)
-        return super().refusal(key)
+            return self._fetch_record("refusals", key)
 
     def remember_refusal(self, key: str, error: Mapping[str, str]) -> None:
         """Keep the error that the action `key` ended in."""
         super().remember_refusal(key, error)
         with self._errors():
-            self._write(f"refusals/{key}.json", json.dumps(dict(error)).encode())
+            self._write(f"refusals/{key}.json", self._record_text(f"refusals/{key}", error).encode())
 
     def commit(
         self, key: str, result: Path, facts: Mapping[str, Any], seconds: float, *, read: Iterable[Path] = (),
@@ -172,7 +169,7 @@ class RemoteStore(Store):
         with self.workspace() as work:
             target = work / "object"
             target.mkdir()
-            for name in json.loads(content):
+            for name in _names_in(content):
                 path = target / name
                 if not path.resolve().is_relative_to(target.resolve()):
                     return False
@@ -248,6 +245,15 @@ class RemoteStore(Store):
             if is_disk_full(error):
                 raise DiskFull(f"the store {self._url} or its cache is full", fix="free some space there") from error
             raise BadRequest(f"the store {self._url} refuses: {why}", fix=_fix_of(error)) from error
+
+
+def _names_in(content: bytes) -> list[str]:
+    """Return the names of an object's files; none that are its own where the list is broken."""
+    with suppress(ValueError, RecursionError):
+        names = json.loads(content)
+        if isinstance(names, list) and all(isinstance(name, str) and Path(name).name for name in names):
+            return names
+    return [os.pardir]
 
 
 def _is_young(marker: Path) -> bool:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...models.artifact import CARD, CARD_TEXT, DIGESTS, LOCAL, PROVENANCE, REQUIREMENTS
-from ...models.errors import BadRequest
-from ...models.store import digest_of
+from ...models.artifact import BESIDE, CARD, CARD_TEXT, DIGESTS, LOCAL, MADE_FROM, PROVENANCE, REQUIREMENTS
+from ...models.errors import BadRequest, StepFailed
+from ...models.store import digest_of, digest_of_files
 from ...models.whole_files import write_whole
 from .card_records import Card
 from .card_text import card_text
@@ -19,16 +19,23 @@ _LINE = re.compile(r"(\\?)([0-9a-f]{64}) [ *](.+)")  # as sha256sum writes it
 _MOST_BYTES = 16 << 20  # of a list of digests
 
 
-def write_card(folder: Path, card: Card, make_statement: Callable[[Mapping[str, str]], str] | None = None) -> None:
+def write_card(
+    folder: Path, card: Card, make_statement: Callable[[Mapping[str, str]], str] | None = None, *, digest: str = ""
+) -> None:
     """Write card, requirements and digests beside the payload in `folder`.
-    `make_statement` returns the text of provenance.json for the digests of all other files, by name."""
+    `make_statement` returns the text of provenance.json for the digests of all other files, by name.
+    `digest`: of the object that was verified. Raises StepFailed where the folder holds another by now."""
     write_whole(folder / CARD, json.dumps(card.to_json(), indent=1, ensure_ascii=False) + "\n")
     write_whole(folder / CARD_TEXT, card_text(card))
     write_whole(folder / REQUIREMENTS, "".join(f"{line}\n" for line in card.runtime.requirements))
     known = {card.file: card.sha256} if (folder / card.file).is_file() else {}
     digests = {name: known.get(name) or digest_of(folder / name) for name in _files(folder) if name != PROVENANCE}
+    if digest and digest_of_files({name: digests[name] for name in digests if name not in BESIDE}) != digest:
+        fix = "run again; whoever can write to the store can do that, so keep it to yourself"
+        raise StepFailed(f"the artifact for {folder} was changed in the store after it was verified", fix=fix)
     if make_statement is not None:
-        write_whole(folder / PROVENANCE, make_statement(digests))
+        own = {name: digest_of(folder / name) for name in (MADE_FROM,) if (folder / name).is_file()}
+        write_whole(folder / PROVENANCE, make_statement({**digests, **own}))
         digests[PROVENANCE] = digest_of(folder / PROVENANCE)
     write_whole(folder / DIGESTS, "".join(_digest_lines(digests)))
 

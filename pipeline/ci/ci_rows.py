@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ...models.errors import TransloadError
+from ...models.foreign_errors import one_line
 from ..compare.change_records import Change, FigureKind, RunComparison
 from ..compare.no_worse import RULE as NO_WORSE
 from ..report.units import plain, sentence, sqnr, where
@@ -47,6 +48,10 @@ class CiRow:
     seconds: float = 0.0
     place: SourcePlace | None = None
     claim: FactClaim | None = None  # what it says, where other rows may say the same
+
+    def __post_init__(self) -> None:
+        for name in ("name", "message"):
+            object.__setattr__(self, name, one_line(getattr(self, name)))
 
 
 OUTCOMES = {

@@ -53,6 +53,7 @@ def command(
     jobs: options.Jobs = None,
     store: options.Store = None,
     sign_key: options.SignKey = None,
+    model_version: options.ModelVersion = None,
     executor: options.Executor = None,
     explain: _Explain = False,
     resume: Resume = False,  # noqa: ARG001  (do_models_file reads the context)
@@ -79,6 +80,7 @@ def command(
         "executor": executor, "non_finite": non_finite, "quiet": quiet,
     }  # fmt: skip
     own = {"weights": weights, "weights_key": weights_key, "settings": option_values.parse_settings(set_)}
+    own |= {"model_version": model_version}
     if not targets:
         raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite ('transload formats')")
     if explain:

@@ -41,7 +41,8 @@ _PARSED: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "python": ("python", _absolute_python),
 }
 _SAME = (
-    "model_seconds", "search_seconds", "trust", "flex", "keep_float", "device", "metric", "allowed_loss", "non_finite",
+    "model_version", "model_seconds",
+    "search_seconds", "trust", "flex", "keep_float", "device", "metric", "allowed_loss", "non_finite",
 )  # fmt: skip
 _OF_LIST = (
     "out", "store", "jobs", "executor", "sign_key", "resume", "fail_fast", "converted", "json", "quiet", "explain",

@@ -208,6 +208,10 @@ SignKey = Annotated[
     Path | None,
     typer.Option("--sign-key", metavar="KEY.pem", help="Sign the statement beside each artifact (docs/verify.md)."),
 ]
+ModelVersion = Annotated[
+    str | None,
+    typer.Option("--model-version", metavar="V", help="The release's version, for its statement (docs/verify.md)."),
+]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, metavar="N", help="Steps side by side.")]
 Executor = Annotated[
     str | None,

@@ -19,7 +19,7 @@ from ..report.recommendation import ReleaseConstraint, recommend
 from ..result.run_folder import links
 from ..result.schema import RunResult, read_result, to_json
 from . import option_values, options
-from .output.render import print_lines
+from .output.render import print_lines, printable_json
 
 RUNS = Path("runs")
 
@@ -54,7 +54,7 @@ def command(
     finished = read_result(folder / "run.json")
     result = _under_constraint(finished, changes)
     if json and result is not finished:
-        sys.stdout.write(to_json(result).decode())
+        sys.stdout.write(printable_json(to_json(result).decode()))
     elif json or form is Form.TERMINAL:
         print_run(folder, result, json=json)
     else:
@@ -92,7 +92,7 @@ def print_run(folder: Path, result: RunResult, *, json: bool) -> None:
     from ..report.terminal import print_result
 
     if json:
-        sys.stdout.write(read_plain(folder / "run.json").decode())
+        sys.stdout.write(printable_json(read_plain(folder / "run.json").decode()))
         return
     logs, _ = links(folder, result)
     page = folder / "report.html"

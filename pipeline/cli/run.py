@@ -82,6 +82,7 @@ def command(
     executor: options.Executor = None,
     jobs: options.Jobs = None,
     sign_key: options.SignKey = None,
+    model_version: options.ModelVersion = None,
     junit: options.Junit = None,
     sarif: options.Sarif = None,
     resume: Resume = False,  # noqa: ARG001  (do_models_file reads the context)
@@ -103,6 +104,7 @@ def command(
     changes: dict[str, Any] = {
         "model": {
             "recipe": recipe, "weights": str(weights.absolute()) if weights else None, "weights_key": weights_key,
+            "version": model_version,
             "python": python if python is None or os.sep not in python else str(Path(python).absolute()),
         },
         "train": {"epochs": epochs}, "data": absolute_data(data),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...models.foreign_errors import one_line
 from . import option_values, options
 
 if TYPE_CHECKING:
@@ -58,11 +59,15 @@ TlsClientCa = Annotated[
 TokenFile = Annotated[
     Path | None, typer.Option("--token-file", metavar="FILE", help="Requests need the bearer token in this file.")
 ]
+Origins = Annotated[
+    list[str] | None,
+    typer.Option("--origin", metavar="URL", help="Let web pages of this origin ask, as https://example.com; several."),
+]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Let --host be an address of other networks without TLS.")]
 
 
 def _warn(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)
+    print(one_line(sentence), file=sys.stderr, flush=True)
 
 
 def command(
@@ -82,6 +87,7 @@ def command(
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,
     token_file: TokenFile = None,
+    origin: Origins = None,
     insecure: Insecure = False,
     trust: options.Trust = False,
     device: options.Device = None,
@@ -100,7 +106,7 @@ def command(
         scheme = "http" if tls_cert is None else "https"
         for model in serving.models:
             rest = f"{scheme}://{serving.addresses['rest']}/v1/models/{model.name}:predict"
-            print(f"serving {model.title}: gRPC {serving.addresses['grpc']}, REST {rest}", flush=True)
+            print(one_line(f"serving {model.title}: gRPC {serving.addresses['grpc']}, REST {rest}"), flush=True)
         access = f", access log {'stderr' if access_log == '-' else access_log}" if access_log else ""
         print(f"logs {serving.logs}{access}", flush=True)
 
@@ -112,7 +118,7 @@ def command(
             access_log=access_log, inputs=option_values.parse_inputs(input_), enable_batching=enable_batching,
             batching_file=batching_parameters_file,
             tls_cert=tls_cert, tls_key=tls_key, tls_client_ca=tls_client_ca, token_file=token_file, insecure=insecure,
-            trust=trust,
+            trust=trust, origins=tuple(origin or ()),
         ),
         ready,
         _warn,

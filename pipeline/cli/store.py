@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from pathlib import Path
@@ -106,11 +107,42 @@ def verify(
     document = {
         "store": str(folder.absolute()), "exit_code": int(status), "checked": result.checked,
         "checked_bytes": result.checked_bytes, "broken": rows,
+        "broken_records": [
+            {"path": str(row.path), "reason": row.reason, "removed": row.is_removed} for row in result.records
+        ],
     }  # fmt: skip
     finish(document, verification_lines(result, folder), status, json=json)
 
 
-SUBCOMMANDS = {"ls": ls, "gc": gc, "verify": verify}
+def init(
+    key: Annotated[
+        Path, typer.Option("--key", metavar="FILE", help="The file of the key; made where it is not there.")
+    ],
+    store: options.Store = None,
+) -> None:
+    """Make a store whose records are sealed with a key, for machines that share it.
+
+    Each command that finds the key in TRANSLOAD_STORE_KEY_FILE, or its text in TRANSLOAD_STORE_KEY, seals what it keeps
+    and uses nothing that is not sealed with it.
+    """
+    from ...models.remote.remote_store import open_store
+    from ...models.remote.sealed_records import KEY_FILE_VARIABLE, write_key
+    from ...models.store import disk_errors
+
+    with disk_errors(key, "--key"):
+        is_new = not key.exists()
+        if is_new:
+            write_key(key)
+    os.environ[KEY_FILE_VARIABLE] = str(key)  # refused where it is none
+    place = open_store(_store(store)).place
+    lines = [
+        f"{'made' if is_new else 'kept'} the key {key}; keep it from those who may write to the store and no more",
+        f"the store is {place}: set {KEY_FILE_VARIABLE}={key.absolute()} on every machine that shares it",
+    ]
+    finish({}, lines, Exit.PASS, json=False)
+
+
+SUBCOMMANDS = {"init": init, "ls": ls, "gc": gc, "verify": verify}
 
 
 def parse_age(text: str | None) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...models.artifact import TUNING
 from . import options
 from .output.render import finish, table
 
@@ -19,21 +20,37 @@ _Key = Annotated[
 ]
 
 
+_Model = Annotated[
+    str | None,
+    typer.Option("--model", metavar="NAME", help="The model it must be made from: a name, or the digest of a part."),
+]
+_Version = Annotated[
+    str | None,
+    typer.Option("--version", metavar="V", help="The version it must be: of --model-version, a run's id, or a commit."),
+]
+_Replay = Annotated[
+    bool, typer.Option("--replay", help="Ask it its golden samples, and compare with the answers of its model.")
+]
+
+
 def command(
     artifact: Annotated[Path, typer.Argument(metavar="ARTIFACT", help="An artifact's folder.")],
     *,
     key: _Key = None,
+    model: _Model = None,
+    version: _Version = None,
+    replay: _Replay = False,
     json: options.Json = False,
 ) -> None:
     """Check an artifact against its statement: files, signature, verdict.
 
-    Every file has to be as the statement in provenance.json has it, and no other file may stand beside. The exit
-    status: 0 all holds, 1 something differs or the artifact failed, 3 there is no statement, no signature for the
+    Every file has to be as the statement in provenance.json has it, and no other file or link may stand beside. The
+    exit status: 0 all holds, 1 something differs or the artifact failed, 3 there is no statement, no signature for the
     key, or no verdict.
     """
     from ..commands.verify import verify
 
-    result = verify(artifact, key)
+    result = verify(artifact, key, model=model, version=version, replay=replay)
     finish(result.document, list(_lines(result)), result.decided[1], json=json)
 
 
@@ -44,11 +61,15 @@ def _lines(result: VerifyResult) -> Iterator[str]:
     yield ""
     differences = {
         "CHANGED": result.changed, "MISSING": result.missing, "NOT STATED": result.unlisted,
-        "SHA256SUMS DIFFERS": result.relisted,
+        "SHA256SUMS DIFFERS": result.relisted, "LINK": result.linked,
     }  # fmt: skip
     for word, names in differences.items():
         yield from (f"{word}  {plain(name)}" for name in names)
-    yield from (f"not covered: {plain(name)}, which belongs to one machine" for name in result.uncovered)
+    yield from (f"NOT EXPECTED  {plain(sentence)}" for sentence in result.unexpected)
+    if result.replayed is not None:
+        yield f"replayed: {plain(result.replayed) or 'it answers its golden samples as its model does'}"
+    if TUNING in result.unlisted:
+        yield f"  fix: {TUNING} is of one machine, as bench --tune leaves it; remove it, or verify before that"
     yield f"{result.decided[0].upper()}  {_sentence(result)}"
 
 
@@ -84,12 +105,18 @@ def _sentence(result: VerifyResult) -> str:
     reasons = (
         (result.signature is SignatureState.WRONG, "the statement is not signed by this key"),
         (not result.is_as_stated, "the folder is not as its statement has it"),
+        (bool(result.unexpected), "the statement is of another model or version"),
+        (bool(result.replayed), "it does not answer as the model that it was made from"),
         (stated is None, "the statement has no verdict of transload's"),
         (
             stated is not None and stated.verdict is not Verdict.PASS,
             f"the artifact's own verdict is {stated.verdict if stated else ''}",
         ),
         (result.decided[0] is not Verdict.PASS, "the statement is not signed"),
+        (
+            result.replayed == "" and result.signature is SignatureState.VALID,
+            "every file is as the statement has it, the key signed that, and it answers as its model does",
+        ),
         (result.signature is SignatureState.VALID, "every file is as the statement has it, and the key signed that"),
     )
     return next((reason for holds, reason in reasons if holds), "every file is as the statement has it")

@@ -98,7 +98,7 @@ class RayExecutor(LocalExecutor):
             raise reply.error
         stored = self.store.find_new(key)
         if stored is None:
-            fix = "name a folder that all nodes and this machine share, or a URL, with --store (docs/scale.md)"
+            fix = "let --store name a folder or a URL that all nodes share, and give all the same key (docs/scale.md)"
             raise BadRequest(f"{action.name} was done on a node, and {self.store.place} does not show it", fix=fix)
         return replace(stored, cached=reply.stored is not None and reply.stored.cached)
 

@@ -44,6 +44,7 @@ from ..result.run_folder import artifact_row
 from ..result.schema import ArtifactRow, RouteStatus, Status, Verdict
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
 from ..workers.shared_workers import SharedWorkers
+from .golden import write_golden
 from .models_in_flight import models_at_once, order_by_duration
 from .workspace import (
     REFUSED,
@@ -135,8 +136,9 @@ def convert(
                     continue
                 card = card_of(result, row, name=name, model=known, evidence=result.evidence)
                 note = partial(write_recorded_source, place=folder, request=request, model=model, inputs=inputs)
+                keep = partial(write_golden, context, inputs, result.stored, card)
                 state = partial(statement_text, card=card, build=build, signer=context.signer)
-                _put(result.stored, card, folder, state, note)
+                _put(result.stored, card, folder, state, (note, keep))
             evidence = join_check_rows(result.evidence for result in results)
             doubts = (*context.doubts, *inputs.doubts)
             converted = ConvertResult(rows, out, find_pieces(context, inputs, results), evidence, doubts)
@@ -152,13 +154,18 @@ def _check_replaceable(folder: Path) -> None:
 
 
 def _put(
-    stored: Stored, card: Card, folder: Path, state: Callable[[Mapping[str, str]], str], note: Callable[[Path], None]
+    stored: Stored,
+    card: Card,
+    folder: Path,
+    state: Callable[[Mapping[str, str]], str],
+    writers: Sequence[Callable[[Path], None]],
 ) -> None:
-    """Put the artifact at `folder` with its card, its statement and its source, in place of a former one."""
+    """Put the artifact at `folder` with its card, its statement and what `writers` add, in place of a former one."""
 
     def add(scratch: Path) -> None:
-        note(scratch)
-        write_card(scratch, card, state)
+        for write in writers:
+            write(scratch)
+        write_card(scratch, card, state, digest=stored.digest)
 
     copy_folder_whole(stored.folder, folder, add=add)
 

@@ -42,7 +42,7 @@ from ..request import RunRequest
 from ..result.check_rows import join_check_rows
 from ..result.gate import GateRules, gate, verdict_of
 from ..result.run_folder import ARTIFACTS, artifact_row, links, publish_artifacts
-from ..result.schema import SCHEMA, LeftOutRow, RunResult, TimelineRow, to_json
+from ..result.schema import SCHEMA, LeftOutRow, RunResult, TimelineRow, printable_result, to_json
 from ..stages.bench import Bench, Measurements
 from ..stages.bench_subject import BenchSubject, subjects_of
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
@@ -56,6 +56,7 @@ from ..timeline import stage_of
 from ..workers.interpreters import lacking
 from ..workers.shared_workers import SharedWorkers
 from .baseline import Baseline, judge_baseline, measure_beside, open_baseline, read_baseline
+from .golden import write_golden
 from .record import RecordResult, check_server, send_run
 from .remeasure import OpenedArtifacts
 from .workspace import close_workers, new_run_context
@@ -182,7 +183,7 @@ def _run(
     result = replace(result, source=describe_source(inputs.source, outcomes), doubts=(*result.doubts, *inputs.doubts))
     result = judge_baseline(Release(result, outcomes), baseline, beside[0])
     constraint = ReleaseConstraint(**context.request.release.model_dump())
-    result = replace(result, recommendation=recommend(result, constraint))
+    result = printable_result(to_json(replace(result, recommendation=recommend(result, constraint))))
     with context.progress.stage("report"):
         _write_cards(context, inputs, targets, result, validated)
         write_run(context.folder, result, measured, beside[1].series)
@@ -232,7 +233,8 @@ def _write_cards(
             state = partial(statement_text, card=card, build=build, gate=result.gate, signer=context.signer)
             folder = context.folder / ARTIFACTS / target.target.slug
             write_recorded_source(folder, folder, context.request, None, inputs)
-            write_card(folder, card, state)
+            write_golden(context, inputs, target.stored, card, folder)
+            write_card(folder, card, state, digest=target.stored.digest)
 
 
 def _left_out(targets: Sequence[TargetResult]) -> tuple[LeftOutRow, ...]:

@@ -70,6 +70,7 @@ class ServeOptions:
     tls_key: Path | None = None
     tls_client_ca: Path | None = None
     token_file: Path | None = None
+    origins: tuple[str, ...] = ()  # of web pages that may ask
     insecure: bool = False  # an address that other machines reach, without TLS
     trust: bool = False  # the models may read and write files or run code
 
@@ -114,7 +115,8 @@ def serve(
     Raises BadRequest where a model cannot be opened or a port is taken, StepFailed where all processes died too often.
     """
     device = resolve_device(read_request(None, {"device": options.device}).device)
-    security = read_security(options.tls_cert, options.tls_key, options.tls_client_ca, options.token_file)
+    files = (options.tls_cert, options.tls_key, options.tls_client_ca, options.token_file)
+    security = read_security(*files, origins=options.origins)
     check_host(options.host, security, insecure=options.insecure)
     configs = find_models(models, options)
     require_libraries("the server", _LIBRARIES)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ...models.artifact import DIGESTS, LOCAL, PROVENANCE, RECORD, TUNING
+from ...models.artifact import DIGESTS, GOLDEN, LOCAL, PROVENANCE, RECORD
 from ...models.errors import BadRequest, Exit
 from ...models.foreign_files import check_plain
 from ...models.store import digest_of
@@ -17,7 +18,8 @@ from ..provenance.signing_keys import PublicKey, read_public_key
 from ..provenance.statement_file import StatementFile, read_statement
 from ..result.schema import Verdict
 
-NOT_STATED = (PROVENANCE, DIGESTS, *LOCAL)  # the statement itself, its list, and what belongs to one machine
+NOT_STATED = (PROVENANCE, DIGESTS)  # the statement itself, and the list that has it
+_HEX = re.compile(r"[0-9a-f]+")
 
 
 class SignatureState(StrEnum):
@@ -41,12 +43,16 @@ class VerifyResult:
     missing: tuple[str, ...] = ()
     unlisted: tuple[str, ...] = ()  # files that the statement does not name
     relisted: tuple[str, ...] = ()  # files of which SHA256SUMS says something else than the statement
-    uncovered: tuple[str, ...] = ()  # files that are no part of the artifact
+    linked: tuple[str, ...] = ()  # names that lead to files elsewhere, which another may change
+    unexpected: tuple[str, ...] = ()  # sentences on a model or a version that is not the one that was asked for
+    replayed: str | None = (
+        None  # how its answers differ from the golden ones; "": they agree; None: they were not asked
+    )
 
     @property
     def is_as_stated(self) -> bool:
         """Whether every file is as the statement has it, and no file stands beside."""
-        return not (self.changed or self.missing or self.unlisted or self.relisted)
+        return not (self.changed or self.missing or self.unlisted or self.relisted or self.linked)
 
     @property
     def decided(self) -> tuple[Verdict, Exit]:
@@ -54,6 +60,8 @@ class VerifyResult:
         stated = self.statement.verdict if self.statement else None
         is_failed = stated is not None and stated.verdict is Verdict.FAIL
         if not self.is_as_stated or self.signature is SignatureState.WRONG or is_failed:
+            return Verdict.FAIL, Exit.FAIL
+        if self.unexpected or self.replayed:
             return Verdict.FAIL, Exit.FAIL
         if stated is None or stated.verdict is not Verdict.PASS:
             return Verdict.INCONCLUSIVE, Exit.INCONCLUSIVE
@@ -72,13 +80,17 @@ class VerifyResult:
             "signature": str(self.signature), "keys": list(envelope.key_ids) if envelope else [],
             "files": len(statement.digests) if statement else 0, "changed": list(self.changed),
             "missing": list(self.missing), "unlisted": list(self.unlisted), "relisted": list(self.relisted),
-            "uncovered": list(self.uncovered), "statement": statement.document if statement else None,
+            "linked": list(self.linked), "unexpected": list(self.unexpected), "replayed": self.replayed,
+            "statement": statement.document if statement else None,
         }  # fmt: skip
 
 
-def verify(folder: Path, key: Path | None = None) -> VerifyResult:
+def verify(
+    folder: Path, key: Path | None = None, *, model: str | None = None, version: str | None = None, replay: bool = False
+) -> VerifyResult:
     """Check the files of an artifact's folder against its statement, and the statement's signature against a public
-    `key` in PEM. Reads files and runs nothing.
+    `key` in PEM; the statement has to be of this `model` and `version`. Reads files and runs nothing, but with `replay`
+    and where all that holds: the artifact is asked its golden samples again, in a worker.
     Raises BadRequest where the folder is no artifact's, or the statement or the key cannot be read."""
     public = read_public_key(key) if key is not None else None
     if not folder.is_dir() or not any((folder / name).exists() for name in (RECORD, PROVENANCE)):
@@ -90,17 +102,40 @@ def verify(folder: Path, key: Path | None = None) -> VerifyResult:
         return VerifyResult(folder, None, signature, public is not None)
     present = _present(folder)
     digests = statement.digests
-    return VerifyResult(
+    result = VerifyResult(
         folder,
         statement,
         signature,
         public is not None,
         changed=tuple(name for name in digests if name in present and digest_of(folder / name) != digests[name]),
-        missing=tuple(name for name in digests if name not in present),
+        missing=tuple(name for name in digests if name not in present and name not in LOCAL),
         unlisted=tuple(name for name in present if name not in digests and name not in NOT_STATED),
         relisted=_relisted(folder, digests),
-        uncovered=tuple(name for name in present if name == TUNING and name not in digests),
+        linked=tuple(name for name in present if (folder / name).is_symlink()),
+        unexpected=tuple(_unexpected(statement, model, version)),
     )
+    if not replay or result.decided[0] is not Verdict.PASS:
+        return result
+    if GOLDEN not in digests:
+        fix = "make it again with --sign-key, which keeps golden samples beside it, or leave --replay out"
+        raise BadRequest(f"{folder} holds no golden samples", fix=fix)
+    from .golden import replay_answers
+
+    return replace(result, replayed=replay_answers(folder))
+
+
+def _unexpected(statement: StatementFile, model: str | None, version: str | None) -> Iterator[str]:
+    """Yield what is another than was asked for. A digest may be cut to 12 digits, a commit to 7."""
+    for what, wanted, known, least in (
+        ("model", model, statement.models, 12), ("version", version, statement.releases, 7)
+    ):  # fmt: skip
+        is_cut = wanted is not None and len(wanted) >= least and _HEX.fullmatch(wanted)
+        if (
+            wanted is not None
+            and wanted not in known
+            and not (is_cut and any(name.startswith(wanted) for name in known))
+        ):
+            yield f"the {what} is {' or '.join(known) or 'not stated'}, and {wanted} was expected"
 
 
 def _signature_state(statement: StatementFile | None, public: PublicKey | None) -> SignatureState:
@@ -123,6 +158,7 @@ def _relisted(folder: Path, digests: Mapping[str, str]) -> tuple[str, ...]:
     listed = read_digests(folder)
     if listed is None:
         return ()
-    expected = {**digests, PROVENANCE: digest_of(folder / PROVENANCE)}
+    expected = {name: digest for name, digest in digests.items() if name not in LOCAL}
+    expected[PROVENANCE] = digest_of(folder / PROVENANCE)
     names = sorted(expected.keys() | listed.keys())
     return tuple(name for name in names if expected.get(name) != listed.get(name))

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from ... import __version__
 from ...models.errors import BadRequest, DiskFull, Exit
 from ...models.remote.remote_store import open_store
+from ...models.remote.sealed_records import KEY_FILE_VARIABLE
 from ...models.scratch_folders import locked_scratch, remove_abandoned
 from ...models.store import Store, is_disk_full
 from ...models.whole_files import write_whole
@@ -50,7 +51,9 @@ def new_context(
     device, workers = resolve_device(request.device), workers or SharedWorkers(new_slots(local, progress))
     limit_bytes = store_limit(request.store.limit)
     model = model_label(request, name or folder.name)
-    executor = new_executor(request, local, open_store(local.store, folder, model), folder, workers, model=model)
+    store = open_store(local.store, folder, model, signs=local.signer is not None)
+    store.tell = lambda sentence: progress.note(sentence, once=sentence)
+    executor = new_executor(request, local, store, folder, workers, model=model)
     workers.slots.on_stop(executor.stop)
     progress.follow(executor.timeline, model, executor.log)
     return Context(
@@ -70,6 +73,9 @@ def new_executor(
     choice = executor_choice(request, local)
     if not choice.is_ray:
         return LocalExecutor(store, folder, workers.slots, workers.frameworks)
+    if local.signer and not store.sealing.is_shared:
+        fix = f"set {KEY_FILE_VARIABLE} here and on every node; 'transload store init --key FILE' makes the key"
+        raise BadRequest("what nodes of a cluster made is signed only where it is sealed with a key", fix=fix)
     from ..cluster.ray_cluster import connect
     from ..cluster.ray_executor import RayExecutor
 

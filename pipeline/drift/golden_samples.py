@@ -1,6 +1,7 @@
 """Ask an artifact a few calls, and keep inputs and answers: what an endpoint of it is later compared with.
 
 answer_golden  inputs {artifact, data}   -> {device, calls}; golden.npz, which `read_golden` reads
+replay_golden  inputs {artifact, golden} -> {device}; raises SessionLost where it answers otherwise
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ...models.probes.feeds import group_into_calls, make_feeds
 from ...models.probes.sizes import batches_within
 from ...models.signature import Array, Signature
 from ...serving.bundles.bundle_records import GoldenCall
+from ...serving.server.repository.version_check import check_version
 from .drift_records import SessionOptions
 from .sessions import default_runtime, open_for, read_test_set
 
@@ -58,6 +60,18 @@ def answer_golden(job: Job) -> Mapping[str, Any]:
         device = session.device
     np.savez(job.out / _FILE, allow_pickle=False, **arrays)
     return GoldenFacts(device=device, calls=calls).to_json()
+
+
+def replay_golden(job: Job) -> Mapping[str, Any]:
+    """Ask the artifact the golden samples in inputs["golden"], a folder with golden.json, and compare its answers.
+
+    SessionOptions -> GoldenFacts. Raises SessionLost where an answer lies beyond their tolerance.
+    """
+    options = SessionOptions.from_json(job.options)
+    runtime = options.runtime or default_runtime(job.inputs["artifact"])
+    with closing(open_for(job, "artifact", runtime, options)) as session:
+        check_version(session, job.inputs["golden"])
+        return GoldenFacts(device=session.device, calls=0).to_json()
 
 
 def read_golden(folder: Path, signature: Signature, calls: int) -> tuple[GoldenCall, ...]:

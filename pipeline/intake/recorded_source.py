@@ -121,7 +121,7 @@ def write_recorded_source(
 ) -> None:
     """Write the record into `folder`, an artifact's that will lie at `place`. `model` is None for a run's recipe."""
     root = Path(request.root or ".").absolute()
-    section = request.model.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"trust"})
+    section = request.model.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"trust", "version"})
     section = {name: value for name, value in section.items() if value not in (None, {})}
     section["recipe"] = _from(place, request.model.recipe, root)
     if request.model.weights:

@@ -63,6 +63,7 @@ class ModelOptions(_FileTable):
     allowed_loss: FiniteLoss | None = None
     non_finite: NonFinite | None = None
     bench: bool | None = None  # of `run`
+    model_version: str | None = None
     model_seconds: Annotated[float, Field(gt=0)] | None = None
     search_seconds: Annotated[float, Field(ge=0)] | None = None
     step_seconds: Annotated[float, Field(gt=0)] | None = None
@@ -234,7 +235,7 @@ def section_of(row: ListedModel, *, cross_check: bool | None = None) -> dict[str
         "model": {
             "recipe": None if row.is_pipeline else row.source, "weights": option("weights"),
             "weights_key": option("weights_key"), "set": option("settings"), "python": option("python"),
-            "trust": option("trust"), "seconds": option("model_seconds"),
+            "trust": option("trust"), "seconds": option("model_seconds"), "version": option("model_version"),
         },
         "convert": {
             "targets": list(row.targets) if row.targets else None, "cross_check": cross_check,

@@ -17,6 +17,7 @@ from .envelope import Envelope, read_envelope
 from .statement import STATEMENT, VERDICT
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_OF_MODEL = ("model", "weights", "weights file")  # the roles of what is part of the model
 _MOST_TEXT = 1000  # letters of a sentence that is shown
 
 
@@ -41,9 +42,33 @@ class StatementFile:
     @property
     def dependencies(self) -> tuple[str, ...]:
         """The names of what went in, each with the beginning of its digest."""
-        definition = _mapping(_mapping(self.document.get("predicate")).get("buildDefinition"))
-        rows = definition.get("resolvedDependencies")
-        return tuple(map(_dependency_text, rows if isinstance(rows, list) else ()))
+        return tuple(map(_dependency_text, self._rows))
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """What the model may be pinned by: its name, and the digests of its code, file and weights."""
+        name = _mapping(self._definition.get("externalParameters")).get("model")
+        return _texts(name, *(digest for row in self._rows for digest in _digests_of_model(row)))
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """What the version may be pinned by: that which was named, the id of the run, and the git commit."""
+        options = _mapping(_mapping(self._definition.get("externalParameters")).get("options"))
+        details = _mapping(_mapping(self.document.get("predicate")).get("runDetails"))
+        return _texts(
+            _mapping(options.get("model")).get("version"), _mapping(details.get("metadata")).get("invocationId"),
+            *(_mapping(row.get("digest")).get("gitCommit") for row in self._rows),
+        )  # fmt: skip
+
+    @property
+    def _rows(self) -> list[Mapping[str, Any]]:
+        """What went in, row by row."""
+        rows = self._definition.get("resolvedDependencies")
+        return [_mapping(row) for row in rows] if isinstance(rows, list) else []
+
+    @property
+    def _definition(self) -> Mapping[str, Any]:
+        return _mapping(_mapping(self.document.get("predicate")).get("buildDefinition"))
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -105,11 +130,21 @@ def _stated_verdict(document: Mapping[str, Any]) -> StatedVerdict | None:
     return StatedVerdict(Verdict(part["verdict"]), *(text[:_MOST_TEXT] for text in texts))
 
 
+def _digests_of_model(row: Mapping[str, Any]) -> list[object]:
+    """Return the digests of what went in, where it is part of the model."""
+    is_part = _mapping(row.get("annotations")).get("role") in _OF_MODEL
+    return list(_mapping(row.get("digest")).values()) if is_part else []
+
+
+def _texts(*values: object) -> tuple[str, ...]:
+    """Return what is a text, each once."""
+    return tuple(dict.fromkeys(value for value in values if value and isinstance(value, str)))
+
+
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _dependency_text(row: object) -> str:
-    digests = _mapping(_mapping(row).get("digest"))
-    parts = [f"{name} {str(digest)[:16]}" for name, digest in digests.items()]
-    return f"{_mapping(row).get('name', '')} ({', '.join(parts)})"[:_MOST_TEXT]
+def _dependency_text(row: Mapping[str, Any]) -> str:
+    parts = [f"{name} {str(digest)[:16]}" for name, digest in _mapping(row.get("digest")).items()]
+    return f"{row.get('name', '')} ({', '.join(parts)})"[:_MOST_TEXT]

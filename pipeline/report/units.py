@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
+from ...models.foreign_errors import one_line
 from ..drift.metrics.metric_kinds import SHARE
 from ..drift.metrics.metric_text import format_change, format_interval, format_loss, format_value
 from ..result.gate import answered
@@ -261,5 +261,4 @@ def rule_words(rule: str) -> str:
 
 def plain(text: str) -> str:
     """Text on one line, without the characters that steer a terminal."""
-    flat = re.sub(r"\s+", " ", text).strip()
-    return "".join("\ufffd" if unicodedata.category(char) in ("Cc", "Cf", "Cs") else char for char in flat)
+    return one_line(re.sub(r"\s+", " ", text).strip())

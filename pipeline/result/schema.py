@@ -25,6 +25,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 from pydantic import ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
 from ...models.errors import BadRequest
+from ...models.foreign_errors import one_line_texts
 from ...models.foreign_files import read_plain
 from ..bench.comparison import Comparison
 from ..bench.doubt_kinds import DoubtKind
@@ -621,6 +622,15 @@ def to_json(result: RunResult) -> bytes:
     return text + b"\n"
 
 
+def printable_result(content: bytes) -> RunResult:
+    """Read a run.json whose texts anybody has written: each becomes one line that steers no terminal and no CI.
+    Raises ValidationError where it is none."""
+    result = _adapter().validate_json(content)
+    document = json.loads(content)
+    plain = one_line_texts(document)
+    return result if plain == document else _adapter().validate_json(json.dumps(plain))
+
+
 def _first(error: ValidationError) -> str:
     first = error.errors()[0]
     where = ".".join(map(str, first["loc"])) or "the document"
@@ -630,7 +640,7 @@ def _first(error: ValidationError) -> str:
 def read_result(path: Path) -> RunResult:
     """Read the run.json at `path`. Raises BadRequest where there is none, or one of another schema."""
     try:
-        return _adapter().validate_json(read_plain(path))
+        return printable_result(read_plain(path))
     except OSError as error:
         raise BadRequest(f"{path} cannot be read: {error.strerror}", fix="name a folder under runs/") from error
     except ValidationError as error:

@@ -6,7 +6,6 @@ The names of steps say what follows what (run_plan.action_name): `convert.tflite
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections import defaultdict
@@ -16,6 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import median
+
+from ...models.remote.sealed_records import read_record
 
 _CONVERT, _VERIFY = "convert", "verify"
 _MOST_RECORDS = 200_000  # that are read, the newest: some 10 s
@@ -155,10 +156,10 @@ _reading = threading.Lock()
 
 def _records(actions: Path) -> Iterator[StepRecord]:
     for path in _newest(actions):
-        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-            record = json.loads(Path(path).read_bytes())
-            if record["step"]:
-                yield StepRecord(str(record["model"]), str(record["step"]), float(record["seconds"]))
+        with suppress(OSError, ValueError):
+            record = read_record(Path(path))
+            if record.get("step"):
+                yield StepRecord(record.get("model", ""), record["step"], float(record["seconds"]))
 
 
 def _newest(folder: Path) -> list[str]:

@@ -5,7 +5,6 @@ Reads only, and takes no lock: a store on a disk that is closed to writing is li
 
 from __future__ import annotations
 
-import json
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,8 @@ from pathlib import Path
 
 from ...models.artifact import RECORD as ARTIFACT_RECORD
 from ...models.errors import BadRequest
+from ...models.foreign_errors import one_line_texts
+from ...models.remote.sealed_records import read_record
 from ...models.sources import RECORD as SOURCE_RECORD
 from ...models.store import size_of
 from ...models.store_ledger import CommandUse, read_uses
@@ -178,14 +179,12 @@ def _read_result(path: Path) -> tuple[str, StoreItem]:
     used_at, record = 0.0, {}
     with suppress(OSError, ValueError):
         used_at = path.stat().st_mtime
-        record = json.loads(path.read_text())
-    names = ("step", "model", "bytes", "digest", "seconds")
-    step, model, count, digest, seconds = (record.get(name) for name in names)
-    steps = (str(step),) if step else ()
-    size = count if isinstance(count, int) else 0
-    took_s = float(seconds) if isinstance(seconds, int | float) else 0.0
-    return str(digest or ""), StoreItem(
-        ItemKind.RESULT, path.stem, (path.stem,), steps, str(model or ""), size, used_at, took_s
+        record = read_record(path)
+    step, model = one_line_texts([record.get("step"), record.get("model", "")])
+    steps = tuple(filter(None, [step]))
+    size, took_s = record.get("bytes", 0), float(record.get("seconds", 0.0))
+    return record.get("digest", ""), StoreItem(
+        ItemKind.RESULT, path.stem, (path.stem,), steps, model, size, used_at, took_s
     )
 
 

@@ -73,13 +73,18 @@ def verification_lines(verification: StoreVerification, root: Path) -> list[str]
                   if user.kind is UseKind.LINK]  # fmt: skip
         if not broken.is_removed and any(user.kind is UseKind.RUNNING for user in broken.item.users):
             lines.append("  a command that is at work uses it")
+    for record in verification.records:
+        lines.append(f"{'removed' if record.is_removed else 'broken'}: record {record.path}: {record.reason}")
     count, total = verification.checked, size(verification.checked_bytes)
+    broken_count = len(verification.broken) + len(verification.records)
     if verification.is_sound:
-        removed = f"; {len(verification.broken)} broken removed" if verification.broken else ""
+        removed = f"; {broken_count} broken removed" if broken_count else ""
         return [*lines, f"{root}: {count} objects, {total}: all sound{removed}"]
     left = sum(not broken.is_removed for broken in verification.broken)
     mend = "'transload store verify --repair' removes them, and they are made again when needed"
-    return [*lines, f"{root}: {left} of {count} objects are broken; {mend}"]
+    records = sum(not record.is_removed for record in verification.records)
+    parts = [f"{left} of {count} objects"] * bool(left) + [f"{records} records"] * bool(records)
+    return [*lines, f"{root}: {' and '.join(parts)} are broken; {mend}"]
 
 
 def item_json(item: StoreItem) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...models.foreign_errors import text_of
+from ...models.remote.sealed_records import RECORDS, read_record, read_sealing
 from ...models.scratch_folders import scratch_folder
 from ...models.store import digest_of
 from ...models.store_ledger import add_store_bytes, store_lock
@@ -22,17 +24,27 @@ class BrokenObject:
 
 
 @dataclass(frozen=True)
+class BrokenRecord:
+    """A record that no command uses: its content, or who has sealed it, is not what it has to be."""
+
+    path: Path
+    reason: str
+    is_removed: bool = False
+
+
+@dataclass(frozen=True)
 class StoreVerification:
     """What a check of a store has shown."""
 
     checked: int
     checked_bytes: int
     broken: tuple[BrokenObject, ...]
+    records: tuple[BrokenRecord, ...] = ()
 
     @property
     def is_sound(self) -> bool:
         """Whether nothing broken is left."""
-        return all(broken.is_removed for broken in self.broken)
+        return all(broken.is_removed for broken in self.broken) and all(row.is_removed for row in self.records)
 
 
 def verify_store(
@@ -53,7 +65,23 @@ def verify_store(
     broken = with_users(root, broken, runs)
     removed = _remove(root, broken, runs) if repair and broken else set()
     rows = tuple(BrokenObject(item, item.name in removed) for item in broken)
-    return StoreVerification(len(objects), sum(item.bytes for item in objects), rows)
+    records = tuple(_check_records(root, repair=repair))
+    return StoreVerification(len(objects), sum(item.bytes for item in objects), rows, records)
+
+
+def _check_records(root: Path, *, repair: bool) -> Iterator[BrokenRecord]:
+    """Yield the records that no command uses, and with `repair` remove them."""
+    sealing = read_sealing()
+    for path in sorted(file for kind in RECORDS for file in (root / kind).glob("*.json")):
+        try:
+            read_record(path, sealing)
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            if repair:
+                with removal_errors(root), store_lock(root, exclusive=True):
+                    path.unlink(missing_ok=True)
+            yield BrokenRecord(path, text_of(error)[:200], is_removed=repair)
 
 
 def _is_broken(root: Path, item: StoreItem) -> bool:

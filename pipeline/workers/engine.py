@@ -357,7 +357,7 @@ class LocalExecutor:
             shutil.copyfile(log, self.store.log(key))
 
     def _show_log(self, kept: Path, name: str) -> None:
-        if kept.exists():
+        if kept.is_file():
             shutil.copyfile(kept, self.log(name))
 
     def _write_repeat(self, action: Action) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,7 @@ def listen(
 ) -> EmbeddedServer:
     """Start both listeners; port 0 takes a free one. The repository is closed with the server.
     Raises BadRequest where a port is taken, ToolMissing where a library is missing."""
+    security = replace(security, host=host)
     with ExitStack() as undo:
         try:
             from . import http_server, tfserving_grpc

@@ -25,6 +25,10 @@ _STATUS = {
 }  # fmt: skip
 _PUBLIC = {"/healthz", "/v2/health/live", "/v2/health/ready"}  # what a probe asks, which has no token
 _RETRY = (b"retry-after", b"1")
+# What a browser is told of a listed page before it asks.
+_PREFLIGHT = (
+    (b"access-control-allow-methods", b"GET, POST"), (b"access-control-allow-headers", b"authorization, content-type"),
+)  # fmt: skip
 _COUNTED = "/v1/"  # begins the paths whose requests TF Serving's metrics count
 _DEVICE = DEVICE_KEY.encode()
 _LOG = logging.getLogger(__name__)
@@ -90,9 +94,8 @@ class HttpApplication:
     def _begin(self, request: HttpRequest) -> HttpReply | Prediction:
         """Return the reply to a request, or the prediction that it asks for. Raises as a Handler."""
         method, path, record = request.method, request.path, request.record
-        if not (path in _PUBLIC or self._security.allows(request.headers.get(b"authorization", b""))):
-            record.status = "UNAUTHENTICATED"
-            return refusal("the request needs the server's bearer token", 401, ((b"www-authenticate", b"Bearer"),))
+        if reply := self._keep_out(request):
+            return reply
         if path == metrics.PATH and method in {"GET", "HEAD"}:
             return HttpReply(self._repository.metrics.page(), media_type=metrics.MEDIA_TYPE.encode())
         body = None if request.is_too_long else unpack(request.headers, b"".join(request.parts), self.max_body_bytes)
@@ -104,6 +107,18 @@ class HttpApplication:
         if path == "/healthz" and method in {"GET", "HEAD"}:
             return self._health()
         return _protocol(path).handle(self._repository, request, body)
+
+    def _keep_out(self, request: HttpRequest) -> HttpReply | None:
+        """Return the reply to a web page or a client that may not ask, and to a browser that asks whether it may."""
+        if fault := self._security.fault_of_page(request.headers):
+            request.record.status = "PERMISSION_DENIED"
+            return refusal(fault, 403)
+        if request.method == "OPTIONS" and request.headers.get(b"origin") in self._security.origins:
+            return HttpReply(b"", 204, headers=_PREFLIGHT)
+        if request.path in _PUBLIC or self._security.allows(request.headers.get(b"authorization", b"")):
+            return None
+        request.record.status = "UNAUTHENTICATED"
+        return refusal("the request needs the server's bearer token", 401, ((b"www-authenticate", b"Bearer"),))
 
     def _refuse(self, request: HttpRequest, error: Exception) -> HttpReply:
         """Return the reply that tells an error."""
@@ -126,6 +141,10 @@ class HttpApplication:
         record.bytes_out = len(reply.body)
         if record.device:
             reply = reply._replace(headers=(*reply.headers, (_DEVICE, record.device.encode())))
+        if (origin := request.headers.get(b"origin", b"")) in self._security.origins:
+            reply = reply._replace(
+                headers=(*reply.headers, (b"access-control-allow-origin", origin), (b"vary", b"origin"))
+            )
         if not self._repository.admission.is_ready and CLOSE not in reply.headers:
             # No request may be on its way on a connection that is closed when the server stops.
             reply = reply._replace(headers=(*reply.headers, CLOSE))

@@ -14,10 +14,13 @@ from pathlib import Path
 from types import FrameType
 
 from ....models.errors import BadRequest, Exit, TransloadError
+from ....models.foreign_errors import one_line
 from ...terminal_text import fit_terminal
 
 INTERRUPTED = 130  # as a shell has it: 128 + SIGINT; SIGTERM and SIGHUP are 143 and 129
 READER_GONE = 141  # 128 + SIGPIPE: `transload zoo | head -1`
+_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_OF_PLACES = (*_CLOSED, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR)  # that the names of a user can meet
 BUG = 70  # EX_SOFTWARE of sysexits.h: not a verdict, and nothing that the caller did
 
 
@@ -96,11 +99,12 @@ def disk_sentence(error: Exception) -> str | None:
     if not isinstance(error, OSError):
         return None
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        where = f" under {error.filename}" if error.filename else ""
+        where = f" under {one_line(str(error.filename))}" if error.filename else ""
         return f"error: the disk{where} is full\n  fix: free some space, or name a folder elsewhere"
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and error.filename:
+    if error.errno in _OF_PLACES and error.filename:
         why = os.strerror(error.errno).lower()
-        return f"error: {error.filename} cannot be used: {why}\n  fix: mend its permissions, or name another place"
+        mend = "mend its permissions, or name another place" if error.errno in _CLOSED else "name another place"
+        return f"error: {one_line(str(error.filename))} cannot be used: {why}\n  fix: {mend}"
     return None
 
 
@@ -109,7 +113,7 @@ def _bug_sentence(error: Exception) -> str:
     import traceback
 
     text = "".join(traceback.format_exception(error))
-    first = (str(error).splitlines() or [""])[0][:200]
+    first = one_line((str(error).splitlines() or [""])[0][:200])
     message = f"error: a bug in transload: {type(error).__name__}: {first}"
     try:
         handle, name = tempfile.mkstemp(prefix="transload-bug-", suffix=".txt")

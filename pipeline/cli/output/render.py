@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import typer
 
+from ....models.foreign_errors import one_line
 from ...terminal_text import fit_terminal
+
+# Controls, directions, halves of characters; what a CI takes for a command of its own.
+_STEERING = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|#(?=#\[|#vso\[)")
 
 
 def print_json(document: Any) -> None:
     """One JSON document on stdout, and nothing beside it."""
-    print(json.dumps(document, indent=1, ensure_ascii=False))
+    print(printable_json(json.dumps(document, indent=1, ensure_ascii=False)))
+
+
+def printable_json(text: str) -> str:
+    """Return a JSON text with what steers a terminal or a CI as escapes: it stays the same document."""
+    return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def table(rows: Sequence[Sequence[str]], *, indent: str = "") -> list[str]:
@@ -53,7 +63,7 @@ def finish(document: Any, lines: Sequence[str], status: int, *, json: bool) -> N
 
 def print_lines(lines: Sequence[str]) -> None:
     """Lines on stdout, wrapped at words on a terminal; the joints of a tree as ASCII where stdout takes no more."""
-    text = "\n".join(lines)
+    text = "\n".join(map(one_line, lines))
     try:
         text.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:

@@ -1,6 +1,6 @@
 """What a version has to do before it is switched to: answer, and answer its golden samples as when it was verified.
 
-`golden.json` in a version's folder is what `transload bundle` writes. TF Serving's warm-up file
+`golden.json` in a version's folder is what `transload bundle` or `convert --sign-key` writes. TF Serving's warm-up file
 (assets.extra/tf_serving_warmup_requests, a TFRecord of PredictionLog) is asked, too; its answers are not compared.
 """
 
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ....models.artifact import GOLDEN
 from ....models.errors import BadRequest, SessionLost, TransloadError
 from ....models.foreign_files import read_plain
 from ....models.signature import ANY_SIZE, Array, Signature, TensorSpec
@@ -24,7 +25,6 @@ from ...wire.tensor_proto import decode_all
 from ...wire.tfrecord import read_records
 from ...wire.tfserving_messages import stock
 
-GOLDEN = "golden.json"
 WARM_UP = "assets.extra/tf_serving_warmup_requests"
 _MOST_BYTES = 256 << 20
 # What a JSON of another form leads to; numpy reads a dtype as Python's literals, which raises SyntaxError, too.

@@ -59,13 +59,14 @@ def test_a_command_that_works_beside_keeps_its_record(tmp_path: Path) -> None:
 
 
 def test_refusals_and_checkpoints_are_written_down(tmp_path: Path) -> None:
+    refusal = {"kind": "Refused", "what": "no", "fix": ""}
     store = Store(tmp_path / "store", tmp_path)
-    store.remember_refusal("a" * 64, {"what": "no"})
+    store.remember_refusal("a" * 64, refusal)
     store.checkpoints("b" * 64)
     assert read_uses(store.root)[0].names == {"a" * 64, "b" * 64}
     store.close()
     reader = Store(tmp_path / "store", tmp_path)
-    assert reader.refusal("a" * 64) == {"what": "no"}
+    assert reader.refusal("a" * 64) == refusal
     assert reader.refusal("b" * 64) is None
     assert {use.names for use in read_uses(store.root) if use.is_running} == {frozenset({"a" * 64})}
 

@@ -252,7 +252,7 @@ def test_junit_counts_what_it_holds() -> None:
     }
     assert told == {
         "a": [("system-out", None)],
-        "b & <c>": [("failure", "bell \ufffd and \ufffd")],
+        "b & <c>": [("failure", r"bell \x07 and \ud800")],
         "d": [("error", "open")],
         "e": [("skipped", "left out")],
     }

@@ -35,7 +35,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 def test_every_command_is_completed(ask: Ask) -> None:
     assert ask("") == [command.name for command in COMMANDS]
     assert ask("con") == ["convert"]
-    assert ask("store", "") == ["ls", "gc", "verify"]
+    assert ask("store", "") == ["init", "ls", "gc", "verify"]
 
 
 def test_values_are_those_of_the_tables(ask: Ask) -> None:

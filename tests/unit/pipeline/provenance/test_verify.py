@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import transload
-from transload.models.errors import BadRequest, Exit
+from transload.models.artifact import BESIDE
+from transload.models.errors import BadRequest, Exit, StepFailed
+from transload.models.store import digest_of
+from transload.pipeline.card.card_folder import write_card
 from transload.pipeline.cli import main
 from transload.pipeline.commands.verify import SignatureState, verify
+from transload.pipeline.provenance.statement import statement_text
 from transload.pipeline.result.schema import GateRow, Verdict
 
-from .statement_samples import write_stated
+from .statement_samples import BUILD, card, write_stated
 
 
 @pytest.fixture
@@ -56,10 +62,80 @@ def test_whatever_differs_is_named_and_ends_in_1(folder: Path, change: str) -> N
     assert result.decided == (Verdict.FAIL, Exit.FAIL)
 
 
-def test_what_belongs_to_this_machine_may_stand_beside(folder: Path) -> None:
-    (folder / "tuning.json").write_text("{}")
+@pytest.mark.parametrize("name", ["tuning.json", "made_from.json"])
+def test_what_no_sum_covers_fails_even_where_it_belongs_to_this_machine(
+    folder: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / name).write_text("{}")
     result = verify(folder)
-    assert (result.decided[1], result.uncovered) == (Exit.PASS, ("tuning.json",))
+    assert (result.decided[1], result.unlisted) == (Exit.FAIL, (name,))
+    assert main(["verify", str(folder)]) == 1
+    assert ("fix: tuning.json" in capsys.readouterr().out) is (name == "tuning.json")
+
+
+def test_the_record_of_the_source_is_covered_and_may_be_left_out(tmp_path: Path) -> None:
+    own = card(tmp_path / "onnx")
+    (tmp_path / "onnx" / "made_from.json").write_text("{}")
+    write_card(tmp_path / "onnx", own, partial(statement_text, card=own, build=BUILD))
+    assert verify(tmp_path / "onnx").decided[1] is Exit.PASS
+    (tmp_path / "onnx" / "made_from.json").write_text('{"root": "/elsewhere"}')
+    assert verify(tmp_path / "onnx").changed == ("made_from.json",)
+    (tmp_path / "onnx" / "made_from.json").unlink()
+    assert verify(tmp_path / "onnx").decided[1] is Exit.PASS
+
+
+def test_a_link_fails_whatever_it_leads_to(folder: Path, tmp_path: Path) -> None:
+    (folder / "model.onnx").rename(tmp_path / "elsewhere.onnx")
+    (folder / "model.onnx").symlink_to(tmp_path / "elsewhere.onnx")
+    result = verify(folder)
+    assert (result.decided[1], result.linked, result.changed) == (Exit.FAIL, ("model.onnx",), ())
+
+
+RELEASED = replace(
+    BUILD, run_id="20261121-net", parameters={"model": {"version": "1.4"}},
+    dependencies=(
+        *BUILD.dependencies, {"name": "git", "digest": {"gitCommit": "c0ffee" * 6 + "abcd"}}, {"name": 3, "digest": []},
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("pins", "holds"),
+    [
+        ({"model": "net.py:Net"}, True), ({"model": "a" * 64}, True), ({"model": "b" * 12}, True),
+        ({"model": "b" * 11}, False), ({"model": "w.pt"}, False), ({"model": "net.py"}, False), ({"model": ""}, False),
+        ({"version": "1.4"}, True), ({"version": "20261121-net"}, True), ({"version": "c0ffeec"}, True),
+        ({"version": "1"}, False), ({"version": "1.3"}, False),
+        ({"version": "c0ffee"}, False), ({"version": ""}, False),
+        ({"model": "net.py:Net", "version": "1.3"}, False), ({"model": "other", "version": "1.4"}, False),
+    ],
+)  # fmt: skip
+def test_what_is_expected_is_pinned(tmp_path: Path, pins: dict[str, str], holds: bool) -> None:
+    folder = write_stated(tmp_path / "onnx", build=RELEASED)
+    result = verify(folder, **pins)  # type: ignore[arg-type]
+    assert result.decided[1] is (Exit.PASS if holds else Exit.FAIL)
+    assert bool(result.unexpected) is not holds
+
+
+def test_a_pin_on_what_is_not_stated_fails(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", str(folder), "--version", "1.4"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert "NOT EXPECTED  the version is not stated, and 1.4 was expected" in lines
+
+
+def test_a_replay_without_golden_samples_is_refused(folder: Path) -> None:
+    with pytest.raises(BadRequest, match="holds no golden samples"):
+        verify(folder, replay=True)
+
+
+def test_what_changed_while_it_was_stated_is_refused(tmp_path: Path) -> None:
+    own = card(tmp_path / "onnx")
+    digest = digest_of(tmp_path / "onnx", without=BESIDE)
+    write_card(tmp_path / "onnx", own, digest=digest)
+    write_card(tmp_path / "onnx", own, digest=digest)  # with a card beside it, too
+    (tmp_path / "onnx" / "artifact.json").write_text("{}")
+    with pytest.raises(StepFailed, match="was changed in the store"):
+        write_card(tmp_path / "onnx", own, digest=digest)
 
 
 def test_a_folder_without_a_list_of_digests_passes(folder: Path) -> None:

@@ -210,3 +210,75 @@ def test_authorities_that_are_none(name: str, words: str, files: Path, monkeypat
     monkeypatch.setenv("SSL_CERT_FILE", str(files / name))
     with pytest.raises(BadRequest, match=rf"SSL_CERT_FILE\S* {words}"):
         Link("https://localhost:443", 5)
+
+
+PAGES = [  # the fields of a request, and whether a server on 127.0.0.1 without a token answers it
+    ({}, True),
+    ({"Host": "localhost:1"}, True),
+    ({"Host": "127.0.0.1:1", "Content-Type": "application/x-www-form-urlencoded"}, True),  # curl -d
+    ({"Host": "[::1]:1", "Content-Type": "application/json"}, True),
+    ({"Host": "localhost:1", "Origin": "http://localhost:1"}, True),
+    ({"Host": "listed.example", "Origin": "https://listed.example"}, True),
+    ({"Host": "localhost:1", "Origin": "https://listed.example"}, True),
+    ({"Host": "listed.example"}, True),  # a proxy on this machine that passes the name on
+    ({"Host": "localhost:1", "Origin": "http://localhost:3000"}, False),
+    ({"Host": "localhost:1", "Origin": "null"}, False),
+    ({"Host": "localhost:1", "Origin": ""}, False),
+    ({"Host": "localhost:1", "Origin": "https://evil.example"}, False),
+    ({"Host": "localhost:1", "Origin": "https://listed.example.evil.example"}, False),
+    ({"Host": "127.0.0.1:1", "Origin": "http://203.0.113.5:1"}, False),
+    ({"Host": "evil.example:1"}, False),  # a name that was bound to 127.0.0.1 after the page was loaded
+    ({"Host": "evil.example:1", "Origin": "http://evil.example:1"}, False),
+    ({"Host": "127.0.0.1.evil.example"}, False),
+    ({"Content-Type": "text/plain"}, False),
+    ({"Content-Type": " Text/Plain; charset=utf-8"}, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "answered"), PAGES, ids=range(len(PAGES)))
+@pytest.mark.parametrize("token", [None, TOKEN.encode()])
+def test_a_web_page_gets_no_answer_without_a_token(
+    serving: Callable[[EndpointSecurity], Any], fields: dict[str, str], token: bytes | None, *, answered: bool
+) -> None:
+    security = EndpointSecurity(token=token, origins=frozenset({b"https://listed.example"}))
+    with serving(security) as addresses:
+        bearer = {"Authorization": f"Bearer {TOKEN}"} if token else {}
+        for method, path, body in (
+            ("POST", "/v1/models/m:predict", '{"inputs": [[1, 2]]}'),
+            ("GET", "/v1/models/m", None),
+        ):
+            with closing(http.client.HTTPConnection(addresses["rest"], timeout=60)) as link:
+                link.request(method, path, body, {**fields, **bearer})
+                reply = link.getresponse()
+                text = reply.read()
+            assert reply.status == (200 if answered or token else 403), text
+            allowed = reply.headers["access-control-allow-origin"]
+            assert allowed == (fields["Origin"] if fields.get("Origin", "")[8:] == "listed.example" else None)
+        status = ask_http(addresses["rest"], None, TOKEN, "/v2/health/live")
+    assert status == 200
+
+
+def test_a_listed_page_is_told_before_it_asks(serving: Callable[[EndpointSecurity], Any]) -> None:
+    for token in (None, TOKEN.encode()):
+        with serving(EndpointSecurity(token=token, origins=frozenset({b"https://listed.example"}))) as addresses:
+            for origin, status in (("https://listed.example", 204), ("https://evil.example", None)):
+                with closing(http.client.HTTPConnection(addresses["rest"], timeout=60)) as link:
+                    link.request("OPTIONS", "/v1/models/m:predict", None, {"Origin": origin})
+                    reply = link.getresponse()
+                    reply.read()
+                assert (reply.status == 204) is (status == 204)
+                assert reply.headers["access-control-allow-origin"] == (origin if status else None)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.7"])  # noqa: S104
+def test_behind_another_address_names_are_not_known(host: str) -> None:
+    """Of a container or a cluster; a page still has to be listed, whatever its name is bound to."""
+    security = EndpointSecurity(host=host)
+    assert not security.fault_of_page({b"host": b"models.default.svc:8501"})
+    assert security.fault_of_page({b"host": b"evil.example", b"origin": b"http://evil.example"})
+
+
+@pytest.mark.parametrize("origin", ["example.com", "https://example.com/", "https://Example.com", "*", "null", ""])
+def test_an_origin_is_as_browsers_write_it(origin: str) -> None:
+    with pytest.raises(BadRequest, match="no origin of web pages"):
+        read_security(None, None, None, None, origins=[origin])

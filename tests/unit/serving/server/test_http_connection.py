@@ -18,7 +18,10 @@ BODY = b'{"instances": [[1, 2]]}'
 
 
 def predict(body: bytes = BODY, fields: bytes = b"") -> bytes:
-    head = b"POST /v1/models/m:predict HTTP/1.1\r\nHost: m\r\n%bContent-Length: %d\r\n\r\n" % (fields, len(body))
+    head = b"POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\n%bContent-Length: %d\r\n\r\n" % (
+        fields,
+        len(body),
+    )
     return head + body
 
 
@@ -45,7 +48,7 @@ def test_requests_sent_at_once_are_answered_in_their_order(one: Any, delay_s: fl
     one.session.act = lambda: time.sleep(delay_s)
     bodies = [json.dumps({"instances": [[at, at]]}).encode() for at in range(20)]
     with connect(one) as link:
-        link.sendall(b"".join(predict(body) for body in bodies) + b"GET /healthz HTTP/1.1\r\nHost: m\r\n\r\n")
+        link.sendall(b"".join(predict(body) for body in bodies) + b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         replies = read_replies(link, 21)
     assert [status for status, _ in replies] == [200] * 21
     assert [json.loads(body)["predictions"] for _, body in replies[:20]] == [[[2.0 * at] * 2] for at in range(20)]
@@ -68,7 +71,7 @@ def test_a_client_that_asks_whether_to_go_on_is_told_so(one: Any) -> None:
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n",
         b"POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        b"GET http:// HTTP/1.1\r\nHost: m\r\n\r\n",
+        b"GET http:// HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ],
     ids=["tls", "length", "smuggled", "target"],
 )
@@ -85,7 +88,7 @@ def test_what_is_no_http_is_400_and_the_connection_ends(one: Any, data: bytes) -
 )
 def test_a_client_that_wants_one_reply_gets_it_and_the_end(one: Any, request_line: bytes) -> None:
     with connect(one) as link:
-        link.sendall(request_line + b"Host: m\r\n\r\n")
+        link.sendall(request_line + b"Host: localhost\r\n\r\n")
         reply = b"".join(iter(lambda: link.recv(4096), b""))
     assert b"\r\nconnection: close\r\n" in reply
     assert reply.endswith(b'\r\n\r\n{"status":"ok"}')
@@ -125,7 +128,7 @@ def test_a_fault_of_the_server_is_500_without_a_trace_and_it_goes_on(one: Any, m
     with monkeypatch.context() as patch:
         patch.setattr(one.repository.metrics, "page", fail)
         with connect(one) as link:
-            link.sendall(b"GET /monitoring/prometheus/metrics HTTP/1.1\r\nHost: m\r\n\r\n" + predict())
+            link.sendall(b"GET /monitoring/prometheus/metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" + predict())
             replies = read_replies(link, 2)
     assert replies == [(500, b'{"error":"internal error"}'), (200, b'{"predictions":[[2.0,4.0]]}')]
 

@@ -19,8 +19,8 @@ from transload.serving.server.repository.model_repository import hold_session
 PATH = "/v1/models/m"
 HALF = [
     b"",
-    b"GET /v1/models/m HTTP/1.1\r\nHost: m\r\nX-Half: ",
-    b"POST /v1/models/m:predict HTTP/1.1\r\nHost: m\r\nContent-Length: 99\r\n\r\n{",
+    b"GET /v1/models/m HTTP/1.1\r\nHost: localhost\r\nX-Half: ",
+    b"POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{",
 ]
 
 
@@ -87,7 +87,7 @@ def test_a_body_that_comes_in_drips_is_closed_too(one: Any) -> None:
 def test_a_body_may_come_in_pieces(rest: HttpServer) -> None:
     body = b'{"instances": [[1, 2]]}'
     with socket.create_connection(("127.0.0.1", rest.port), 60) as link:
-        link.sendall(b"POST /v1/models/m:predict HTTP/1.1\r\nHost: m\r\nContent-Length: %d\r\n\r\n" % len(body))
+        link.sendall(b"POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body))
         for at in range(0, len(body), 4):
             time.sleep(0.15)
             link.sendall(body[at : at + 4])
@@ -107,7 +107,7 @@ def test_a_model_slower_than_the_time_out_answers(rest: HttpServer, one) -> None
 def test_a_header_above_16_kb_is_431(one, size: int, end: bytes) -> None:
     host, _, port = one.addresses["rest"].partition(":")
     with socket.create_connection((host, int(port)), 60) as link:
-        link.sendall(b"GET /v1/models/m HTTP/1.1\r\nHost: m\r\nX-Large: " + b"x" * size + end)
+        link.sendall(b"GET /v1/models/m HTTP/1.1\r\nHost: localhost\r\nX-Large: " + b"x" * size + end)
         reply = http.client.HTTPResponse(link)
         reply.begin()
         assert (reply.status, json.loads(reply.read())) == (

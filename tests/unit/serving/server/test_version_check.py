@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from transload.models.artifact import GOLDEN
 from transload.models.errors import BadRequest, SessionLost
 from transload.serving.server.repository.batching_parameters import BatchingParameters
 from transload.serving.server.repository.model_config import ModelConfig
 from transload.serving.server.repository.model_repository import Repository
 from transload.serving.server.repository.served_version import OpenedSession
-from transload.serving.server.repository.version_check import GOLDEN, WARM_UP, check_version
+from transload.serving.server.repository.version_check import WARM_UP, check_version
 from transload.serving.server.repository.version_keeper import VersionSource
 from transload.serving.wire.tensor_proto import encode
 from transload.serving.wire.tfrecord import write_records
