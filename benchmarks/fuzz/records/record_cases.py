@@ -126,7 +126,10 @@ def _fault_of(lines: Sequence[str], *, is_own_last: bool = False) -> str:
     said = [line for line in lines if line.strip()]
     for number, line in enumerate(said):
         for letter in line:
-            if unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") or letter in "\u202a\u202b\u202d\u202e\u2066\u2067":
+            if (
+                unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp")
+                or letter in "\u202a\u202b\u202d\u202e\u2066\u2067"
+            ):
                 return f"U+{ord(letter):04X} is printed"
         if _COMMAND.search(line):
             return "a command to a CI is printed"
