@@ -42,8 +42,8 @@ def write_golden(context: Context, inputs: RunInputs, artifact: Stored, card: Ca
         return
     signature, recorder = inputs.model.signature, inputs.recorder
     options = {name: recorder.options[name] for name in ("runtime", "settings", "threads") if name in recorder.options}
-    asked = {"artifact": inputs.source, "data": inputs.data}
-    stored = context.executor.perform(replace(recorder, name="golden", entry=_ANSWER, inputs=asked, options=options))
+    folders = {"artifact": inputs.source, "data": inputs.data}
+    stored = context.executor.perform(replace(recorder, name="golden", entry=_ANSWER, inputs=folders, options=options))
     calls = read_golden(stored.folder, signature, GoldenFacts.from_json(stored.facts).calls)
     golden = GoldenSamples(calls, _limit_of(card, read_artifact(artifact.folder).target.precision))
     document = golden_document(golden, signature, signature, dialect=Dialect.V2, url="", path="")

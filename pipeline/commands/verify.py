@@ -117,7 +117,7 @@ def verify(
     if not replay or result.decided[0] is not Verdict.PASS:
         return result
     if GOLDEN not in digests:
-        fix = "make it again with --sign-key, which keeps golden samples beside it, or leave --replay out"
+        fix = "leave --replay out, or let 'transload convert --sign-key' make it again, which keeps samples beside it"
         raise BadRequest(f"{folder} holds no golden samples", fix=fix)
     from .golden import replay_answers
 
@@ -126,7 +126,7 @@ def verify(
 
 def _unexpected(statement: StatementFile, model: str | None, version: str | None) -> Iterator[str]:
     """Yield what is another than was asked for. A digest may be cut to 12 digits, a commit to 7."""
-    for what, wanted, known, least in (
+    for subject, wanted, known, least in (
         ("model", model, statement.models, 12), ("version", version, statement.releases, 7)
     ):  # fmt: skip
         is_cut = wanted is not None and len(wanted) >= least and _HEX.fullmatch(wanted)
@@ -135,7 +135,7 @@ def _unexpected(statement: StatementFile, model: str | None, version: str | None
             and wanted not in known
             and not (is_cut and any(name.startswith(wanted) for name in known))
         ):
-            yield f"the {what} is {' or '.join(known) or 'not stated'}, and {wanted} was expected"
+            yield f"the {subject} is {' or '.join(known) or 'not stated'}, and {wanted} was expected"
 
 
 def _signature_state(statement: StatementFile | None, public: PublicKey | None) -> SignatureState:

@@ -83,7 +83,7 @@ def verification_lines(verification: StoreVerification, root: Path) -> list[str]
     left = sum(not broken.is_removed for broken in verification.broken)
     mend = "'transload store verify --repair' removes them, and they are made again when needed"
     records = sum(not record.is_removed for record in verification.records)
-    parts = [f"{left} of {count} objects"] * bool(left) + [f"{records} records"] * bool(records)
+    parts = [f"{left} of {count} objects"] * bool(left) + [f"{records} record{'s' * (records > 1)}"] * bool(records)
     return [*lines, f"{root}: {' and '.join(parts)} are broken; {mend}"]
 
 

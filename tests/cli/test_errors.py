@@ -102,3 +102,50 @@ def test_an_output_that_cannot_be_written_is_a_sentence() -> None:
         2,
         "error: the disk is full\n  fix: free some space, or name a folder elsewhere\n",
     )
+
+
+LONG = "a" * 300
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["convert", "zoo:breast-cancer-mlp", "--to", "onnx", "--out", LONG], ["validate", LONG], ["serve", LONG],
+        ["convert", "zoo:breast-cancer-mlp", "--to", "onnx", "--out", "b", "--store", LONG], ["run", f"{LONG}.toml"],
+        ["run", "zoo:breast-cancer-mlp", "--out", LONG], ["store", "ls", "--store", LONG], ["verify", LONG],
+        ["compare", LONG, LONG], ["history", LONG], ["bundle", LONG, "--for", "docker", "--out", "x"], ["new", LONG],
+        ["record", LONG, "--mlflow", "http://127.0.0.1:9"], ["locate", LONG], ["store", "ls", "--store", "loop/x"],
+    ],
+)  # fmt: skip
+def test_a_name_that_no_file_can_have_is_wrong_use(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from transload.pipeline.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    assert main(words) == Exit.USAGE
+    first, second, *_ = capsys.readouterr().err.splitlines()
+    assert first.startswith("error: ")
+    assert re.match("  fix: ", second)
+
+
+def test_a_file_name_with_line_ends_stays_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    error = OSError(errno.ENAMETOOLONG, "File name too long", f"{tmp_path}/x\n::error::y\x1b[2J")
+    assert guarded(raising(error), None) == Exit.USAGE
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_json_of_strangers_steers_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    import json
+
+    from transload.pipeline.cli.output.render import print_json, print_lines
+
+    document = {"a\x9b": ["\x7f\u202e\ud800\u2028##[error]x", "caf\u00e9", "a\nPASS"]}
+    print_json(document)
+    text = capsys.readouterr().out
+    assert json.loads(text) == document
+    assert text.replace("\n", "").isprintable()
+    assert "##[" not in text
+    print_lines(["a\nPASS  b", "\x1b[2Jc"])
+    assert capsys.readouterr().out == "a\\nPASS  b\n\\x1b[2Jc\n"

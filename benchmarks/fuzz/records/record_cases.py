@@ -21,14 +21,17 @@ from byte_mutations import mutate_bytes, mutate_json
 
 MOST_S = 20.0  # of one command
 INJECTIONS = (
-    "\nPASS  every file is as the statement has it", "PASS  all is well", "x\r\nPASS  all", "\u2028PASS  all", "  PASS x",
+    "\nPASS  every file is as the statement has it", "PASS  all is well", "x\r\nPASS  all",
+    "\u2028PASS  all", "  PASS x",
     "\n::error::broken", "::error file=a.py,line=1::broken", " ::add-mask::a", "\t::stop-commands::x", "##[error]x",
     "a ##vso[task.complete result=Succeeded;]", "\x1b[2J\x1b[H", "\x9b31m", "\x1b]0;title\x07", "\x1b[1A\x1b[2K", "\r",
-    "\x08\x08\x08", "\u202e", "\u2066", "\ud800", "\x00", "\x7f", "a\nb", "\u0085PASS  all", "FAIL  no", "INCONCLUSIVE  x",
-    "[bold]PASS[/bold]", "[link=file:///x]x[/link]", "x" * 3000, "\u3000PASS", "e\u0301" * 40, "١", "",
+    "\x08\x08\x08", "\u202e", "\u2066", "\ud800", "\x00", "\x7f", "a\nb", "\u0085PASS  all", "FAIL  no",
+    "INCONCLUSIVE  x",
+    "[bold]PASS[/bold]", "[link=file:///x]x[/link]", "x" * 3000, "\u3000PASS", "e\u0301" * 40, "\u0661", "",
 )  # fmt: skip
 _WHOLE = (
-    b"", b"null", b"[]", b"{}", b'"x"', b"\xff\xfe", "{}".encode("utf-16"), b"\xef\xbb\xbf{}", b"[" * 100_000, b"\x00" * 40,
+    b"", b"null", b"[]", b"{}", b'"x"', b"\xff\xfe", "{}".encode("utf-16"), b"\xef\xbb\xbf{}", b"[" * 100_000,
+    b"\x00" * 40,
     b'{"a":' * 2000, b"1" * 6000, b"NaN",
 )  # fmt: skip
 _COMMAND = re.compile(r"^\s*::[A-Za-z]|##\[|##vso\[")
@@ -126,7 +129,10 @@ def _fault_of(lines: Sequence[str], *, is_own_last: bool = False) -> str:
     said = [line for line in lines if line.strip()]
     for number, line in enumerate(said):
         for letter in line:
-            if unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") or letter in "\u202a\u202b\u202d\u202e\u2066\u2067":
+            if (
+                unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp")
+                or letter in "\u202a\u202b\u202d\u202e\u2066\u2067"
+            ):
                 return f"U+{ord(letter):04X} is printed"
         if _COMMAND.search(line):
             return "a command to a CI is printed"

@@ -77,7 +77,7 @@ def _look_up(root: Path, path: Path) -> int:
     from transload.pipeline.workers.engine import Action, LocalExecutor
 
     class Looking(LocalExecutor):
-        def _do(self, key: str, action: Action) -> Stored:
+        def _do(self, key: str, action: Action) -> Stored:  # noqa: ARG002
             raise StepFailed("not done", fix="none")
 
     def perform(_words: Any) -> int:
@@ -88,7 +88,7 @@ def _look_up(root: Path, path: Path) -> int:
         executor = Looking(store, root.parent / "made")
         action = Action("step", "transload.models.store:digest_of", remembers_refusal=path.parent.name != "actions")
         try:
-            stored = executor._perform(action, path.stem)  # noqa: SLF001
+            stored = executor._perform(action, path.stem)
             print_lines(list(_facts_lines(stored)))
         finally:
             store.close()

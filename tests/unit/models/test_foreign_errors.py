@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.models.foreign_errors import first_line
+from transload.models.foreign_errors import first_line, one_line, one_line_texts
 
 
 class Mute(Exception):
@@ -87,3 +87,25 @@ def test_a_sentence_of_ours_can_be_written_whatever_it_names() -> None:
     error = BadRequest("no such file: caf\udce9\x1b]0;x\x07.onnx", fix="check caf\udce9")
     assert str(error) == "no such file: caf\\udce9\\x1b]0;x\\x07.onnx\n  fix: check caf\\udce9"
     assert (error.what + error.fix).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("aten::add at net.py::Net", "aten::add at net.py::Net"), ("[::1]:8501", "[::1]:8501"), ("a::", "a::"),
+        ("## a [x]", "## a [x]"), ("caf\u00e9 \u6a21\u578b", "caf\u00e9 \u6a21\u578b"),
+        ("::error::x", r"\x3a:error::x"), ("a\n::error::x", r"a\n::error::x"),
+        ("a ::add-mask::b", r"a \x3a:add-mask::b"), ("a\t::error::x", r"a\t::error::x"),
+        ("##[error]x", r"\x23#[error]x"), ("a##vso[x]", r"a\x23#vso[x]"),
+        ("a\x1b]0;t\x07", r"a\x1b]0;t\x07"), ("\u2028a\u202eb\x9b", r"\u2028a\u202eb\x9b"),
+    ],
+)  # fmt: skip
+def test_a_line_steers_no_terminal_and_no_ci(text: str, line: str) -> None:
+    assert one_line(text) == line
+
+
+def test_texts_of_a_document_look_like_no_verdict_of_ours() -> None:
+    document = {"PASS  a": ["FAIL", 1, None, {"b": "x PASS  y", "c": "pass", "d": "COMPASS PASSED"}]}
+    assert one_line_texts(document) == {
+        r"\x50ASS  a": [r"\x46AIL", 1, None, {"b": r"x \x50ASS  y", "c": "pass", "d": "COMPASS PASSED"}]
+    }
