@@ -234,9 +234,7 @@ def _sandbox(here: Machine) -> Iterable[Diagnosis]:
     if here.has_namespaces():
         yield Diagnosis("sandbox", "namespaces", State.OK, "each worker has shared memory and interfaces of its own")
     else:
-        text = (
-            "refused here, so workers have no shared memory: multiprocessing fails there; all else holds without them"
-        )
+        text = "refused here: workers have no shared memory, so multiprocessing fails in them; all else holds"
         yield Diagnosis("sandbox", "namespaces", State.NOTE, text)
 
 
