@@ -35,8 +35,8 @@ from .stress_floats import apply_stress
 from .stress_values import IntegerRange, describe_ranges, with_integers
 
 PROBE_SAMPLES = 20  # least number of samples in the probe of the largest batch, where there are so many
-BATCH_SAMPLES = 4  # the same for a probe of a smaller batch
-SIZE_SAMPLES = 10  # the same for a probe of another size of an axis
+SIZE_SAMPLES = 10  # the same for a probe of a smaller batch, or of another size of an axis
+BATCH_SAMPLES = 4  # that do at a smaller batch, where answers vary among them
 FIRST_BITS = 3  # of the smallest integers that replace the samples': a sign or a rounding shows there
 FIRST_NUMBERS = 40  # least number of integers of each input in such a probe
 LEVEL_SAMPLES = 5  # least number of samples in a probe of integers

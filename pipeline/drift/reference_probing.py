@@ -23,7 +23,7 @@ from ...models.probes.feeds import CallRows, make_feeds, samples_per_call, sizes
 from ...models.probes.fill_probes import find_blank_fills, find_mask_fills, find_stress
 from ...models.probes.integer_range import IntegerRangeSearch
 from ...models.probes.masks import Fill, blank_inputs, mask_inputs, stress_inputs
-from ...models.probes.probe_set import BATCH_SAMPLES, PROBE_SAMPLES, Probe, ProbeKey
+from ...models.probes.probe_set import BATCH_SAMPLES, PROBE_SAMPLES, SIZE_SAMPLES, Probe, ProbeKey
 from ...models.probes.sizes import bounds_within, empty_axes, other_sizes, resized_axes
 from ...models.probes.stress_values import (
     IntegerRange,
@@ -81,23 +81,23 @@ class ReferenceProbing:
         self.batches = tuple(batches)
         for batch in batches:
             probe = Probe(batch)
-            samples = PROBE_SAMPLES if batch == self._largest else BATCH_SAMPLES
             start = time.monotonic()
             try:
-                self.series[probe.key] = self._ask_until_enough(probe, samples)
+                self.series[probe.key] = self._ask_until_enough(probe)
             except TransloadError as error:
                 raise self._no_answer(probe, error) from error
             if batch == self._largest:
                 self.call_s = (time.monotonic() - start) / len(self.series[probe.key])
 
-    def _ask_until_enough(self, probe: Probe, samples: int) -> list[Answers]:
-        """Ask so many samples, or fewer of a model whose answers hold many numbers, which is mostly a slow one."""
-        wanted = _ENOUGH * samples // BATCH_SAMPLES
-        calls: list[Answers] = []
+    def _ask_until_enough(self, probe: Probe) -> list[Answers]:
+        """Ask some samples: fewer at a smaller batch whose answers vary, and where they hold many numbers."""
+        is_largest, calls = probe.batch == self._largest, list[Answers]()
+        samples, wanted = (PROBE_SAMPLES, 4 * _ENOUGH) if is_largest else (SIZE_SAMPLES, 2 * _ENOUGH)
         for answers in self._answers(probe, probe.rows(self.data, samples), self.data):
             calls.append(answers)
-            fewest = min(sum(call[name].size for call in calls) for name in answers)
-            if len(calls) >= _LEAST_CALLS and fewest >= wanted:
+            has_some = not is_largest and len(calls) * probe.batch >= BATCH_SAMPLES and self._varies(calls)
+            has_enough = min(sum(call[name].size for call in calls) for name in answers) >= wanted
+            if len(calls) >= _LEAST_CALLS and (has_some or has_enough):
                 break
         return calls
 

@@ -51,7 +51,7 @@ WRONG_USE = [
     (
         ["store", "list"],
         "error: transload store: no such command 'list'. Did you mean 'ls'?\n"
-        "  fix: use one of ls, gc, verify (docs/store.md)\n",
+        "  fix: use one of init, ls, gc, verify (docs/store.md)\n",
     ),
     (
         ["validate", "none", "--against", "zoo:digits-cnn"],

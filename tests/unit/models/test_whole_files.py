@@ -33,11 +33,11 @@ def test_a_write_that_is_cut_short_leaves_the_former_file(tmp_path: Path, monkey
 
 
 def test_a_disk_that_is_full_leaves_nothing_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fill(path: Path, _text: str) -> None:
+    def fill(path: Path, _content: bytes) -> None:
         path.touch()
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(Path, "write_text", fill)
+    monkeypatch.setattr(Path, "write_bytes", fill)
     with pytest.raises(OSError, match="No space left"):
         write_synced(tmp_path / "key.json", "{}")
     assert list(tmp_path.iterdir()) == []
