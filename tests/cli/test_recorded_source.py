@@ -15,6 +15,10 @@ import pytest
 from transload.models.artifact import read_artifact, write_artifact
 from transload.models.formats import PAYLOAD, Format, Target
 
+from .command_line import run
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
 NET = """
 import torch
 
@@ -34,9 +38,7 @@ OPTIONS = ("--weights", "w.pt", "--weights-key", "ema", "--set", "width=5", "--i
 
 def transload(here: Path, *words: str, status: int = 0) -> str:
     """Run a command in a folder; return what it printed."""
-    program = [sys.executable, "-P", "-m", "transload"]
-    done = subprocess.run([*program, *words], cwd=here, capture_output=True, text=True, check=False)
-    assert done.returncode == status, done.stdout + done.stderr
+    done = run(here, *words, status=status)
     return done.stdout + done.stderr
 
 
@@ -50,7 +52,7 @@ def save_weights(here: Path, shift: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def converted(loaded_once: None, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: ARG001
     """Return a project whose model has been converted."""
     here = tmp_path_factory.mktemp("project")
     (here / "sub").mkdir()
