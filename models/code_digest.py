@@ -26,7 +26,6 @@ from .errors import BadRequest
 from .loading.source_folders import import_folders
 
 _Import: TypeAlias = tuple[int, tuple[str, ...]]  # the dots before the name (none: absolute), and its parts
-_State: TypeAlias = frozenset[tuple[str, int, int, int]]
 
 _OURS = Path(__file__).absolute().parents[1]
 _PACKAGE = "transload"
@@ -117,7 +116,7 @@ def _foreign_digest(parts: tuple[str, ...], _path: tuple[str, ...], _interval: i
 
 
 @lru_cache(maxsize=256)
-def _own_digest(parts: tuple[str, ...], state: _State) -> str:
+def _own_digest(parts: tuple[str, ...], state: str) -> str:
     """Digest a module of ours, cached for as long as no file of ours changes."""
     files = _resolve(parts, ())
     if not files or files[-1] not in _candidates(_OURS.joinpath(*parts[1:])):
@@ -126,22 +125,22 @@ def _own_digest(parts: tuple[str, ...], state: _State) -> str:
 
 
 @lru_cache(maxsize=1)
-def _state_of_ours(ours: Path, _interval: int) -> _State:
-    """Return path, time of change, size and inode of each Python file of this package, as they were in an interval:
-    a list of models asks a hundred times a second, and there are some 800 files.
+def _state_of_ours(ours: Path, _interval: int) -> str:
+    """Return a digest of path, time of change, size and inode of each Python file of this package, as they were in an
+    interval: a list of models asks a hundred times a second, and there are some 800 files.
     A checkout also holds what is no part of the package, such as .venv: only folders with an __init__.py are entered.
     """
-    state = set()
+    state = []
     folders = [str(ours), *(str(init.parent) for init in ours.glob("*/__init__.py"))]
     for folder in folders:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name.endswith(".py"):
                     stat = entry.stat()
-                    state.add((entry.path, stat.st_mtime_ns, stat.st_size, stat.st_ino))
+                    state.append((entry.path, stat.st_mtime_ns, stat.st_size, stat.st_ino))
                 elif folder != folders[0] and entry.is_dir() and entry.name != "__pycache__":
                     folders.append(entry.path)
-    return frozenset(state)
+    return hashlib.sha256(repr(sorted(state)).encode()).hexdigest()
 
 
 def _closure(files: Iterable[Path], follow: Callable[[Path], Iterable[Path]]) -> set[Path]:
@@ -156,14 +155,14 @@ def _closure(files: Iterable[Path], follow: Callable[[Path], Iterable[Path]]) ->
 
 
 @lru_cache(maxsize=4096)
-def _own_imports(path: Path, state: _State) -> tuple[Path, ...]:
+def _own_imports(path: Path, state: str) -> tuple[Path, ...]:
     """List what a file of ours imports, and every file of the sub-package that it lies in: none in a layer itself."""
     room, *inner = path.relative_to(_OURS).parts
     return *_imported(path, ()), *(_sub_package(_OURS / room / inner[0], state) if len(inner) > 1 else ())
 
 
 @lru_cache(maxsize=256)
-def _sub_package(folder: Path, _state: _State) -> tuple[Path, ...]:
+def _sub_package(folder: Path, _state: str) -> tuple[Path, ...]:
     return tuple(sorted(folder.rglob("*.py")))
 
 

@@ -29,6 +29,7 @@ class Scaled(torch.nn.Module):
 
 
 INPUTS = ["rows=float32[batch,3]", "shift=float32[batch,2]"]
+pytestmark = pytest.mark.usefixtures("loaded_once")
 
 
 def test_a_module_is_captured_here_and_left_as_it_was(tmp_path: Path) -> None:
