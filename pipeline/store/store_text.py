@@ -16,7 +16,7 @@ _HEAD = ("what", "model", "size", "last used", "used by")
 _AGES = (("day", 86400), ("hour", 3600), ("minute", 60))
 _STEPS = {
     "train": "training", "source": "model", "weights": "model with weights", "describe": "description",
-    "data": "data", "reference": "reference answers",
+    "data": "data", "reference": "reference answers", "chance": "answers by chance",
 }  # fmt: skip
 
 
