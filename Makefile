@@ -9,7 +9,7 @@
 # make conformance   the ONNX node tests through SavedModel and TFLite, and others beside them (docs/conformance.md)
 # make routes   the recipes there and back, and 40 models from every format to every other (docs/routes.md)
 # make mutations   right and wrong copies of small models through the checks (docs/mutations.md); an hour
-# make hostile   480 hostile files through every command that reads them, each defence alone, too (docs/security.md)
+# make hostile   549 hostile files through every command that reads them, each defence alone, too (docs/security.md)
 # make cluster   models on Ray's own test cluster, a node and the command killed (docs/scale.md); needs the extra ray
 # make environments   small models from environments with other torch and Python (docs/environments-tried.md); hours, 40 GB.
 #             ENVIRONMENTS='--only torch2.4' for one. A run that was stopped is gone on with
