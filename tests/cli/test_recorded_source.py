@@ -52,7 +52,7 @@ def save_weights(here: Path, shift: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def converted(loaded_once: None, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: ARG001
+def converted(loaded_once: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a project whose model has been converted."""
     here = tmp_path_factory.mktemp("project")
     (here / "sub").mkdir()
