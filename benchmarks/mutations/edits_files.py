@@ -245,12 +245,19 @@ def tflite_weight_scale(by: float) -> TensorChange:
     return change
 
 
+def _scheme_of_result(operator: Any, graph: Any, name: str) -> Any:
+    """Return the quantisation of a layer's result; None where it has not one number called `name` for all of it."""
+    scheme = graph.tensors[operator.outputs[0]].quantization
+    numbers = None if scheme is None else getattr(scheme, name)
+    return scheme if numbers is not None and len(numbers) == 1 else None
+
+
 def tflite_output_scale(by: float) -> TensorChange:
     """Return a change of the range of a layer's result: its scale."""
 
     def change(operator: Any, graph: Any, _: Any) -> bool:
-        scheme = graph.tensors[operator.outputs[0]].quantization
-        if scheme is None or scheme.scale is None or len(scheme.scale) != 1:
+        scheme = _scheme_of_result(operator, graph, "scale")
+        if scheme is None:
             return False
         scheme.scale = np.asarray(scheme.scale, np.float32) * np.float32(by)
         return True
@@ -262,8 +269,8 @@ def tflite_zero_point(by: int) -> TensorChange:
     """Return a change of the zero point of a layer's result, towards the other end."""
 
     def change(operator: Any, graph: Any, _: Any) -> bool:
-        scheme = graph.tensors[operator.outputs[0]].quantization
-        if scheme is None or scheme.zeroPoint is None or len(scheme.zeroPoint) != 1:
+        scheme = _scheme_of_result(operator, graph, "zeroPoint")
+        if scheme is None:
             return False
         zero = int(scheme.zeroPoint[0])
         scheme.zeroPoint = np.asarray([zero - by if zero > 0 else zero + by], np.int64)

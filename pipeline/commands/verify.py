@@ -45,9 +45,7 @@ class VerifyResult:
     relisted: tuple[str, ...] = ()  # files of which SHA256SUMS says something else than the statement
     linked: tuple[str, ...] = ()  # names that lead to files elsewhere, which another may change
     unexpected: tuple[str, ...] = ()  # sentences on a model or a version that is not the one that was asked for
-    replayed: str | None = (
-        None  # how its answers differ from the golden ones; "": they agree; None: they were not asked
-    )
+    replayed: str | None = None  # how its answers differ from the golden ones, "" where they agree; None: not asked
 
     @property
     def is_as_stated(self) -> bool:
@@ -129,13 +127,14 @@ def _unexpected(statement: StatementFile, model: str | None, version: str | None
     for subject, wanted, known, least in (
         ("model", model, statement.models, 12), ("version", version, statement.releases, 7)
     ):  # fmt: skip
-        is_cut = wanted is not None and len(wanted) >= least and _HEX.fullmatch(wanted)
-        if (
-            wanted is not None
-            and wanted not in known
-            and not (is_cut and any(name.startswith(wanted) for name in known))
-        ):
+        if wanted is not None and not _is_among(wanted, known, least):
             yield f"the {subject} is {' or '.join(known) or 'not stated'}, and {wanted} was expected"
+
+
+def _is_among(wanted: str, known: tuple[str, ...], least: int) -> bool:
+    """Return whether a text is among those that are known; a digest of `least` digits or more may be cut."""
+    is_cut = len(wanted) >= least and _HEX.fullmatch(wanted)
+    return wanted in known or (bool(is_cut) and any(name.startswith(wanted) for name in known))
 
 
 def _signature_state(statement: StatementFile | None, public: PublicKey | None) -> SignatureState:

@@ -47,8 +47,9 @@ def serve(connection: int, lifeline: int) -> NoReturn:
     wished = fork_below_guard(connection, lifeline)
     setup = json.loads(os.environ.pop("TRANSLOAD_WORKER"))
     _limit_resources(setup["file_bytes"])
-    _close_network(loopback=setup["loopback"], named=setup["host"])
-    if setup["walls"] is not None:
+    is_walled = setup["walls"] is not None
+    _close_network(loopback=setup["loopback"], named=setup["host"], is_walled=is_walled)
+    if is_walled:
         raise_walls(**setup["walls"])  # before there is another thread
         hand_on_copies()
         if landlock_version() < HOLDS_SIGNALS:
@@ -159,12 +160,12 @@ def _record_reads(not_recorded: list[str]) -> set[str]:
 _SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/usr", "/lib", "/lib64")
 
 
-def _close_network(*, loopback: bool, named: str | None) -> None:
+def _close_network(*, loopback: bool, named: str | None, is_walled: bool) -> None:
     """Let no packet leave.
-    Workers that talk to nobody get an empty network namespace where the kernel lets us. All get a guard on Python's
-    sockets, which names the offender in the log."""
+    Workers that talk to nobody get an empty network namespace where the kernel lets us, those between walls with the
+    others of theirs (walls/namespaces.py). All get a guard on Python's sockets, which names the offender in the log."""
     allowed = addresses_of(named) if loopback and named else set()
-    if not loopback:
+    if not (loopback or is_walled):
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET)  # needs privilege; without it the guard remains
 
