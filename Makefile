@@ -39,12 +39,17 @@ setup: # .ci/setup keeps a stamp: a second call is instant, a changed list of li
 demo: setup
 	$(RUN) -m transload run
 
+# Tests start a thousand processes, which compile all of it anew where PYTHONDONTWRITEBYTECODE is set.
+COMPILE := $(RUN) -m compileall -q -j 2 models converters serving pipeline
+
 test: setup # two files at a time, whole commands first; the processes that pytest starts take -P from the environment
+	$(COMPILE)
 	PYTHONSAFEPATH=1 $(RUN) -P -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 QUICK := tests/architecture tests/unit/models/test_*.py tests/unit/models/probes tests/unit/models/zoo tests/unit/serving/wire \
 	$(addprefix tests/unit/pipeline/,bench cli plan report result intake test_request.py) tests/integration/test_smoke.py
 quick: setup
+	$(COMPILE)
 	PYTHONSAFEPATH=1 $(RUN) -P -m pytest $(QUICK) -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 slow: setup

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
+from os.path import dirname, isdir, isfile
 from pathlib import Path
 from typing import TypeAlias
 
@@ -27,7 +28,8 @@ from .loading.source_folders import import_folders
 
 _Import: TypeAlias = tuple[int, tuple[str, ...]]  # the dots before the name (none: absolute), and its parts
 
-_OURS = Path(__file__).absolute().parents[1]
+# Inside this module paths are texts: a command looks up some 25,000 names, and a Path costs ten times the look-up.
+_OURS = str(Path(__file__).absolute().parents[1])
 _PACKAGE = "transload"
 _INSTALLED = {"site-packages", "dist-packages"}  # never a root: all of torch would be read
 _LOOK_AGAIN_S = 1.0  # files are checked for changes at most once in this interval
@@ -45,8 +47,8 @@ def code_digest(path: Path, root: Path | None = None) -> str:
     if not path.is_file():
         raise BadRequest(f"no such file: {path}", fix="check the path; it starts at the folder you run transload in")
     roots = dict.fromkeys([*(import_folders(root) if root else ()), path.parent])
-    own = tuple(folder for folder in roots if folder.name not in _INSTALLED)
-    return _digest(_closure([path], lambda file: _imported(file, own)), own)
+    own = tuple(str(folder) for folder in roots if folder.name not in _INSTALLED)
+    return _digest(_closure([str(path)], lambda file: _imported(file, own)), own)
 
 
 def module_file(name: str, root: Path | None = None, path: Sequence[str] | None = None) -> Path:
@@ -119,19 +121,19 @@ def _foreign_digest(parts: tuple[str, ...], _path: tuple[str, ...], _interval: i
 def _own_digest(parts: tuple[str, ...], state: str) -> str:
     """Digest a module of ours, cached for as long as no file of ours changes."""
     files = _resolve(parts, ())
-    if not files or files[-1] not in _candidates(_OURS.joinpath(*parts[1:])):
+    if not files or Path(files[-1]) not in _candidates(Path(_OURS, *parts[1:])):
         raise BadRequest(f"no module of transload is called {'.'.join(parts)}", fix="name MODULE:FUNCTION")
     return _digest(_closure(files, lambda file: _own_imports(file, state)), ())
 
 
 @lru_cache(maxsize=1)
-def _state_of_ours(ours: Path, _interval: int) -> str:
+def _state_of_ours(ours: str, _interval: int) -> str:
     """Return a digest of path, time of change, size and inode of each Python file of this package, as they were in an
     interval: a list of models asks a hundred times a second, and there are some 800 files.
     A checkout also holds what is no part of the package, such as .venv: only folders with an __init__.py are entered.
     """
     state = []
-    folders = [str(ours), *(str(init.parent) for init in ours.glob("*/__init__.py"))]
+    folders = [ours, *(str(init.parent) for init in Path(ours).glob("*/__init__.py"))]
     for folder in folders:
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -143,8 +145,8 @@ def _state_of_ours(ours: Path, _interval: int) -> str:
     return hashlib.sha256(repr(sorted(state)).encode()).hexdigest()
 
 
-def _closure(files: Iterable[Path], follow: Callable[[Path], Iterable[Path]]) -> set[Path]:
-    seen: set[Path] = set()
+def _closure(files: Iterable[str], follow: Callable[[str], Iterable[str]]) -> set[str]:
+    seen: set[str] = set()
     waiting = list(files)
     while waiting:
         path = waiting.pop()
@@ -155,65 +157,65 @@ def _closure(files: Iterable[Path], follow: Callable[[Path], Iterable[Path]]) ->
 
 
 @lru_cache(maxsize=4096)
-def _own_imports(path: Path, state: str) -> tuple[Path, ...]:
+def _own_imports(path: str, state: str) -> tuple[str, ...]:
     """List what a file of ours imports, and every file of the sub-package that it lies in: none in a layer itself."""
-    room, *inner = path.relative_to(_OURS).parts
-    return *_imported(path, ()), *(_sub_package(_OURS / room / inner[0], state) if len(inner) > 1 else ())
+    layer, *inner = path[len(_OURS) + 1 :].split("/")
+    return *_imported(path, ()), *(_sub_package(f"{_OURS}/{layer}/{inner[0]}", state) if len(inner) > 1 else ())
 
 
 @lru_cache(maxsize=256)
-def _sub_package(folder: Path, _state: str) -> tuple[Path, ...]:
-    return tuple(sorted(folder.rglob("*.py")))
+def _sub_package(folder: str, _state: str) -> tuple[str, ...]:
+    return tuple(sorted(map(str, Path(folder).rglob("*.py"))))
 
 
-def _imported(path: Path, roots: tuple[Path, ...]) -> Iterator[Path]:
+def _imported(path: str, roots: tuple[str, ...]) -> Iterator[str]:
     for level, parts in _parsed(path).imports:
         if level == 0:
             yield from _resolve(parts, roots)
             continue
-        base = path.parents[level - 1]
+        base = path.rsplit("/", level)[0]
         yield from _under(base, parts)
-        if (base / "__init__.py").is_file():  # the import may name what that file defines
-            yield base / "__init__.py"
+        if isfile(f"{base}/__init__.py"):  # the import may name what that file defines
+            yield f"{base}/__init__.py"
 
 
-def _resolve(parts: tuple[str, ...], roots: tuple[Path, ...]) -> list[Path]:
+def _resolve(parts: tuple[str, ...], roots: tuple[str, ...]) -> list[str]:
     """List the files that an absolute import reads: ours by the package's name, the user's under the first root."""
     if parts[0] == _PACKAGE:
         files = _under(_OURS, parts[1:])
-        return [_OURS / "__init__.py", *files] if files or len(parts) == 1 else []
+        return [f"{_OURS}/__init__.py", *files] if files or len(parts) == 1 else []
     for root in roots:
         if files := _under(root, parts):
             return files
     return []
 
 
-def _under(base: Path, parts: tuple[str, ...]) -> list[Path]:
+def _under(base: str, parts: tuple[str, ...]) -> list[str]:
     """List the files of a dotted name: each package's __init__ on the way and the module, as far as they exist.
     The last part may be a name inside the module before it."""
-    files: list[Path] = []
+    files: list[str] = []
     for part in parts:
-        if (base / f"{part}.py").is_file():
-            return [*files, base / f"{part}.py"]
-        base = base / part
-        if not base.is_dir():
+        base = f"{base}/{part}"
+        if isfile(f"{base}.py"):
+            return [*files, f"{base}.py"]
+        if not isdir(base):
             break
-        if (base / "__init__.py").is_file():
-            files.append(base / "__init__.py")
+        if isfile(f"{base}/__init__.py"):
+            files.append(f"{base}/__init__.py")
     return files
 
 
-def _digest(files: set[Path], roots: tuple[Path, ...]) -> str:
+def _digest(files: set[str], roots: tuple[str, ...]) -> str:
     lines = sorted(f"{_label(path, roots)}\0{_parsed(path).sha256}\n" for path in files)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def _label(path: Path, roots: tuple[Path, ...]) -> str:
+def _label(path: str, roots: tuple[str, ...]) -> str:
     """Name the place of a file so that moving the whole tree changes nothing."""
-    if path.is_relative_to(_OURS):
-        return f"{_PACKAGE}/{path.relative_to(_OURS).as_posix()}"
-    near = next((root for root in roots if path.is_relative_to(root)), path.parent)
-    return path.relative_to(near).as_posix()
+    if path.startswith(f"{_OURS}/"):
+        return _PACKAGE + path[len(_OURS) :]
+    near = next((root for root in roots if path.startswith(f"{root}/")), dirname(path))
+    return path[len(near) + 1 :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,16 +224,16 @@ class _Parsed:
     imports: tuple[_Import, ...]
 
 
-def _parsed(path: Path) -> _Parsed:
-    state = path.stat()
+def _parsed(path: str) -> _Parsed:
+    state = os.stat(path)
     return _read(path, state.st_mtime_ns, state.st_size, state.st_ino)
 
 
 @lru_cache(maxsize=4096)
-def _read(path: Path, *_state: int) -> _Parsed:
+def _read(path: str, *_state: int) -> _Parsed:
     """Read a file's digest and imports, cached for as long as the file is unchanged.
     A file that does not parse imports nothing: whoever runs it reports that better."""
-    text = path.read_bytes()
+    text = Path(path).read_bytes()
     try:
         with _parsing:
             imports = dict.fromkeys(_imports(_import_tree(path, text)))
@@ -240,10 +242,10 @@ def _read(path: Path, *_state: int) -> _Parsed:
     return _Parsed(hashlib.sha256(text).hexdigest(), tuple(imports))
 
 
-def _import_tree(path: Path, text: bytes) -> ast.Module:
+def _import_tree(path: str, text: bytes) -> ast.Module:
     """Parse a file; of ours only the lines that import, for all of them are read at every command.
     Ours have one statement a line; what looks like an import in a text of theirs counts, too."""
-    if path.is_relative_to(_OURS) and (_OURS / path.relative_to(_OURS).parts[0] / "__init__.py").is_file():
+    if path.startswith(f"{_OURS}/") and isfile(f"{_OURS}/{path[len(_OURS) + 1 :].partition('/')[0]}/__init__.py"):
         with suppress(SyntaxError):
             return ast.parse(b"\n".join(_IMPORT.findall(text)))
     return ast.parse(text)
