@@ -86,16 +86,17 @@ def check_same_inputs(
 
 
 def has_same_inputs(ours: Signature, theirs: Signature, *, may_fix_batch: bool = False) -> bool:
-    """Return whether two models take the same inputs, as `check_same_inputs` has it."""
-    batch = theirs.batch if may_fix_batch else None
-    return len(ours.inputs) == len(theirs.inputs) and all(
-        _is_same_input(own, other, batch) for own, other in zip(ours.inputs, theirs.inputs, strict=True)
+    """Return whether two models take the same inputs, as `check_same_inputs` has it. They are fed by name, so their
+    order is free: TensorFlow sorts those of a SavedModel."""
+    batch, named = theirs.batch if may_fix_batch else None, {spec.name: spec for spec in theirs.inputs}
+    return len(ours.inputs) == len(named) and all(
+        spec.name in named and _is_same_input(spec, named[spec.name], batch) for spec in ours.inputs
     )
 
 
 def _is_same_input(ours: TensorSpec, theirs: TensorSpec, batch: str | None) -> bool:
-    """Compare names, dtypes and static sizes; our size of their axis `batch` may be fixed."""
-    if (ours.name, ours.dtype, len(ours.shape)) != (theirs.name, theirs.dtype, len(theirs.shape)):
+    """Compare dtypes and static sizes; our size of their axis `batch` may be fixed."""
+    if (ours.dtype, len(ours.shape)) != (theirs.dtype, len(theirs.shape)):
         return False
     axes = zip(ours.shape, theirs.shape, strict=True)
     return all(
