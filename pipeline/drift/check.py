@@ -41,6 +41,7 @@ from .sessions import batches_of, default_runtime, read_test_set
 from .stress_drift import (
     describe_place,
     describe_replaced,
+    drifts_near_constants,
     drifts_to_judge,
     is_finite_answer,
     settle_moved,
@@ -262,7 +263,8 @@ class Check:
             return self._judge_undefined(calls, tally)
         usual, steadiness = self._usual if calls.probe.fills else (), self.record.steadiness_of(calls.probe)
         truth = self.record.noise_of(calls.probe).get(Cause.FLOAT64, {})
-        drift = combine(drifts_to_judge(calls.probe, tally.drifts, usual, steadiness, truth))
+        drifts = drifts_to_judge(calls.probe, tally.drifts, usual, steadiness, truth)
+        drift = combine(drifts_near_constants(drifts, self._rule(calls).limits) if calls.probe.is_near else drifts)
         task, complaint = tally.metric.result(self._allowed_loss)
         metric = task.row if task else None
         judgement = judge(drift, self._rule(calls), metric)

@@ -13,7 +13,7 @@ from ...models.dataset import Dataset
 from ...models.probes.evidence import Answers, Series
 from ...models.probes.probe_set import Probe
 from ...models.signature import Array
-from .noise_floor import UNSTEADY_DB, OutputNoise
+from .noise_floor import MARGIN_DB, UNSTEADY_DB, Limit, OutputNoise
 from .numbers.numeric import OutputDrift
 
 
@@ -43,6 +43,21 @@ def drifts_to_judge(
     return {
         name: replace(drift, mismatches=0 if steadiness.get(name) == 0 else drifts[name].mismatches)
         for name, drift in beside.items()
+    }
+
+
+def drifts_near_constants(drifts: Mapping[str, OutputDrift], limits: Mapping[str, Limit]) -> dict[str, OutputDrift]:
+    """Return the drifts of rows near constants as they are judged.
+
+    No sample holds such rows. Where the model multiplies what is rounded in its answers to them, they tell a copy whose
+    answers have nothing to do with the model's, and neither a small difference nor a small doubt.
+    """
+    unsteady = {name: limit.floor_db - MARGIN_DB for name, limit in limits.items() if limit.floor_db < UNSTEADY_DB}
+    return {
+        name: replace(drift, noise=0.0, max_abs=0.0, by_scale=None)
+        if name in unsteady and (drift.sqnr_db is None or drift.sqnr_db >= max(0.0, unsteady[name]))
+        else drift
+        for name, drift in drifts.items()
     }
 
 

@@ -7,8 +7,9 @@ import pytest
 
 from transload.models.probes.masks import Fill
 from transload.models.probes.probe_set import Probe
+from transload.pipeline.drift.noise_floor import Cause, Limit
 from transload.pipeline.drift.numbers.numeric import compare
-from transload.pipeline.drift.stress_drift import drifts_to_judge, settle_undefined
+from transload.pipeline.drift.stress_drift import drifts_near_constants, drifts_to_judge, settle_undefined
 
 ROWS = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
 BLANK = Probe(2, fills={"x": Fill.BLANK})
@@ -37,3 +38,25 @@ def test_a_copy_may_answer_numbers_to_nan_where_the_model_answers_nan_and_nowher
     assert lost == "answers numbers where the model answers NaN (1 element)"
     imputed = {"y": np.array([[1.0], [5.0], [2.0]], np.float32)}
     assert settle_undefined(copy, imputed, feeds)[0]["y"][1] == 7.0
+
+
+@pytest.mark.parametrize(
+    ("floor_db", "agreement_db", "is_held"),
+    [
+        (120.0, 90.0, True),  # a steady answer keeps its limit
+        (66.0, 40.0, True),
+        (39.0, 28.9, False),  # right copies of four networks, where the model's own rounding decides
+        (31.0, 28.8, False),
+        (18.0, 17.1, False),
+        (60.0, 20.0, True),  # further off than rounding takes anybody
+        (31.0, -6.0, True),  # another function
+    ],
+)
+def test_near_constants_rounding_is_held_against_no_copy_and_another_function_is(
+    floor_db: float, agreement_db: float, is_held: bool
+) -> None:
+    off = np.random.default_rng(1).standard_normal(ROWS.shape)
+    off *= np.sqrt(np.mean(np.square(ROWS)) / np.mean(np.square(off))) * 10 ** (-agreement_db / 20)
+    drifts = {"y": compare((ROWS + off).astype(np.float32), ROWS)}
+    judged = drifts_near_constants(drifts, {"y": Limit(30.0, floor_db, Cause.FLOAT64)})
+    assert (judged["y"].sqnr_db is not None) is is_held
