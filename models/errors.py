@@ -5,6 +5,7 @@
         ToolMissing           a library or a device is not there                  exit 2
         CallFailed            the user's model raised when it was called          exit 2
         OpenFailed            a runtime cannot open a payload                     exit 2
+        WrongOutputs          a served model answers with other outputs           exit 2
         DiskFull              the disk took no more                               exit 2
       Refused                 a step says by name what it cannot carry            exit 4
         SearchTimeout         the search for a minimal repro found none in time   exit 4
@@ -89,6 +90,12 @@ class OpenFailed(BadRequest):
         self.runtime = runtime
 
 
+class WrongOutputs(BadRequest):
+    """Outputs of a served model that have other names or dtypes than its record says."""
+
+    is_internal = True
+
+
 class DiskFull(BadRequest):
     """A full disk. Nothing half-written is left."""
 
@@ -160,8 +167,7 @@ class SessionOverloaded(SessionLost):
 ERRORS: dict[str, type[TransloadError]] = {
     error.__name__: error
     for error in (
-        BadRequest, ToolMissing, CallFailed, OpenFailed, DiskFull, Refused, SearchTimeout, StepFailed, StepTimeout,
-        NoAnswer, StepOutOfMemory, SessionLost, SessionTimeout, SizeRefused,
-        SessionOverloaded,
+        BadRequest, ToolMissing, CallFailed, OpenFailed, WrongOutputs, DiskFull, Refused, SearchTimeout, StepFailed,
+        StepTimeout, NoAnswer, StepOutOfMemory, SessionLost, SessionTimeout, SizeRefused, SessionOverloaded,
     )
 }  # fmt: skip

@@ -59,8 +59,11 @@ class BenchResult:
     @property
     def decided(self) -> tuple[Verdict, Exit]:
         """Verdict and exit status: nothing can be failed but the measuring itself, which exits with 4."""
-        complete = all(answered(row) for row in self.latency) and all(row.requests for row in self.load)
-        return (Verdict.PASS, Exit.PASS) if complete else (Verdict.FAIL, Exit.TOOLCHAIN)
+        silent = [row.server for row in self.latency if not answered(row)]
+        silent += [row.server for row in self.load if not row.requests]
+        if not silent:
+            return Verdict.PASS, Exit.PASS
+        return Verdict.INCONCLUSIVE if set(silent) == {"remote"} else Verdict.FAIL, Exit.TOOLCHAIN
 
     @property
     def document(self) -> dict[str, Any]:

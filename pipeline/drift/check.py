@@ -13,7 +13,7 @@ import numpy as np
 
 from ...models.artifact import read_artifact
 from ...models.dataset import Dataset
-from ...models.errors import BadRequest, TransloadError
+from ...models.errors import BadRequest, TransloadError, WrongOutputs
 from ...models.formats import Precision
 from ...models.job import Job
 from ...models.probes.evidence import Answers, Series, is_level
@@ -36,7 +36,7 @@ from .numbers.numeric import Drift, combine
 from .probe_result import CheckResult, ProbeCalls, describe_calls
 from .probe_tally import ProbeTally
 from .recorded_answers import ANSWERS, PROBES, has_rows, read_calls, read_record, read_sources, split_by_sample
-from .rules import BLANK_DB, FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
+from .rules import BLANK_DB, FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge, judge_silence
 from .sessions import batches_of, default_runtime, read_test_set
 from .stress_drift import (
     describe_place,
@@ -191,12 +191,12 @@ class Check:
         return results
 
     def repeat(self, session: Session, calls: ProbeCalls, when: str) -> CheckResult | None:
-        """Ask the first call of a probe that passed once more; return the fail of a copy that answers otherwise now.
+        """Ask the first call of a probe that passed once more; return the result of a copy that answers otherwise now.
         `when`: how its sentence begins."""
         rows, answers, marks = calls.rows[:1], calls.answers[:1], calls.unsettled[:1]
         first = replace(calls, rows=rows, answers=answers, unsettled=marks, metric=None, errors=None)
         result = self._ask(session, first)
-        if result.verdict != FAIL:
+        if result.verdict != FAIL and result.answered:
             return None
         return replace(result, judgement=replace(result.judgement, reason=f"{when}, {result.judgement.reason}"))
 
@@ -205,11 +205,12 @@ class Check:
         if calls.probe.reach:
             calls = replace(calls, lowered_db=self._lowered_db(calls, before))
         result = self._ask(session, calls)
-        if result.verdict != FAIL:
+        if result.verdict == PASS or (result.verdict == INCONCLUSIVE and result.answered):
             return result
         if calls.probe.is_undefined:
             is_judged = result.row["max_abs"] is not None  # by _judge_undefined
-            if is_judged or is_finite_answer(calls.answers) or self._requires_non_finite:
+            owes_answer = result.verdict == FAIL and is_finite_answer(calls.answers)  # JSON has no NaN to ask with
+            if is_judged or owes_answer or self._requires_non_finite:
                 return result
             return self._pass_with_reason(replace(result, row={**result.row, "lost": result.judgement.reason}))
         if calls.probe.bits <= WORD_BITS:
@@ -240,8 +241,10 @@ class Check:
                 tally.ties += ties
                 self._add_samples(calls, tally, rows, left, (reference, candidate, settled))
                 left = max(0, left - len(rows))
+        except WrongOutputs as error:
+            return self.refuse(calls, error.what, mismatch=error.what)
         except TransloadError as error:
-            return self.refuse(calls, error.what)
+            return self.refuse(calls, *judge_silence(error, is_foreign=self.options.server == "remote"))
         return self._judge(calls, tally)
 
     def _add_samples(
@@ -271,7 +274,8 @@ class Check:
         if calls.probe.is_blank and not drift.non_finite and not self.record.has_truth(calls.probe):
             judgement = replace(judgement, verdict=PASS, reason=None)
         if judgement.verdict == FAIL:
-            hint = self._explain_integers(calls, tally) if calls.probe.reach else self._explain(calls, tally)
+            hint = self._explain_integers(calls, tally) if calls.probe.reach else tally.explain()
+            hint = hint or (None if calls.probe.reach else self._name_suspects(calls, tally))
             judgement = replace(judgement, reason=_sentence(judgement.reason or "", hint or judgement.derivation))
         elif not calls.probe.as_sampled or calls.probe.is_empty:  # all may give one answer, or none; the samples vary
             judgement = replace(judgement, verdict=PASS, reason=None)
@@ -330,9 +334,6 @@ class Check:
         """Turn a fail beyond 32 bits, or no answer to NaN, into a pass that tells the difference."""
         return replace(result, row={**result.row, "verdict": PASS}, judgement=replace(result.judgement, verdict=PASS))
 
-    def _explain(self, calls: ProbeCalls, tally: ProbeTally) -> str | None:
-        return tally.explain() or self._name_suspects(calls, tally)
-
     def _explain_integers(self, calls: ProbeCalls, tally: ProbeTally) -> str | None:
         return name_culprits(self._compared(calls, tally), tuple(calls.probe.reach), batched=self._batched)
 
@@ -355,9 +356,9 @@ class Check:
         more = calls.probe.bits - max(last[-1].probe.bits, SAMPLED.bits)
         return lower_floor_db(floor_db, last[-1].row["sqnr_db"], more)
 
-    def refuse(self, calls: ProbeCalls, reason: str, *, mismatch: str | None = None) -> CheckResult:
-        """Fail a probe that gave no numbers to judge: no answer, or a `mismatch` of names, shapes or dtypes."""
-        result = self.result(calls, None, Judgement(FAIL, reason, self._rule(calls).tolerance_of(None)), None)
+    def refuse(self, calls: ProbeCalls, reason: str, verdict: str = FAIL, mismatch: str | None = None) -> CheckResult:
+        """Judge a probe that gave no numbers: no answer, or a `mismatch` of names, shapes or dtypes."""
+        result = self.result(calls, None, Judgement(verdict, reason, self._rule(calls).tolerance_of(None)), None)
         return replace(result, row={**result.row, "mismatch": mismatch})
 
     def _rule(self, calls: ProbeCalls) -> Rule:

@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from ...models.errors import SessionTimeout
 from ...models.probes.probe_set import Probe
 from ...models.probes.value_range import AxisRange
 from ...models.signature import ANY_SIZE, Array, Signature, TensorSpec, ValueRange
 from ...serving.session import Session
 from .probe_result import CheckResult
 from .recorded_answers import ReferenceRecord
+
+_MOST_TIMEOUTS = 3  # in a row, of one session
 
 
 @dataclass
@@ -70,6 +73,7 @@ class ObservedSession:
     session: Session
     requested: Signature
     calls: int = 0
+    timeouts: int = 0  # in a row
     sizes: dict[str, set[int]] = field(default_factory=dict)
     values: dict[str, _HeldNumbers] = field(default_factory=dict)
 
@@ -84,7 +88,12 @@ class ObservedSession:
         return self.session.device
 
     def run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Note the feeds and pass them on."""
+        """Note the feeds and pass them on. Raises SessionTimeout at once after three time-outs in a row: a server that
+        hangs would take a minute of each of a hundred calls."""
+        if self.timeouts == _MOST_TIMEOUTS:
+            raise SessionTimeout(
+                f"{_MOST_TIMEOUTS} calls in a row got no answer in time", fix="read the server's log, and start it anew"
+            )
         self.calls += 1
         for spec in self.requested.inputs:
             if (array := feeds.get(spec.name)) is None:
@@ -92,7 +101,13 @@ class ObservedSession:
             self.values.setdefault(spec.name, _HeldNumbers()).add(array)
             for at, axis in spec.dynamic_axes.items():
                 self.sizes.setdefault(axis, set()).add(array.shape[at])
-        return self.session.run(feeds)
+        try:
+            answers = self.session.run(feeds)
+        except SessionTimeout:
+            self.timeouts += 1
+            raise
+        self.timeouts = 0
+        return answers
 
     def close(self) -> None:
         """Close the session."""

@@ -61,12 +61,14 @@ def validate(job: Job) -> Mapping[str, Any]:
         Outcomes({SOURCE: task.reference, COPY: task.candidate}).write(job.out / OUTCOMES)
     results += _run_reopened(job, check, probes[0]) if results[0].verdict != FAIL else []
     results, not_asked = _run_functions(job, check, probes[0], results)
-    note = _first_reason(results, INCONCLUSIVE) or check.agreement.doubt_single_size(results)
+    answered = [result for result in results if result.answered]
+    silent = [result for result in results if not result.answered]
+    note = _first_reason(answered, INCONCLUSIVE) or check.agreement.doubt_single_size(results)
     return ValidateFacts(
         rows=(results[0].row, *(result.row for result in _worst_by_batch(results[1:]))),
         device=observed.device,
-        reason=_first_reason([result for result in results if result.answered], FAIL),
-        silence=_first_reason([result for result in results if not result.answered], FAIL),
+        reason=_first_reason(answered, FAIL),
+        silence=_first_reason(silent, FAIL) or _first_reason(silent, INCONCLUSIVE),
         note=note
         or "; ".join(filter(None, (_first_reason(results, PASS) or check.note, half.note if half else None)))
         or None,

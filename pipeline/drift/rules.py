@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...models.errors import TransloadError
 from ...models.formats import Precision
 from .metrics.equivalence import judge_loss, loss_interval
 from .noise_floor import UNSTEADY_DB, Limit
@@ -134,6 +135,14 @@ def judge(drift: Drift, rule: Rule, metric: Mapping[str, Any] | None = None) -> 
     if verdict == PASS and not drift.varies:
         return judgement(INCONCLUSIVE, f"{_ALIKE}; give samples to which they do: --data FILE.npz")
     return judgement(verdict, reason)
+
+
+def judge_silence(error: TransloadError, *, is_foreign: bool) -> tuple[str, str]:
+    """Return the sentence and the verdict on a call that got no answer.
+    A foreign server fails, stops or refuses for reasons of its own, which say nothing of the model behind it."""
+    if is_foreign:
+        return f"could not be asked: {error.what}; {error.fix}", INCONCLUSIVE
+    return error.what, FAIL
 
 
 def _judge_column(drift: Drift, rule: Rule, column: str) -> Judgement:

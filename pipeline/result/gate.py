@@ -17,7 +17,7 @@ from ...serving.runtimes.provider_check import runs_on
 from ...serving.runtimes.runtime_table import RUNTIMES, runtimes_for
 from ..drift.metrics.equivalence import loss_interval, samples_needed
 from ..drift.metrics.metric_text import format_change, format_interval, format_loss, format_value
-from .release_limits import KINDS, SOURCE, Limit, limit_for, read_limit
+from .release_limits import KINDS, SOURCE, Limit, judge_at_most, judge_interval, limit_for, read_limit
 from .schema import ArtifactRow, DriftRow, GateRow, Interval, LatencyRow, RouteStatus, Status, Verdict
 
 Pair = tuple[str, str]  # artifact, runtime
@@ -144,9 +144,17 @@ def _answers(evidence: _Evidence) -> Iterator[GateRow]:
         for runtime in runtimes:
             device = _device_for(evidence.rules.device, runtime) if artifact.format else None  # else served elsewhere
             failure = _why_no_answer(evidence, artifact.name, runtime, device)
-            verdict = Verdict.FAIL if failure else Verdict.PASS
+            verdict = _verdict_of_silence(evidence, (artifact.name, runtime)) if failure else Verdict.PASS
             limit = f"answers on {device}" if device else "answers"
             yield GateRow("answers", limit, failure or "answers", verdict, artifact.name, runtime)
+
+
+def _verdict_of_silence(evidence: _Evidence, pair: Pair) -> Verdict:
+    """Judge a pair without an answer by its rows: a foreign server's silence says nothing of the model."""
+    drift = [row.verdict for row in evidence.drift if (row.artifact, row.runtime) == pair and not answered(row)]
+    timed = [row.server for row in evidence.latency if (row.artifact, row.runtime) == pair and not answered(row)]
+    verdicts = [*drift, *(Verdict.INCONCLUSIVE if server == "remote" else Verdict.FAIL for server in timed)]
+    return worst_verdict(verdicts or [Verdict.FAIL])
 
 
 def _runtimes_to_answer(evidence: _Evidence, artifact: ArtifactRow) -> list[str]:
@@ -289,7 +297,7 @@ def _judge_metric(row: DriftRow, rules: GateRules) -> tuple[float, GateRow] | No
     metric = asdict(row.metric)
     low, loss, high = loss_interval(metric)
     needed = samples_needed(row.samples, metric, limit, alike=row.metric.reference == row.metric.candidate)
-    verdict = _upper_limit(low, high, limit)
+    verdict = judge_interval(low, high, limit)
     unit = row.metric.unit
     return loss, GateRow("metric_loss", float(limit), loss, verdict, row.artifact, row.runtime, unit, needed)
 
@@ -323,22 +331,13 @@ def _metric_end(
     excess = {"delta": sign * (value - limit), "ci95": (low, high), "higher_is_better": False}
     needed = samples_needed(score[1].samples, excess, 0.0)
     shown: float | str = value if interval else f"{format_value(value, unit)} (one value: its interval is not known)"
-    return GateRow(rule, limit, shown, _upper_limit(low, high, 0.0), artifact, runtime, unit, needed)
-
-
-def _at_most(value: float, limit: float) -> Verdict:
-    return Verdict.PASS if value <= limit else Verdict.FAIL
-
-
-def _upper_limit(low: float, high: float, limit: float) -> Verdict:
-    """Judge an interval by an upper limit; an interval that ends on the limit keeps it."""
-    return Verdict.INCONCLUSIVE if low <= limit < high else _at_most(high, limit)
+    return GateRow(rule, limit, shown, judge_interval(low, high, 0.0), artifact, runtime, unit, needed)
 
 
 def _latency_ratio(row: LatencyRow, limit: float) -> tuple[float | str, Verdict]:
     if row.ratio_to_reference is None or row.ratio_ci95 is None:
         return row.ratio_to_reference or "no ratio", Verdict.INCONCLUSIVE
-    return row.ratio_to_reference, _upper_limit(*row.ratio_ci95, limit)
+    return row.ratio_to_reference, judge_interval(*row.ratio_ci95, limit)
 
 
 def _p99(row: LatencyRow, limit: float) -> tuple[float | str, Verdict]:
@@ -349,14 +348,14 @@ def _p99(row: LatencyRow, limit: float) -> tuple[float | str, Verdict]:
         return row.p99_s, Verdict.FAIL
     if any("p99" in doubt for doubt in row.doubts):
         return row.p99_s, Verdict.INCONCLUSIVE
-    return row.p99_s, _at_most(row.p99_s, limit)
+    return row.p99_s, judge_at_most(row.p99_s, limit)
 
 
 def _peak_memory(row: LatencyRow, limit: float) -> tuple[float | str, Verdict]:
     """Judge the resident memory of the process that was measured; nobody sees that of a server."""
     if row.peak_rss_bytes is None:
         return "not measured", Verdict.INCONCLUSIVE
-    return float(row.peak_rss_bytes), _at_most(row.peak_rss_bytes, limit)
+    return float(row.peak_rss_bytes), judge_at_most(row.peak_rss_bytes, limit)
 
 
 def _per_batch(
@@ -378,10 +377,10 @@ def _size(evidence: _Evidence) -> Iterator[GateRow]:
         if row.bytes is None:
             continue
         if (limit := limit_for(evidence.rules.size, row.name)) is not None:
-            yield GateRow("size", limit, float(row.bytes), _at_most(row.bytes, limit), row.name, None)
+            yield GateRow("size", limit, float(row.bytes), judge_at_most(row.bytes, limit), row.name, None)
         if (limit := limit_for(evidence.rules.size_ratio, row.name)) is not None:
             ratio = row.bytes / reference if reference else "no pt2 to compare with"
-            verdict = _at_most(row.bytes, limit * reference) if reference else Verdict.INCONCLUSIVE
+            verdict = judge_at_most(row.bytes, limit * reference) if reference else Verdict.INCONCLUSIVE
             yield GateRow("size_ratio", limit, ratio, verdict, row.name, None)
 
 

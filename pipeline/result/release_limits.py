@@ -16,6 +16,7 @@ from ...models.formats import parse_target
 from ..drift.metrics.metric_kinds import MetricKind
 from ..drift.metrics.metric_text import format_value
 from ..store.size_text import parse_size
+from .schema import Verdict
 
 PerBatch: TypeAlias = float | dict[str, float]
 Limit: TypeAlias = float | dict[str, PerBatch]  # keys: targets, batch sizes, DEFAULT
@@ -181,3 +182,13 @@ def check_metric_limits(limits: Mapping[str, Limit | None], metric: MetricKind) 
             raise BadRequest(
                 f"gate.metric_loss: nothing can break the limit {limit:g}", fix=f"write 1 pp as 0.01: {fix}"
             )
+
+
+def judge_at_most(value: float, limit: float) -> Verdict:
+    """Judge a value by an upper limit."""
+    return Verdict.PASS if value <= limit else Verdict.FAIL
+
+
+def judge_interval(low: float, high: float, limit: float) -> Verdict:
+    """Judge an interval by an upper limit; an interval that ends on the limit keeps it."""
+    return Verdict.INCONCLUSIVE if low <= limit < high else judge_at_most(high, limit)

@@ -110,7 +110,7 @@ def validate_all(
             for checked in (*map(with_settings, pairs(results, context.request.validate_.runtimes)), *served)
         ]
         for checked, check in checks:
-            checked_pairs[checked.name, checked.runtime.name] = _wait(context, inputs.model, checked, check)
+            checked_pairs[checked.name, checked.runtime.name] = _wait(context, inputs.model, checked, check, servers)
     return ValidationRows(
         tuple(row for pair in checked_pairs.values() for row in pair.drift),
         {pair: checked.silence for pair, checked in checked_pairs.items() if checked.silence},
@@ -136,7 +136,7 @@ def check_settings(
 ) -> tuple[Verdict, str | None]:
     """Compare an artifact with its settings with the reference, as `validate_all` does. Return the worst verdict, and
     the sentence on what did not pass."""
-    checked_pair = _wait(context, inputs.model, checked, _begin(context, inputs, checked, servers))
+    checked_pair = _wait(context, inputs.model, checked, _begin(context, inputs, checked, servers), servers)
     verdicts = [row.verdict for row in checked_pair.drift]
     order = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
     worst = min(verdicts, key=order.index)
@@ -159,10 +159,12 @@ def _begin(context: Context, inputs: RunInputs, checked: CheckedArtifact, server
 
 
 def _wait(
-    context: Context, model: ModelDescription, checked: CheckedArtifact, check: Future[Stored] | str
+    context: Context, model: ModelDescription, checked: CheckedArtifact, check: Future[Stored] | str, servers: Servers
 ) -> _CheckedPair:
     """Wait for a check and return its rows."""
     silent = _no_answer(context, model, checked.name, checked.runtime.name)
+    if servers.is_foreign(checked.runtime, checked.served):
+        silent = replace(silent, verdict=Verdict.INCONCLUSIVE)
     if isinstance(check, str):
         return _CheckedPair([silent], silence=check)
     log = log_of(checked.step)

@@ -46,13 +46,14 @@ class DeclaredModel(Facts):
 def describe(job: Job) -> Mapping[str, Any]:
     """Ask the server of a model's URL for its inputs and outputs: ModelUrl -> DeclaredModel.
 
-    Raises BadRequest where nobody answers, there is no such model, or a dtype of it is not carried by any format here.
+    Raises BadRequest where there is no such model, or a dtype of it is not carried by any format here; SessionLost
+    where the server gives no answer, or none that can be read.
     """
     url = ModelUrl.from_json(job.options)
     try:
         return _ASK[url.runtime](url).to_json()
     except SessionLost as error:
-        raise BadRequest(
+        raise SessionLost(
             f"{url.text}: {error.what}", fix="check host, port and model, and that it is started"
         ) from error
 

@@ -50,7 +50,7 @@ class OipGrpcSession(CheckedSession):
         try:
             outputs = read_tensors(reply.outputs, reply.raw_output_contents, sys.maxsize)
         except BadRequest as error:
-            where = f"{self._link.address} answers wrongly: {error.what}"
+            where = f"the answer of {self._link.address} cannot be read: {error.what}"
             raise SessionLost(where, fix="read the server's log") from error
         check_answers(self._link.address, self.signature.outputs, outputs)
         return [outputs[name].copy() for name in self._outputs]  # out of the message's memory, which is read-only
