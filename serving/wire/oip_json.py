@@ -86,7 +86,7 @@ def _read_tensors(rows: Sequence[Any], binary: memoryview, most_bytes: int) -> d
         if size is None:
             arrays[claim.name] = _from_numbers(claim, row.get("data"))
             continue
-        if "data" in row:
+        if row.get("data") is not None:
             raise refuse(f"tensor {shown(claim.name)} has data and binary_data_size: send one of them")
         if type(size) is not int or size != claim.size_bytes or size > len(binary):
             raise refuse(
@@ -190,7 +190,9 @@ def _name(row: Any) -> str:
 
 
 def _parameters(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    parameters = row.get("parameters", {})
+    parameters = row.get("parameters")
+    if parameters is None:  # KServe writes null for what is optional and not there
+        return {}
     if not isinstance(parameters, dict):
         raise refuse("parameters are a JSON object")
     return parameters

@@ -249,15 +249,15 @@ INFERENCE_HEAD = b'{"outputs": [{"name": "sum", "datatype": "FP32", "shape": [1,
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (http(b"<html>"), "answers wrongly: JSON Parse error"),
-        (http(b"[]"), "answers wrongly: the response is no JSON object"),
-        (http(b"{}"), "answers wrongly: the JSON has no list of outputs"),
-        (http(b'{"outputs": [{"name": "sum", "datatype": "FP32", "shape": [2], "data": [1]}]}'), "answers wrongly"),
+        (http(b"<html>"), "cannot be read: JSON Parse error"),
+        (http(b"[]"), "cannot be read: the response is no JSON object"),
+        (http(b"{}"), "cannot be read: the JSON has no list of outputs"),
+        (http(b'{"outputs": [{"name": "sum", "datatype": "FP32", "shape": [2], "data": [1]}]}'), "cannot be read"),
         (http(INFERENCE_HEAD), "answers with sum, and the record names sum, kept"),
     ],
 )
 def test_what_is_no_inference_server_is_one_sentence(two: Any, reply: bytes, words: str) -> None:
-    listener, _ = serve_raw([http(b"{}"), reply])
+    listener, _ = serve_raw([http(b"{}"), http(b"{}"), reply])
     with listener:
         session = oip_http_client.open_session(f"127.0.0.1:{listener.getsockname()[1]}", "m", two.session.signature, 5)
         assert session.device == "unknown"
