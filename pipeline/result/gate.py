@@ -144,17 +144,18 @@ def _answers(evidence: _Evidence) -> Iterator[GateRow]:
         for runtime in runtimes:
             device = _device_for(evidence.rules.device, runtime) if artifact.format else None  # else served elsewhere
             failure = _why_no_answer(evidence, artifact.name, runtime, device)
-            verdict = _verdict_of_silence(evidence, (artifact.name, runtime)) if failure else Verdict.PASS
+            verdict = _verdict_of_silence(evidence, artifact, runtime) if failure else Verdict.PASS
             limit = f"answers on {device}" if device else "answers"
             yield GateRow("answers", limit, failure or "answers", verdict, artifact.name, runtime)
 
 
-def _verdict_of_silence(evidence: _Evidence, pair: Pair) -> Verdict:
-    """Judge a pair without an answer by its rows: a foreign server's silence says nothing of the model."""
-    drift = [row.verdict for row in evidence.drift if (row.artifact, row.runtime) == pair and not answered(row)]
-    timed = [row.server for row in evidence.latency if (row.artifact, row.runtime) == pair and not answered(row)]
-    verdicts = [*drift, *(Verdict.INCONCLUSIVE if server == "remote" else Verdict.FAIL for server in timed)]
-    return worst_verdict(verdicts or [Verdict.FAIL])
+def _verdict_of_silence(evidence: _Evidence, artifact: ArtifactRow, runtime: str) -> Verdict:
+    """Judge an artifact without an answer in a runtime: a foreign server's silence says nothing of the model."""
+    pair = (artifact.name, runtime)
+    drift = [row for row in evidence.drift if (row.artifact, row.runtime) == pair and not answered(row)]
+    timed = [row for row in evidence.latency if (row.artifact, row.runtime) == pair and not answered(row)]
+    foreign = {row.verdict is Verdict.INCONCLUSIVE for row in drift} | {row.server == "remote" for row in timed}
+    return Verdict.INCONCLUSIVE if not artifact.format or foreign == {True} else Verdict.FAIL
 
 
 def _runtimes_to_answer(evidence: _Evidence, artifact: ArtifactRow) -> list[str]:

@@ -20,7 +20,7 @@ from ...serving.runtimes.runtime_table import Runtime, runtimes_for
 from ...serving.runtimes.tuning_space import RuntimeSettings, Value
 from ..context import Context
 from ..drift.drift_records import CheckOptions, ValidateFacts
-from ..drift.rules import LEAST_SQNR_DB
+from ..drift.rules import LEAST_SQNR_DB, judge_silence
 from ..intake.loaded_model import ModelDescription, ServedModel
 from ..intake.run_inputs import RunInputs, batch_sizes
 from ..plan.constant_actions import ExtendedReference, extend_reference, proposal
@@ -163,7 +163,8 @@ def _wait(
 ) -> _CheckedPair:
     """Wait for a check and return its rows."""
     silent = _no_answer(context, model, checked.name, checked.runtime.name)
-    if servers.is_foreign(checked.runtime, checked.served):
+    is_foreign = servers.is_foreign(checked.runtime, checked.served)
+    if is_foreign:
         silent = replace(silent, verdict=Verdict.INCONCLUSIVE)
     if isinstance(check, str):
         return _CheckedPair([silent], silence=check)
@@ -173,7 +174,7 @@ def _wait(
     except DiskFull:
         raise
     except TransloadError as error:
-        return _CheckedPair([replace(silent, log=log)], silence=error.what)
+        return _CheckedPair([replace(silent, log=log)], silence=judge_silence(error, is_foreign=is_foreign)[0])
     facts = ValidateFacts.from_json(stored.facts)
     own = {"artifact": checked.name, "log": log, "settings": dict(checked.settings)}
     rows = [_drift_row(row, **own) for row in facts.rows]

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...models.errors import BadRequest, SessionLost, SessionOverloaded, SessionTimeout
 from ..checked_session import first_words
-from .server_access import TOKEN_VARIABLE, authorities, authorization, split_address
+from .server_access import LACKS_CALL, TOKEN_VARIABLE, authorities, authorization, split_address
 
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
@@ -72,7 +72,8 @@ def _rpc_errors(address: str, timeout_s: float) -> Iterator[None]:
             fix = f"put the server's token into {TOKEN_VARIABLE}"
             raise BadRequest(f"{address} refuses the caller: {text}", fix=fix) from error
         if code in _REQUEST_S_FAULT:
-            raise BadRequest(f"{address} refuses the request: {text}", fix="check model, names and shapes") from error
+            fix = f"check the port{LACKS_CALL}" if code == "UNIMPLEMENTED" else "check model, names and shapes"
+            raise BadRequest(f"{address} refuses the request: {text}", fix=fix) from error
         if code == "DEADLINE_EXCEEDED":
             raise SessionTimeout(
                 f"{address} gave no answer within {timeout_s:g} s", fix="read the server's log, or allow more time"

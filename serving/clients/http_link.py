@@ -13,12 +13,14 @@ import orjson
 from ...models.errors import BadRequest, SessionLost, SessionOverloaded, SessionTimeout
 from ..checked_session import first_words
 from ..wire.tfserving_json import loads
-from .server_access import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, authorities, authorization, split_address
+from .server_access import AUTHORITIES_VARIABLE, LACKS_CALL, TOKEN_VARIABLE, authorities, authorization, split_address
 
 # A server closes a connection that has been idle; what it then sees of the next request is nothing at all.
 _STALE = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError)
 _JSON = {"Content-Type": "application/json"}
 _NOT_ALLOWED = (401, 403)
+_NOT_THERE = (404, 405)
+_CHECK = "check model, names and shapes"
 _TOO_MANY = 429
 
 
@@ -62,7 +64,10 @@ class Link:
         if reply.status == _TOO_MANY:
             raise SessionOverloaded(f"{self.address} refuses the request: {_said(data)}", fix="send fewer at a time")
         if 400 <= reply.status < 500:
-            raise BadRequest(f"{self.address} refuses the request: {_said(data)}", fix="check model, names and shapes")
+            fix = (
+                f"check the model's name{LACKS_CALL}" if reply.status in _NOT_THERE else "check model, names and shapes"
+            )
+            raise BadRequest(f"{self.address} refuses the request: {_said(data)}", fix=fix)
         if reply.status != 200:
             raise SessionLost(f"{self.address} answers {reply.status}: {_said(data)}", fix="read the server's log")
         return data, reply.headers

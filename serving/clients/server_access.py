@@ -14,6 +14,7 @@ from ..endpoint_security import is_loopback
 
 TOKEN_VARIABLE = "TRANSLOAD_TOKEN"  # noqa: S105  (a name)
 AUTHORITIES_VARIABLE = "SSL_CERT_FILE"
+LACKS_CALL = ", and that the server has this call of the protocol"  # the mend of many a server that is not ours
 
 
 def split_address(address: str) -> tuple[str, bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -241,6 +242,16 @@ def test_a_runtime_that_could_not_be_timed_carries_its_sentence() -> None:
     timed = [latency("onnx", "onnxruntime", None, doubts=("killed by SIGSEGV",))]
     row = only(rows_of("answers", GateRules(), timed=timed))
     assert (row.verdict, row.got) == (FAIL, "killed by SIGSEGV")
+
+
+@pytest.mark.parametrize(("server", "verdict"), [("remote", OPEN), ("binary", FAIL), ("embedded", FAIL), (None, FAIL)])
+def test_the_silence_of_a_foreign_server_alone_decides_nothing(server: Any, verdict: Verdict) -> None:
+    timed = [replace(latency("onnx", "onnxruntime", None, doubts=("answers 500",)), server=server)]
+    assert only(rows_of("answers", GateRules(), timed=timed)).verdict is verdict
+    compared = [replace(silent(AGREES[0]), verdict=OPEN if server == "remote" else FAIL)]
+    assert only(rows_of("answers", GateRules(), compared=compared)).verdict is verdict
+    crashed = [*compared, silent(drift("onnx", "onnxruntime", 128.0, batch=1))]
+    assert only(rows_of("answers", GateRules(), compared=crashed)).verdict is FAIL
 
 
 def test_a_runtime_that_did_not_answer_the_comparison_carries_the_sentence_given() -> None:
