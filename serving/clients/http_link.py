@@ -64,9 +64,7 @@ class Link:
         if reply.status == _TOO_MANY:
             raise SessionOverloaded(f"{self.address} refuses the request: {_said(data)}", fix="send fewer at a time")
         if 400 <= reply.status < 500:
-            fix = (
-                f"check the model's name{LACKS_CALL}" if reply.status in _NOT_THERE else "check model, names and shapes"
-            )
+            fix = f"check the model's name{LACKS_CALL}" if reply.status in _NOT_THERE else _CHECK
             raise BadRequest(f"{self.address} refuses the request: {_said(data)}", fix=fix)
         if reply.status != 200:
             raise SessionLost(f"{self.address} answers {reply.status}: {_said(data)}", fix="read the server's log")
