@@ -41,7 +41,6 @@ from .sessions import batches_of, default_runtime, read_test_set
 from .stress_drift import (
     describe_place,
     describe_replaced,
-    drifts_near_constants,
     drifts_to_judge,
     is_finite_answer,
     settle_moved,
@@ -266,8 +265,8 @@ class Check:
             return self._judge_undefined(calls, tally)
         usual, steadiness = self._usual if calls.probe.fills else (), self.record.steadiness_of(calls.probe)
         truth = self.record.noise_of(calls.probe).get(Cause.FLOAT64, {})
-        drifts = drifts_to_judge(calls.probe, tally.drifts, usual, steadiness, truth)
-        drift = combine(drifts_near_constants(drifts, self._rule(calls).limits) if calls.probe.is_near else drifts)
+        limits = self._rule(calls).limits
+        drift = combine(drifts_to_judge(calls.probe, tally.drifts, usual, steadiness, truth, limits=limits))
         task, complaint = tally.metric.result(self._allowed_loss)
         metric = task.row if task else None
         judgement = judge(drift, self._rule(calls), metric)
@@ -296,7 +295,7 @@ class Check:
         for call in tally.calls:
             copy, model = (split_by_sample(side, batched=self._batched) for side in call)
             settled.add(settle_moved(copy, model), model, 1)
-        drift = combine(drifts_to_judge(calls.probe, settled.drifts, self._usual, steadiness, floats))
+        drift = combine(drifts_to_judge(calls.probe, settled.drifts, self._usual, steadiness, floats, limits={}))
         counted = replace(drift, non_finite=drift.non_finite - drift.undefined, undefined=0)
         judgement = judge(counted if is_finite else replace(counted, mismatches=0), self._rule(calls))
         note = describe_replaced(tally.calls)

@@ -23,15 +23,19 @@ def drifts_to_judge(
     usual: Series,
     steadiness: OutputNoise,
     truth: OutputNoise,
+    *,
+    limits: Mapping[str, Limit],
 ) -> dict[str, OutputDrift]:
     """Return the drifts of a probe as they are judged; `usual` are the reference's answers to samples, `truth`
-    how well those to the probe agree with float64, rounded at random too.
+    how well those to the probe agree with float64, rounded at random too, `limits` those of the probe's outputs.
 
     Their noise is held against the usual size of an output at least, because theirs may be 0: exp(x) - 1 loses all its
     bits beside 0. Rounding says which of equal scores is the largest, so integers of blank samples are not compared;
     those of stress are where the reference gives the same to inputs of other last bits. An output that rounding turns
     over as a whole (rows in the order of equal scores) is held to being finite alone.
     """
+    if probe.is_near:
+        return _near_constants(drifts, limits)
     if not (probe.is_blank or probe.is_stress):
         return dict(drifts)
     power = _mean_squares(usual)
@@ -46,7 +50,7 @@ def drifts_to_judge(
     }
 
 
-def drifts_near_constants(drifts: Mapping[str, OutputDrift], limits: Mapping[str, Limit]) -> dict[str, OutputDrift]:
+def _near_constants(drifts: Mapping[str, OutputDrift], limits: Mapping[str, Limit]) -> dict[str, OutputDrift]:
     """Return the drifts of rows near constants as they are judged.
 
     No sample holds such rows. Where the model multiplies what is rounded in its answers to them, they tell a copy whose

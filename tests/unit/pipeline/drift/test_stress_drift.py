@@ -6,26 +6,27 @@ import numpy as np
 import pytest
 
 from transload.models.probes.masks import Fill
-from transload.models.probes.probe_set import Probe
+from transload.models.probes.probe_set import NEAR, Probe
 from transload.pipeline.drift.noise_floor import Cause, Limit
 from transload.pipeline.drift.numbers.numeric import compare
-from transload.pipeline.drift.stress_drift import drifts_near_constants, drifts_to_judge, settle_undefined
+from transload.pipeline.drift.stress_drift import drifts_to_judge, settle_undefined
 
 ROWS = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
 BLANK = Probe(2, fills={"x": Fill.BLANK})
+NEAR_ROWS = Probe(2, source=f"{NEAR} up to 10")
 
 
 @pytest.mark.parametrize(("truth_db", "is_held"), [(140.0, True), (12.0, False)])
 def test_rows_in_the_order_of_equal_scores_are_held_where_rounding_keeps_them(truth_db: float, is_held: bool) -> None:
     drifts = {"boxes": compare(ROWS[::-1], ROWS)}
-    judged = drifts_to_judge(BLANK, drifts, [{"boxes": ROWS}], {}, {"boxes": truth_db})
+    judged = drifts_to_judge(BLANK, drifts, [{"boxes": ROWS}], {}, {"boxes": truth_db}, limits={})
     assert (judged["boxes"].sqnr_db is not None) is is_held
 
 
 def test_elements_that_are_finite_on_one_side_only_count_in_any_order() -> None:
     broken = ROWS.copy()
     broken[0, 0] = np.nan
-    judged = drifts_to_judge(BLANK, {"boxes": compare(broken, ROWS)}, [{"boxes": ROWS}], {}, {"boxes": 12.0})
+    judged = drifts_to_judge(BLANK, {"boxes": compare(broken, ROWS)}, [{"boxes": ROWS}], {}, {"boxes": 12.0}, limits={})
     assert judged["boxes"].non_finite == 1
 
 
@@ -58,5 +59,5 @@ def test_near_constants_rounding_is_held_against_no_copy_and_another_function_is
     off = np.random.default_rng(1).standard_normal(ROWS.shape)
     off *= np.sqrt(np.mean(np.square(ROWS)) / np.mean(np.square(off))) * 10 ** (-agreement_db / 20)
     drifts = {"y": compare((ROWS + off).astype(np.float32), ROWS)}
-    judged = drifts_near_constants(drifts, {"y": Limit(30.0, floor_db, Cause.FLOAT64)})
+    judged = drifts_to_judge(NEAR_ROWS, drifts, (), {}, {}, limits={"y": Limit(30.0, floor_db, Cause.FLOAT64)})
     assert (judged["y"].sqnr_db is not None) is is_held
