@@ -169,20 +169,23 @@ def _check_models(configs: Sequence[ModelConfig]) -> None:
 
 @dataclass
 class _Warnings:
-    """Sentences for the terminal; none before all models answer, for the command then ends with the error."""
+    """Sentences for the terminal. Those that come before all models answer are kept until then: the command may yet
+    end with the error."""
 
     warn: Callable[[str], None]
-    is_on: bool = False
+    kept: list[str] | None = field(default_factory=list)  # None: all models answer
 
     def begin(self, options: ServeOptions) -> None:
         """Tell from now on, and first what all answers are under."""
-        self.is_on = True
-        for doubt in doubts_of_walls(trust=options.trust):
-            self.say(doubt)
+        kept, self.kept = self.kept or [], None
+        for sentence in (*doubts_of_walls(trust=options.trust), *kept):
+            self.warn(sentence)
 
     def say(self, sentence: str) -> None:
-        if self.is_on:
+        if self.kept is None:
             self.warn(sentence)
+        else:
+            self.kept.append(sentence)
 
 
 def find_models(models: Sequence[str], options: ServeOptions) -> list[ModelConfig]:
