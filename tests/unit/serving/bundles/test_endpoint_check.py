@@ -17,8 +17,8 @@ from transload.models.formats import Format
 from transload.models.signature import Signature
 from transload.serving.bundles.bundle_folder import write_bundle_folder
 from transload.serving.bundles.bundle_records import AnswerLimit, BundleSource, Dialect, GoldenCall, golden_document
+from transload.serving.bundles.bundle_templates import render
 from transload.serving.bundles.standalone_files import CHECK, standalone
-from transload.serving.bundles.systems import _CHECK_SH
 
 Answer = Callable[[str, Any], tuple[int, Any]]
 
@@ -34,7 +34,11 @@ def bundle(make_source: Callable[..., BundleSource], tmp_path: Path) -> Callable
         document = golden_document(
             golden, signature, signature, dialect=dialect, url="http://none.invalid", path="/ask"
         )
-        files = {"golden.json": json.dumps(document), "check.py": standalone(CHECK), "check.sh": _CHECK_SH}
+        files = {
+            "golden.json": json.dumps(document),
+            "check.py": standalone(CHECK),
+            "check.sh": render("bundle/check.sh", {}),
+        }
         write_bundle_folder(tmp_path / "bundle", dict(files))
         return tmp_path / "bundle", source
 
