@@ -19,7 +19,7 @@ from ...models.errors import ToolMissing
 from ...models.formats import Format, Precision, Target
 from ...models.lent.conversation import TENSORFLOW
 from ...models.whole_files import write_whole
-from ...serving.runtimes.runtime_table import RUNTIMES
+from ...serving.runtimes.runtime_table import RUNTIMES, SERVED_ALIKE
 from ..drift.sessions import runtime_for
 from ..request import RunRequest
 from ..workers.extras import extras_for, install_command, join_needs
@@ -287,15 +287,17 @@ def plan_run(request: RunRequest) -> Plan:
     """Plan what `run` does: conversion, and every artifact in every wanted runtime that takes it."""
     plan, bench = plan_conversion(request, None), request.bench
     measured = bench.runtimes if bench.enabled else ()
-    targets = (
-        replace(
+
+    def with_runtimes(planned: TargetPlan) -> TargetPlan:
+        is_served = planned.target.precision is Precision.FP32 and planned.target.format in bench.served_formats
+        alike = (SERVED_ALIKE,) if is_served else ()
+        return replace(
             planned,
-            validated_in=_runtimes_of(planned, request.validate_.runtimes),
-            measured_in=_runtimes_of(planned, measured),
+            validated_in=_runtimes_of(planned, (*request.validate_.runtimes, *alike)),
+            measured_in=_runtimes_of(planned, (*measured, *alike)),
         )
-        for planned in plan.targets
-    )
-    return replace(plan, targets=tuple(targets))
+
+    return replace(plan, targets=tuple(map(with_runtimes, plan.targets)))
 
 
 def _runtimes_of(planned: TargetPlan, names: Collection[str]) -> tuple[str, ...]:
