@@ -100,7 +100,6 @@ def test_torchserve_answers_as_the_artifact_did(write: Callable[..., Path], tmp_
     with started(argv, folder, tmp_path, f"http://127.0.0.1:{ports[1]}/models/contract"):
         status, said = check(folder, f"http://127.0.0.1:{ports[0]}")
     assert status == 0, said
-    assert "rows is answered" in said
 
 
 @pytest.mark.parametrize("form", ["onnx", "torchscript"])

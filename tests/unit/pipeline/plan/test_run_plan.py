@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,3 +69,21 @@ def test_a_run_plans_its_runtimes_too_and_a_conversion_does_not(tmp_path: Path) 
     assert document["start"] == "onnx"
     assert document["probes"] == {"batches": [1, 2, 5], "data": "samples.npz"}
     assert document["targets"][0]["routes"] == [{"route": [], "cost": 0, "stands_in": False, "missing": None}]
+
+
+@pytest.mark.parametrize(
+    ("bench", "served"),
+    [
+        ({}, ["onnx"]),
+        ({"served": []}, []),
+        ({"served": ["tflite"]}, []),
+        ({"served": ["onnx"], "runtimes": ["tflite"]}, ["onnx"]),
+        ({"runtimes": ["onnxruntime"]}, []),
+        ({"enabled": False}, []),
+    ],
+)
+def test_four_formats_are_served_alike_unless_runtimes_are_named(bench: dict[str, Any], served: list[str]) -> None:
+    targets = ["pt2", "onnx", "onnx:int8"]
+    plan = plan_run(read_request(None, {"convert": {"targets": targets}, "bench": bench}))
+    alike = [str(planned.target) for planned in plan.targets if "oip-grpc" in planned.validated_in]
+    assert alike == served == [str(row.target) for row in plan.targets if "oip-grpc" in row.measured_in]
