@@ -26,10 +26,10 @@ def test_copies_behind_one_protocol_are_held_against_one_reference() -> None:
     assert served_table(run) == [
         ("served", "by", "protocol", "p50, batch 1"),
         ("source", "torch", "oip-grpc", "2 ms ref"),
-        ("torchscript", "torchscript", "oip-grpc", "1.5 ms 0.76×"),
-        ("onnx", "onnxruntime", "oip-grpc", "1 ms 0.49×"),
-        ("saved-model", "tensorflow", "oip-grpc", "1.2 ms 0.61×"),
-        ("saved-model", "tensorflow", "tfserving-grpc", "3 ms 1.50×"),
+        ("torchscript", "torchscript", "oip-grpc", "1.5 ms 0.76\u00d7"),
+        ("onnx", "onnxruntime", "oip-grpc", "1 ms 0.49\u00d7"),
+        ("saved-model", "tensorflow", "oip-grpc", "1.2 ms 0.61\u00d7"),
+        ("saved-model", "tensorflow", "tfserving-grpc", "3 ms 1.50\u00d7"),
     ]
     page, text, terminal = html_page.render_html(run, {}), markdown.render_markdown(run), samples.render(run, 120)
     assert all("oip-grpc" in place and "1.50\u00d7" in place for place in (page, text, terminal))
