@@ -26,7 +26,7 @@ from pydantic import (
 from ..models.errors import BadRequest
 from ..models.formats import Format, Target, parse_target
 from ..models.sources import CodeRef, code_ref
-from ..serving.runtimes.runtime_table import DEFAULT_RUNTIMES, RUNTIMES, SERVED_FORMATS
+from ..serving.runtimes.runtime_table import DEFAULT_RUNTIMES, RUNTIMES
 from ..serving.server.tfserving_launch import parse_url
 from .bench.comparison import LEAST_PROCESSES, SAME_WITHIN
 from .cluster.executor_choice import LOCAL, parse_executor
@@ -224,13 +224,6 @@ class BenchSection(_Section):
     load: tuple[Annotated[str, AfterValidator(_load)], ...] = ()  # what is put on runtimes beside, as in "closed:1,2,4"
     load_seconds: float = Field(default=LOAD_SECONDS, gt=0, le=3600)  # of each
     load_engines: Annotated[tuple[LoadEngine, ...], Field(min_length=1)] = (LoadEngine.TRANSLOAD,)
-
-    @property
-    def served_formats(self) -> tuple[Format, ...]:
-        """The formats whose fp32 copies are validated and measured behind one protocol, so that they are compared."""
-        if self.served is None and self.enabled and "runtimes" not in self.model_fields_set:
-            return SERVED_FORMATS
-        return self.served or ()
 
     @model_validator(mode="after")
     def _check_load(self) -> Self:

@@ -24,7 +24,7 @@ from ...serving.memory_return import map_large_blocks
 from ...serving.runtimes.tuning_space import Value, settings_text
 from ...serving.server.access_log import AccessLog
 from ...serving.server.embedded import listen
-from ...serving.server.repository.batching_parameters import BatchingParameters, read_batching_file
+from ...serving.server.repository.batching_parameters import UNLIMITED, read_batching_file
 from ...serving.server.repository.model_config import ModelConfig, is_model_name, read_config_file, versions_in
 from ...serving.server.repository.model_repository import Repository
 from ...serving.server.server_records import MAX_BODY_BYTES
@@ -121,7 +121,7 @@ def serve(
     configs = find_models(models, options)
     require_libraries("the server", _LIBRARIES)
     _check_models(configs)
-    batching = BatchingParameters() if options.enable_batching else None
+    batching = UNLIMITED if options.enable_batching else None
     if options.batching_file:
         batching = read_batching_file(options.batching_file)
     access_log = _access_log(options.access_log)

@@ -19,9 +19,9 @@ from ...models.errors import ToolMissing
 from ...models.formats import Format, Precision, Target
 from ...models.lent.conversation import TENSORFLOW
 from ...models.whole_files import write_whole
-from ...serving.runtimes.runtime_table import RUNTIMES, SERVED_ALIKE
+from ...serving.runtimes.runtime_table import RUNTIMES, SERVED_ALIKE, SERVED_FORMATS
 from ..drift.sessions import runtime_for
-from ..request import RunRequest
+from ..request import BenchSection, RunRequest
 from ..workers.extras import extras_for, install_command, join_needs
 from ..workers.interpreters import lacking
 
@@ -283,13 +283,20 @@ def plan_conversion(request: RunRequest, start: Target | None, data: str | None 
     return replace(plan, batches=request.validate_.batches, data=data, cross_check=request.convert.cross_check)
 
 
+def served_formats(bench: BenchSection) -> tuple[Format, ...]:
+    """Return the formats whose fp32 copies a run validates and measures behind one protocol beside its runtimes."""
+    if bench.served is None and bench.enabled and "runtimes" not in bench.model_fields_set:
+        return SERVED_FORMATS
+    return bench.served or ()
+
+
 def plan_run(request: RunRequest) -> Plan:
     """Plan what `run` does: conversion, and every artifact in every wanted runtime that takes it."""
     plan, bench = plan_conversion(request, None), request.bench
     measured = bench.runtimes if bench.enabled else ()
 
     def with_runtimes(planned: TargetPlan) -> TargetPlan:
-        is_served = planned.target.precision is Precision.FP32 and planned.target.format in bench.served_formats
+        is_served = planned.target.precision is Precision.FP32 and planned.target.format in served_formats(bench)
         alike = (SERVED_ALIKE,) if is_served else ()
         return replace(
             planned,

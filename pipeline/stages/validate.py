@@ -25,7 +25,7 @@ from ..intake.loaded_model import ModelDescription, ServedModel
 from ..intake.run_inputs import RunInputs, batch_sizes
 from ..plan.constant_actions import ExtendedReference, extend_reference, proposal
 from ..plan.router import TargetResult
-from ..plan.run_plan import log_of
+from ..plan.run_plan import log_of, served_formats
 from ..request import BenchSection
 from ..result.check_rows import CheckRows, join_check_rows, read_check_rows
 from ..result.schema import DriftRow, MetricRow, Tolerance, Verdict
@@ -95,7 +95,7 @@ def served_alike(results: Sequence[TargetResult], section: BenchSection) -> list
     alike = [
         result
         for result in results
-        if result.target.format in section.served_formats and result.target.precision is Precision.FP32
+        if result.target.format in served_formats(section) and result.target.precision is Precision.FP32
     ]
     return pairs(alike, [SERVED_ALIKE])
 

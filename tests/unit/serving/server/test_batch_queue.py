@@ -17,7 +17,7 @@ from transload.models.errors import BadRequest
 from transload.models.signature import Bounds, Signature, TensorSpec
 from transload.serving.server.metrics import Metrics
 from transload.serving.server.repository.batch_queue import batching_obstacle, largest_batch
-from transload.serving.server.repository.batching_parameters import BatchingParameters, read_batching_file
+from transload.serving.server.repository.batching_parameters import UNLIMITED, BatchingParameters, read_batching_file
 from transload.serving.server.repository.served_version import OpenedSession, Patience, ServedVersion
 from transload.serving.server.serving_error import Code, ServingError
 
@@ -363,3 +363,11 @@ def test_a_file_that_is_none_is_refused(text: str | None, words: str, tmp_path: 
         file.write_text(text)
     with pytest.raises(BadRequest, match=words):
         read_batching_file(file)
+
+
+def test_enable_batching_alone_sets_no_limit_of_rows(asked: Ask) -> None:
+    """A request of more rows than a batch is answered alone: no file has limited it."""
+    version = asked(is_held=False, parameters=UNLIMITED)
+    assert version.served.full_batch == 1000
+    rows = version.served.predict(x(*range(1500)))["y"]
+    assert len(rows) == 1500
