@@ -7,7 +7,7 @@ Nothing is run and no framework is imported.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -283,21 +283,23 @@ def plan_conversion(request: RunRequest, start: Target | None, data: str | None 
     return replace(plan, batches=request.validate_.batches, data=data, cross_check=request.convert.cross_check)
 
 
-def served_formats(bench: BenchSection) -> tuple[Format, ...]:
-    """Return the formats whose fp32 copies a run validates and measures behind one protocol beside its runtimes."""
-    if bench.served is None and bench.enabled and "runtimes" not in bench.model_fields_set:
-        return SERVED_FORMATS
-    return bench.served or ()
+def targets_served_alike(bench: BenchSection, targets: Iterable[Target]) -> list[Target]:
+    """Return the fp32 targets that a run also validates and measures behind one protocol. By default these are of four
+    formats, where there are two to compare and no runtimes are named."""
+    is_default = bench.served is None and bench.enabled and "runtimes" not in bench.model_fields_set
+    formats = SERVED_FORMATS if is_default else bench.served or ()
+    alike = [target for target in targets if target.format in formats and target.precision is Precision.FP32]
+    return [] if is_default and len(alike) < 2 else alike
 
 
 def plan_run(request: RunRequest) -> Plan:
     """Plan what `run` does: conversion, and every artifact in every wanted runtime that takes it."""
     plan, bench = plan_conversion(request, None), request.bench
     measured = bench.runtimes if bench.enabled else ()
+    served = targets_served_alike(bench, (planned.target for planned in plan.targets))
 
     def with_runtimes(planned: TargetPlan) -> TargetPlan:
-        is_served = planned.target.precision is Precision.FP32 and planned.target.format in served_formats(bench)
-        alike = (SERVED_ALIKE,) if is_served else ()
+        alike = (SERVED_ALIKE,) if planned.target in served else ()
         return replace(
             planned,
             validated_in=_runtimes_of(planned, (*request.validate_.runtimes, *alike)),

@@ -25,7 +25,7 @@ from ..intake.loaded_model import ModelDescription, ServedModel
 from ..intake.run_inputs import RunInputs, batch_sizes
 from ..plan.constant_actions import ExtendedReference, extend_reference, proposal
 from ..plan.router import TargetResult
-from ..plan.run_plan import log_of, served_formats
+from ..plan.run_plan import log_of, targets_served_alike
 from ..request import BenchSection
 from ..result.check_rows import CheckRows, join_check_rows, read_check_rows
 from ..result.schema import DriftRow, MetricRow, Tolerance, Verdict
@@ -92,11 +92,8 @@ def served_alike(results: Sequence[TargetResult], section: BenchSection) -> list
     is_default_and_lacking = section.served is None and lacking(RUNTIMES[SERVED_ALIKE])
     if SERVED_ALIKE in section.runtimes or is_default_and_lacking:
         return []
-    alike = [
-        result
-        for result in results
-        if result.target.format in served_formats(section) and result.target.precision is Precision.FP32
-    ]
+    targets = targets_served_alike(section, (result.target for result in results if result.stored))
+    alike = [result for result in results if result.target in targets]
     return pairs(alike, [SERVED_ALIKE])
 
 

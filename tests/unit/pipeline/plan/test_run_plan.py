@@ -74,7 +74,7 @@ def test_a_run_plans_its_runtimes_too_and_a_conversion_does_not(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("bench", "served"),
     [
-        ({}, ["onnx"]),
+        ({}, ["torchscript", "onnx"]),
         ({"served": []}, []),
         ({"served": ["tflite"]}, []),
         ({"served": ["onnx"], "runtimes": ["tflite"]}, ["onnx"]),
@@ -83,7 +83,13 @@ def test_a_run_plans_its_runtimes_too_and_a_conversion_does_not(tmp_path: Path) 
     ],
 )
 def test_four_formats_are_served_alike_unless_runtimes_are_named(bench: dict[str, Any], served: list[str]) -> None:
-    targets = ["pt2", "onnx", "onnx:int8"]
+    targets = ["pt2", "torchscript", "onnx", "onnx:int8"]
     plan = plan_run(read_request(None, {"convert": {"targets": targets}, "bench": bench}))
     alike = [str(planned.target) for planned in plan.targets if "oip-grpc" in planned.validated_in]
-    assert alike == served == [str(row.target) for row in plan.targets if "oip-grpc" in row.measured_in]
+    assert sorted(alike) == sorted(served)
+    assert alike == [str(planned.target) for planned in plan.targets if "oip-grpc" in planned.measured_in]
+
+
+def test_one_format_alone_is_compared_with_nothing() -> None:
+    plan = plan_run(read_request(None, {"convert": {"targets": ["pt2", "onnx", "tflite:int8"]}}))
+    assert not any("oip-grpc" in planned.validated_in for planned in plan.targets)
