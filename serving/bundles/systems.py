@@ -29,6 +29,7 @@ LIBRARIES: Mapping[Format, str] = {
     Format.SAVED_MODEL: "tensorflow",
     Format.TFLITE: "ai-edge-litert",
 }
+_MANY_NUMBERS = 3_000_000  # Triton takes 64 MB of JSON
 _SERVED = (Format.SAVED_MODEL, Format.ONNX, Format.TORCHSCRIPT, Format.TFLITE, Format.PT2, Format.KERAS)
 _KSERVE_FORMATS = {Format.ONNX: "onnx", Format.TORCHSCRIPT: "pytorch"}  # as kserve-tritonserver lists them
 _BATCHING_WORDS = " \\\n  --enable_batching --batching_parameters_file=/models/batching.config"
@@ -81,6 +82,7 @@ class SystemRow:
     wire: Callable[[BundleSource], Signature] = _own_names  # inputs and outputs as clients name them
     # Whether its configuration gathers requests, which needs a limit of rows; None: it has no such setting.
     gathers: Callable[[BundleSource], bool] | None = None
+    most_numbers: int = 300_000  # in a request of the check: TorchServe takes 6.5 MB of JSON
     bounds: Callable[[BundleSource], bool] = lambda _: True  # whether it refuses what the model declares it refuses
 
     def keeps_limit(self, source: BundleSource) -> bool:
@@ -94,6 +96,7 @@ SYSTEMS: Mapping[System, SystemRow] = {
         SystemRow(
             System.TFSERVING, (Format.SAVED_MODEL,), write_tfserving,
             "http://127.0.0.1:8501", "/v1/models/{name}:predict", _columns, gathers=can_batch,
+            most_numbers=_MANY_NUMBERS,
         ),
         SystemRow(
             System.DOCKER, _SERVED, _artifact, "http://127.0.0.1:8501", "/v1/models/{name}:predict", _columns,
@@ -101,6 +104,7 @@ SYSTEMS: Mapping[System, SystemRow] = {
         SystemRow(
             System.TRITON, tuple(BACKENDS), write_triton,
             "http://127.0.0.1:8000", "/v2/models/{name}/infer", _v2, triton_signature, gathers=has_batches,
+            most_numbers=_MANY_NUMBERS,
         ),
         SystemRow(
             System.TORCHSERVE, (Format.TORCHSCRIPT,), write_torchserve,
@@ -109,6 +113,7 @@ SYSTEMS: Mapping[System, SystemRow] = {
         SystemRow(
             System.KSERVE, tuple(_KSERVE_FORMATS), write_triton,
             "http://127.0.0.1:8080", "/v2/models/{name}/infer", _v2, triton_signature, gathers=has_batches,
+            most_numbers=_MANY_NUMBERS,
         ),
         SystemRow(
             System.MLSERVER, tuple(LIBRARIES), _mlserver, "http://127.0.0.1:8080", "/v2/models/{name}/infer", _v2,
@@ -122,6 +127,7 @@ SYSTEMS: Mapping[System, SystemRow] = {
         ),
         SystemRow(
             System.VERTEX, _SERVED, _artifact, "http://127.0.0.1:8080", "/v1/models/{name}:predict", _rows,
+            most_numbers=60_000,  # the service takes 1.5 MB
         ),
     )
 }  # fmt: skip
@@ -171,7 +177,8 @@ def bundle_files(source: BundleSource, system: System) -> Files:
         path=row.path.format(name=source.name),
     )  # fmt: skip
     if source.batch_first and (source.limit is None or row.keeps_limit(source)):
-        golden["rows"] = {"limit": source.limit}  # check.py asks one row more, or many where there is no limit
+        # check.py asks one row more than the limit, or many rows where there is none.
+        golden["rows"] = {"limit": source.limit, "most_numbers": row.most_numbers}
     values = _values(source, row)
     values["start"] = render(f"start/{system}.txt", values).rstrip().replace("\n", "\n    ")
     files, golden_text = row.write(source), json.dumps(golden) + "\n"

@@ -42,7 +42,7 @@ class RefusedRequest(CheckFailed):
     """A request that the endpoint says is wrong: a status of 400 to 499."""
 
 
-LARGE_ROWS, MOST_NUMBERS = 1000, 4_000_000  # of a request without a limit; of any request
+LARGE_ROWS = 1000  # of a request without a limit
 
 
 class GoldenTensor:
@@ -260,7 +260,7 @@ def check_rows(golden: dict[str, Any], answer: Callable[[dict[str, Any]], dict[s
     went, and return whether it went so."""
     limit, (call, *_) = golden["rows"]["limit"], golden["calls"]
     inputs, outputs = ([GoldenTensor(row) for row in call[side]] for side in ("inputs", "outputs"))
-    most = MOST_NUMBERS // sum(math.prod(tensor.shape[1:]) for tensor in inputs)
+    most = golden["rows"]["most_numbers"] // sum(math.prod(tensor.shape[1:]) for tensor in inputs)
     rows = min(LARGE_ROWS, most) if limit is None else limit
     if rows + 1 > most + (limit is None) or rows <= max(tensor.shape[0] for tensor in inputs):
         print(f"      requests of {'many' if limit is None else limit} rows are not asked: their rows are too large")
