@@ -551,6 +551,7 @@ def bundle(
     out: _Path,
     name: str = "model",
     version: int = 1,
+    max_batch: int | None = None,
     data: _Path | None = None,
     runs: _Path = "runs",
     store: _Path | None = None,
@@ -559,7 +560,8 @@ def bundle(
     """Write the bundle of an artifact for a serving system: tfserving, docker, triton and so on (docs/bundle.md).
 
     `artifact`: its folder, or that of a run or a convert, of which the best fitting artifact is taken. `out`: a new
-    folder. `data`: the inputs of the golden samples; without it those of the run, else random ones.
+    folder. `data`: the inputs of the golden samples; without it those of the run, else random ones. `max_batch`: the
+    most rows of a request, for systems that gather requests.
 
     The result has the folder, the tolerance and the command that checks an endpoint.
     """
@@ -568,7 +570,7 @@ def bundle(
         raise BadRequest(f"no system is called {system!r}", fix=f"use one of {known}")
     return bundle_command.bundle(
         read_request(None, {}), Path(artifact), _local(store, None, runs), Progress(quiet=quiet), system=System(system),
-        out=Path(out), name=name, version=version, data=_text(data),
+        out=Path(out), name=name, version=version, data=_text(data), max_batch=max_batch,
     )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from ..models.errors import BadRequest
-from ..models.formats import Target, parse_target
+from ..models.formats import Format, Target, parse_target
 from ..models.sources import CodeRef, code_ref
 from ..serving.runtimes.runtime_table import DEFAULT_RUNTIMES, RUNTIMES
 from ..serving.server.tfserving_launch import parse_url
@@ -209,6 +209,7 @@ class BenchSection(_Section):
 
     enabled: bool = True
     runtimes: tuple[RuntimeText, ...] = DEFAULT_RUNTIMES
+    served: tuple[Format, ...] | None = None  # in fp32 behind one protocol; None: four where `runtimes` is not named
     batches: Batches = (1, 8)
     threads: int = Field(default=1, ge=1)
     rounds: int = Field(default=10, ge=3)  # in each process

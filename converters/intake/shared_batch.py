@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, islice
 from pathlib import Path
-from typing import TypeAlias
+
+import numpy as np
 
 from ...models.errors import BadRequest
 from ...models.foreign_errors import first_line
@@ -16,15 +17,15 @@ from ...models.probes.random_inputs import sample_tensors
 from ...models.probes.sizes import example_sizes
 from ...models.signature import BATCH, Array, Signature, TensorSpec
 from ..lazy_import import keras, onnxruntime, tf
+from .output_axes import ShapesOf
 
 _SAMPLES, _MORE_SAMPLES = 4, 6
 _EQUAL_SIZE = 5  # of all other axes
 _MAX_SPLITS = 64
-Run: TypeAlias = Callable[[Mapping[str, Array]], object]
 
 
 def check_one_batch(
-    path: Path, inputs: Sequence[TensorSpec], unnamed: Collection[str], open_model: Callable[[], Run]
+    path: Path, inputs: Sequence[TensorSpec], unnamed: Collection[str], open_model: Callable[[], ShapesOf]
 ) -> None:
     """Call the model with more samples in some of the `unnamed` inputs than in the rest.
 
@@ -58,7 +59,7 @@ def check_one_batch(
             return
 
 
-def call_once(inputs: Sequence[TensorSpec], open_model: Callable[[], Run]) -> None:
+def call_once(inputs: Sequence[TensorSpec], open_model: Callable[[], ShapesOf]) -> None:
     """Call a model whose loops may have no end: that ends here, by the limits of taking in, and not in a later step.
     An error that it raises is reported later."""
     try:
@@ -67,26 +68,31 @@ def call_once(inputs: Sequence[TensorSpec], open_model: Callable[[], Run]) -> No
         print(f"a first call failed: {first_line(error)}")
 
 
-def onnx_runner(path: Path) -> Run:
+def onnx_runner(path: Path) -> ShapesOf:
     """Open an ONNX file in ONNX Runtime."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # no warnings of sizes that contradict the file's axis names
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return lambda feeds: session.run(None, dict(feeds))
+    return lambda feeds: [np.shape(value) for value in session.run(None, dict(feeds))]
 
 
-def saved_model_runner(path: Path) -> Run:
+def saved_model_runner(path: Path, outputs: Sequence[TensorSpec]) -> ShapesOf:
     """Open a SavedModel's serving signature in TensorFlow on the CPU."""
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # TensorFlow would take all the memory of every visible GPU
     loaded = tf.saved_model.load(str(path))
     served = loaded.signatures["serving_default"]
-    return lambda feeds: (served(**{name: tf.constant(value) for name, value in feeds.items()}), loaded)
+
+    def shapes_of(feeds: Mapping[str, Array], _alive: object = loaded) -> list[tuple[int, ...]]:
+        answers = served(**{name: tf.constant(value) for name, value in feeds.items()})
+        return [tuple(answers[spec.name].shape) for spec in outputs]
+
+    return shapes_of
 
 
-def keras_runner(model: keras.Model, signature: Signature) -> Run:
+def keras_runner(model: keras.Model, signature: Signature) -> ShapesOf:
     """Return a runner that calls a Keras model as its user does."""
     call, names = function_of_keras(model, signature), [spec.name for spec in signature.inputs]
-    return lambda feeds: call(*(tf.constant(feeds[name]) for name in names))
+    return lambda feeds: [tuple(value.shape) for value in call(*(tf.constant(feeds[name]) for name in names)).values()]
 
 
 def with_own_axes(guess: Signature, unnamed: Collection[str]) -> Signature:

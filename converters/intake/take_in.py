@@ -35,6 +35,7 @@ from .file_content import check_content, refuse_links
 from .intake_records import ArtifactFacts, FileFacts, FileOptions
 from .keras_file import check_keras, load_checked_keras
 from .onnx_file import OnnxFile, check_external, parse_onnx
+from .output_axes import ShapesOf, name_output_axes
 from .pt2_file import check_pt2, load_pt2
 from .pt2_upgrade import is_old_layout, upgrade_pt2
 from .saved_model_folder import read_saved_model, signature_of_saved_model
@@ -97,10 +98,14 @@ def take_in_onnx(job: Job) -> Mapping[str, Any]:
         check_one_batch(path, signature.inputs, file.unnamed, lambda: onnx_runner(payload))
     if file.has_loops():
         call_once(signature.inputs, lambda: onnx_runner(payload))
-    write_artifact(job.out, Target(Format.ONNX), signature, provenance=_provenance_of_file(options))
+    named = name_output_axes(signature, lambda: onnx_runner(payload))
+    if named != signature:
+        file.declare(named)
+        file.write(job.out)
+    write_artifact(job.out, Target(Format.ONNX), named, provenance=_provenance_of_file(options))
     digests = {name: digest_of(path.parent / name) for name in external}
     calibrated = calibrated_ranges(payload, Format.ONNX)
-    return FileFacts(signature=signature, external=digests, calibrated=calibrated).to_json()
+    return FileFacts(signature=named, external=digests, calibrated=calibrated).to_json()
 
 
 def take_in_pt2(job: Job) -> Mapping[str, Any]:
@@ -167,8 +172,13 @@ def take_in_saved_model(job: Job) -> Mapping[str, Any]:
         for part in ("variables", "assets"):  # serving reads nothing else
             if (folder / part).is_dir():
                 shutil.copytree(folder / part, payload / part)
+
+    def open_model() -> ShapesOf:
+        return saved_model_runner(payload, signature.outputs)
+
     if not requested:
-        check_one_batch(folder, signature.inputs, guessed_batches(declared), lambda: saved_model_runner(payload))
+        check_one_batch(folder, signature.inputs, guessed_batches(declared), open_model)
+    signature = name_output_axes(signature, open_model)
     facts = FileFacts.from_json(_store(job, Format.SAVED_MODEL, signature))
     return replace(facts, notes=tuple(_notes_of_saved_model(graph, unrestored))).to_json()
 

@@ -34,6 +34,7 @@ from ..to_tflite.flatbuffer import (
 )
 from .allowed_operators import ALLOWED, TRUST, effect_of
 from .file_content import whole_file
+from .output_axes import followed_axes
 from .saved_model_proto import called_names, message_class
 
 _MAKE_AGAIN = "copy it again, or convert it again"
@@ -134,7 +135,7 @@ class TfliteFile:
         sizes, other_sizes = two_sizes(inputs)
         first = self._shapes(inputs, sizes)
         second = self._shapes(inputs, other_sizes) if other_sizes else first
-        known = {(sizes[axis], other_sizes[axis]): axis for axis in sizes}
+        followed = followed_axes(sizes, other_sizes, first, second)
         _, tensors = inputs_and_outputs(self._model)
         details = {row["index"]: row for row in self._interpreter.get_output_details()}
         outputs = [
@@ -142,11 +143,11 @@ class TfliteFile:
                 tensor.name,
                 self._dtype(tensor.name, details[tensor.index]),
                 tuple(
-                    size if size == other else known.get((size, other), f"{tensor.name}_{at}")
+                    size if size == other else axes.get(at, f"{tensor.name}_{at}")
                     for at, (size, other) in enumerate(zip(first_shape, second_shape, strict=True))
                 ),
             )
-            for tensor, first_shape, second_shape in zip(tensors, first, second, strict=True)
+            for tensor, first_shape, second_shape, axes in zip(tensors, first, second, followed, strict=True)
         ]
         return Signature(tuple(inputs), tuple(outputs))
 

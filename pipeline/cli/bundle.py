@@ -33,6 +33,12 @@ def command(
     version: Annotated[
         int, typer.Option("--model-version", min=1, metavar="N", help="Its version, where the system has versions.")
     ] = 1,
+    max_batch: Annotated[
+        int | None,
+        typer.Option(
+            "--max-batch", min=1, metavar="N", help="The most rows of a request, so that the system gathers requests."
+        ),
+    ] = None,
     data: options.Data = None,
     store: options.Store = None,
     json: options.Json = False,
@@ -46,7 +52,8 @@ def command(
     from ..api import bundle
 
     done = bundle(
-        artifact, system=system, out=out, name=name, version=version, data=data, store=store, quiet=quiet
+        artifact, system=system, out=out, name=name, version=version, max_batch=max_batch, data=data, store=store,
+        quiet=quiet,
     )  # fmt: skip
     finish(done.document, list(_lines(done)), Exit.PASS, json=json)
 

@@ -12,7 +12,7 @@ from ...models.errors import BadRequest
 from ...models.formats import Precision
 from ...serving.bundles.bundle_folder import write_bundle_folder
 from ...serving.bundles.bundle_records import AnswerLimit, BundleSource, GoldenSamples, System
-from ...serving.bundles.systems import SYSTEMS, bundle_files, check_taken
+from ...serving.bundles.systems import SYSTEMS, bundle_files, check_limit, check_taken
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.runtimes.tuning_file import bound_batch, tuning_document
 from ..context import Context, LocalSettings
@@ -72,10 +72,12 @@ def bundle(
     name: str = "model",
     version: int = 1,
     data: str | None = None,
+    max_batch: int | None = None,
 ) -> BundleResult:
     """Write the bundle of an artifact, or of the best one in a run's folder, to the new folder `out`.
     The golden samples are those of `data`, else of the artifact's run, else random ones that fit its signature.
-    Raises BadRequest where the system does not take the artifact, or `out` holds something."""
+    `max_batch` limits the rows of a request, where the system gathers requests and needs a limit.
+    Raises BadRequest where the system does not take the artifact or the limit, or `out` holds something."""
     if not _NAME.fullmatch(name):
         raise BadRequest(f"the name {name!r} fits no URL", fix="name it with letters, digits, '-', '_' and '.'")
     verified = _find(place, system)
@@ -89,8 +91,9 @@ def bundle(
             golden = _answer(context, loaded, verified, data)
         source = BundleSource(
             read_artifact(loaded.stored.folder), golden, name, version,
-            tuning_document(verified.folder), bound_batch(verified.folder),
+            tuning_document(verified.folder), max_batch, bound_batch(verified.folder),
         )  # fmt: skip
+        check_limit(source, system)
         with progress.stage("bundle"):
             write_bundle_folder(out, bundle_files(source, system))
     return BundleResult(

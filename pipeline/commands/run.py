@@ -51,7 +51,7 @@ from ..stages.locate import locate_failures
 from ..stages.run_measurements import RunMeasurements, measure_alone
 from ..stages.servers import Servers
 from ..stages.tuned_bench import SettingsReference, SettingsVerifier, measure_tuned
-from ..stages.validate import ValidationRows, validate_all
+from ..stages.validate import ValidationRows, served_alike, validate_all
 from ..timeline import stage_of
 from ..workers.interpreters import lacking
 from ..workers.shared_workers import SharedWorkers
@@ -160,7 +160,8 @@ def _run(
     pieces = find_pieces(context, inputs, targets)
     with Servers(context) as servers:
         with context.progress.stage("validate") as stage:
-            validated = validate_all(context, inputs, targets, servers)
+            alike = served_alike(targets, context.request.bench)
+            validated = validate_all(context, inputs, targets, servers, served=alike)
             stage.note = f"{len({(row.artifact, row.runtime) for row in validated.rows})} artifact-runtime pairs"
         located = locate_failures(context, inputs, targets, validated)
         former = open_baseline(context, baseline, targets)

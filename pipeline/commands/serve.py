@@ -24,7 +24,7 @@ from ...serving.memory_return import map_large_blocks
 from ...serving.runtimes.tuning_space import Value, settings_text
 from ...serving.server.access_log import AccessLog
 from ...serving.server.embedded import listen
-from ...serving.server.repository.batching_parameters import BatchingParameters, read_batching_file
+from ...serving.server.repository.batching_parameters import UNLIMITED, read_batching_file
 from ...serving.server.repository.model_config import ModelConfig, is_model_name, read_config_file, versions_in
 from ...serving.server.repository.model_repository import Repository
 from ...serving.server.server_records import MAX_BODY_BYTES
@@ -121,7 +121,7 @@ def serve(
     configs = find_models(models, options)
     require_libraries("the server", _LIBRARIES)
     _check_models(configs)
-    batching = BatchingParameters() if options.enable_batching else None
+    batching = UNLIMITED if options.enable_batching else None
     if options.batching_file:
         batching = read_batching_file(options.batching_file)
     access_log = _access_log(options.access_log)
@@ -169,20 +169,23 @@ def _check_models(configs: Sequence[ModelConfig]) -> None:
 
 @dataclass
 class _Warnings:
-    """Sentences for the terminal; none before all models answer, for the command then ends with the error."""
+    """Sentences for the terminal. Those that come before all models answer are kept until then: the command may yet
+    end with the error."""
 
     warn: Callable[[str], None]
-    is_on: bool = False
+    kept: list[str] | None = field(default_factory=list)  # None: all models answer
 
     def begin(self, options: ServeOptions) -> None:
         """Tell from now on, and first what all answers are under."""
-        self.is_on = True
-        for doubt in doubts_of_walls(trust=options.trust):
-            self.say(doubt)
+        kept, self.kept = self.kept or [], None
+        for sentence in (*doubts_of_walls(trust=options.trust), *kept):
+            self.warn(sentence)
 
     def say(self, sentence: str) -> None:
-        if self.is_on:
+        if self.kept is None:
             self.warn(sentence)
+        else:
+            self.kept.append(sentence)
 
 
 def find_models(models: Sequence[str], options: ServeOptions) -> list[ModelConfig]:

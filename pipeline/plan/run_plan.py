@@ -7,7 +7,7 @@ Nothing is run and no framework is imported.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -19,9 +19,9 @@ from ...models.errors import ToolMissing
 from ...models.formats import Format, Precision, Target
 from ...models.lent.conversation import TENSORFLOW
 from ...models.whole_files import write_whole
-from ...serving.runtimes.runtime_table import RUNTIMES
+from ...serving.runtimes.runtime_table import RUNTIMES, SERVED_ALIKE, SERVED_FORMATS
 from ..drift.sessions import runtime_for
-from ..request import RunRequest
+from ..request import BenchSection, RunRequest
 from ..workers.extras import extras_for, install_command, join_needs
 from ..workers.interpreters import lacking
 
@@ -283,19 +283,30 @@ def plan_conversion(request: RunRequest, start: Target | None, data: str | None 
     return replace(plan, batches=request.validate_.batches, data=data, cross_check=request.convert.cross_check)
 
 
+def targets_served_alike(bench: BenchSection, targets: Iterable[Target]) -> list[Target]:
+    """Return the fp32 targets that a run also validates and measures behind one protocol. By default these are of four
+    formats, where there are two to compare and no runtimes are named."""
+    is_default = bench.served is None and bench.enabled and "runtimes" not in bench.model_fields_set
+    formats = SERVED_FORMATS if is_default else bench.served or ()
+    alike = [target for target in targets if target.format in formats and target.precision is Precision.FP32]
+    return [] if is_default and len(alike) < 2 else alike
+
+
 def plan_run(request: RunRequest) -> Plan:
     """Plan what `run` does: conversion, and every artifact in every wanted runtime that takes it."""
     plan, bench = plan_conversion(request, None), request.bench
     measured = bench.runtimes if bench.enabled else ()
-    targets = (
-        replace(
+    served = targets_served_alike(bench, (planned.target for planned in plan.targets))
+
+    def with_runtimes(planned: TargetPlan) -> TargetPlan:
+        alike = (SERVED_ALIKE,) if planned.target in served else ()
+        return replace(
             planned,
-            validated_in=_runtimes_of(planned, request.validate_.runtimes),
-            measured_in=_runtimes_of(planned, measured),
+            validated_in=_runtimes_of(planned, (*request.validate_.runtimes, *alike)),
+            measured_in=_runtimes_of(planned, (*measured, *alike)),
         )
-        for planned in plan.targets
-    )
-    return replace(plan, targets=tuple(targets))
+
+    return replace(plan, targets=tuple(map(with_runtimes, plan.targets)))
 
 
 def _runtimes_of(planned: TargetPlan, names: Collection[str]) -> tuple[str, ...]:

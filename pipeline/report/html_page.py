@@ -17,7 +17,7 @@ from ...models.errors import Exit
 from ...models.whole_files import write_whole
 from ..result.gate import WORST_FIRST, answered, is_reference
 from ..result.schema import RunResult
-from . import exercise_view, figures, probe_view, units, view
+from . import exercise_view, figures, probe_view, served_view, units, view
 from .compare_text import view_baseline
 from .doubt_view import split_doubts
 from .offline_page import inert_json, packed_plotly, plotly_script, policy
@@ -64,6 +64,8 @@ def render_html(
         condition=view.main_condition(result),
         elsewhere=view.elsewhere(result),
         metric_name=view.metric_name(result),
+        served=served_view.served_table(result),
+        served_note=served_view.NOTE,
         reference_score=view.reference_score(result),
         headline=view.headline(result),
         choices=recommended.choices if recommended else (),

@@ -7,7 +7,7 @@ from pathlib import Path
 from ...models.whole_files import write_whole
 from ..result.gate import answered, is_reference
 from ..result.schema import DriftRow, LatencyRow, RunResult
-from . import exercise_view, probe_view, units, view
+from . import exercise_view, probe_view, served_view, units, view
 from .compare_text import render_baseline_markdown
 from .doubt_view import split_doubts
 from .markdown_text import escaped
@@ -27,6 +27,7 @@ def render_markdown(result: RunResult, *, logs: view.Links | None = None) -> str
         *(f"**{escaped(doubt)}**" for doubt in result.doubts),
         _table(result),
         _note(result),
+        _served(result),
         *(f"<sub>{escaped(note)}</sub>" for note in notes if note),
         f"<sub>{escaped(probes)}</sub>" if (probes := probe_view.describe(result)) else "",
         *(f"<sub>{escaped(exercise.sentence)}</sub>" for exercise in exercise_view.exercises(result.exercised)),
@@ -49,6 +50,19 @@ def _table(result: RunResult) -> str:
     sides = ["---"] * 3 + ["--:"] * 3 + ["---"] + ["--:"] * len(batches)
     rows = [heads, sides, *(row for line in view.lines(result) for row in _rows(line, result))]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _served(result: RunResult) -> str:
+    """Return the table of served copies; empty where there are not two."""
+    lines = served_view.served_table(result)
+    if not lines:
+        return ""
+    rows = [
+        lines[0],
+        ["---"] * 3 + ["--:"] * (len(lines[0]) - 3),
+        *([escaped(cell) for cell in line] for line in lines[1:]),
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + f"\n\n<sub>{served_view.NOTE}</sub>"
 
 
 def _rows(line: view.Line, result: RunResult) -> list[list[str]]:

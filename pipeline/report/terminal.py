@@ -6,6 +6,8 @@ says again what a word says. No word is broken: what is longer than a line, as a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -13,7 +15,7 @@ from rich.text import Text
 from ..result.gate import answered, is_reference
 from ..result.schema import DriftRow, LatencyRow, RunResult
 from ..terminal_text import wrap_words
-from . import exercise_view, load_view, probe_view, units, view
+from . import exercise_view, load_view, probe_view, served_view, units, view
 from .compare_text import baseline_lines
 from .doubt_view import split_doubts
 
@@ -32,7 +34,12 @@ def print_result(
     """Print the result. `logs` names the log of "ARTIFACT in RUNTIME" or of "ARTIFACT"; `report` is where
     report.html lies."""
     _print_artifacts(result, console)
-    _print_load(result, console)
+    _print_rows(served_view.served_table(result), console)
+    if served_view.served_table(result):
+        _print(Text(served_view.NOTE, style="dim"), console)
+    _print_rows(load_view.load_table(result.load), console)
+    for doubt in load_view.load_doubts(result.load, _MOST_DOUBTS):
+        _print(Text(doubt, style="yellow"), console, "  ")
     probes, exercises = probe_view.describe(result), exercise_view.exercises(result.exercised)
     for sentence in (*([probes] if probes else []), *(exercise.sentence for exercise in exercises)):
         _print(Text(sentence, style="dim"), console)
@@ -71,9 +78,8 @@ def _print(text: Text, console: Console, indent: str = "") -> None:
         console.print(Text(indent).append_text(text[start:end]), soft_wrap=True)
 
 
-def _print_load(result: RunResult, console: Console) -> None:
-    """Print the load rows below the latencies, with their doubts."""
-    lines = load_view.load_table(result.load)
+def _print_rows(lines: Sequence[Sequence[str]], console: Console) -> None:
+    """Print a table whose head comes first; nothing where it has no lines."""
     if not lines:
         return
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", expand=False)
@@ -83,8 +89,6 @@ def _print_load(result: RunResult, console: Console) -> None:
         table.add_row(*map(Text, line))
     console.print()
     console.print(table)
-    for doubt in load_view.load_doubts(result.load, _MOST_DOUBTS):
-        _print(Text(doubt, style="yellow"), console, "  ")
 
 
 def _print_artifacts(result: RunResult, console: Console) -> None:

@@ -23,7 +23,7 @@ from ..result.run_folder import ARTIFACTS
 from ..workers.engine import SCRATCH
 from ..workers.interpreters import interpreter_of, lacking
 from ..workers.isolation import Worker
-from .validate import ANY_DEVICE, device_for, pairs
+from .validate import ANY_DEVICE, device_for, pairs, served_alike
 
 REFERENCE: Pair = ("source", "torch")
 SUBJECT = "transload.pipeline.bench.subject:open_subject"
@@ -59,7 +59,9 @@ def subjects_of(context: Context, inputs: RunInputs, results: Sequence[TargetRes
             (checked.name, checked.runtime.name), checked.stored, checked.runtime, target=checked.target,
             model=context.folder / ARTIFACTS / checked.target.slug if checked.target else None,
         )
-        for checked in pairs(results, context.request.bench.runtimes)
+        for checked in (
+            *pairs(results, context.request.bench.runtimes), *served_alike(results, context.request.bench)
+        )
     ]  # fmt: skip
     return [*reference_subjects(LoadedModel(inputs.model, inputs.source), artifacts), *artifacts]
 

@@ -16,7 +16,7 @@ from ...models.errors import DiskFull, TransloadError
 from ...models.formats import Precision, Target
 from ...models.signature import Signature
 from ...models.store import Stored, digest_of_json
-from ...serving.runtimes.runtime_table import Runtime, runtimes_for
+from ...serving.runtimes.runtime_table import RUNTIMES, SERVED_ALIKE, Runtime, runtimes_for
 from ...serving.runtimes.tuning_space import RuntimeSettings, Value
 from ..context import Context
 from ..drift.drift_records import CheckOptions, ValidateFacts
@@ -25,7 +25,8 @@ from ..intake.loaded_model import ModelDescription, ServedModel
 from ..intake.run_inputs import RunInputs, batch_sizes
 from ..plan.constant_actions import ExtendedReference, extend_reference, proposal
 from ..plan.router import TargetResult
-from ..plan.run_plan import log_of
+from ..plan.run_plan import log_of, targets_served_alike
+from ..request import BenchSection
 from ..result.check_rows import CheckRows, join_check_rows, read_check_rows
 from ..result.schema import DriftRow, MetricRow, Tolerance, Verdict
 from ..workers.engine import Action, stopped_on_error
@@ -84,6 +85,16 @@ def pairs(results: Sequence[TargetResult], runtimes: Sequence[str]) -> list[Chec
         for runtime in runtimes_for(result.target.format, ConversionFacts.part_of(result.stored.facts).flex)
         if runtime.name in runtimes
     ]
+
+
+def served_alike(results: Sequence[TargetResult], section: BenchSection) -> list[CheckedArtifact]:
+    """Return the fp32 artifacts that a run asks behind one protocol beside the runtimes that it names."""
+    is_default_and_lacking = section.served is None and lacking(RUNTIMES[SERVED_ALIKE])
+    if SERVED_ALIKE in section.runtimes or is_default_and_lacking:
+        return []
+    targets = targets_served_alike(section, (result.target for result in results if result.stored))
+    alike = [result for result in results if result.target in targets]
+    return pairs(alike, [SERVED_ALIKE])
 
 
 def device_for(runtime: Runtime, device: str) -> str:

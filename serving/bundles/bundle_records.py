@@ -24,6 +24,7 @@ class System(StrEnum):
     TRITON = "triton"
     TORCHSERVE = "torchserve"
     KSERVE = "kserve"
+    MLSERVER = "mlserver"
     RAY_SERVE = "ray-serve"
     SAGEMAKER = "sagemaker"
     VERTEX = "vertex"
@@ -91,16 +92,6 @@ class GoldenSamples:
         if not self.calls:
             raise ValueError("golden samples need at least one call")
 
-    def largest_batch(self, signature: Signature) -> int:
-        """Return the most samples that one of the calls has; 1 where the model has no batch axis."""
-        sizes = [
-            call.inputs[spec.name].shape[spec.shape.index(signature.batch)]
-            for call in self.calls
-            for spec in signature.inputs
-            if signature.batch in spec.shape
-        ]
-        return max(sizes, default=1)
-
 
 @dataclass(frozen=True, slots=True)
 class BundleSource:
@@ -111,6 +102,7 @@ class BundleSource:
     name: str = "model"
     version: int = 1
     tuning: str | None = None  # tuning.json, for what reads it where it runs, and checks that it holds there
+    max_batch: int | None = None  # rows of a request, where the system needs a limit and the model has none
     bound_batch: int | None = None  # that keeps the latency bound of a search, on the machine that was searched on
 
     @property
@@ -128,15 +120,11 @@ class BundleSource:
         )
 
     @property
-    def largest_batch(self) -> int:
-        """The largest batch that a server may put together: the end of the declared range, 64 where it has none."""
-        signature = self.artifact.signature
-        bounds = signature.bounds.get(signature.batch or "")
-        open_ended = max(_BATCH, self.golden.largest_batch(signature))
-        return bounds.high if bounds is not None and bounds.high is not None else open_ended
-
-
-_BATCH = 64
+    def limit(self) -> int | None:
+        """The most rows of a request: of `max_batch` and the declared range the less; None where neither says one."""
+        bounds = self.artifact.signature.bounds.get(self.artifact.signature.batch or "")
+        limits = (self.max_batch, bounds.high if bounds is not None else None)
+        return min((rows for rows in limits if rows is not None), default=None)
 
 
 def golden_document(

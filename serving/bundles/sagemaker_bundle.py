@@ -23,39 +23,16 @@ LIBRARIES: Mapping[Format, str | None] = {
     Format.TFLITE: "ai-edge-litert\n",
 }
 
-_CHECK_ENDPOINT = """#!/bin/sh
-# Check a SageMaker endpoint: ./check-endpoint.sh ENDPOINT. It needs the AWS CLI, which signs the requests.
-set -eu
-endpoint=$1
-here=$(dirname "$0")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-python3 "$here/check.py" --write-requests "$work"
-for request in "$work"/request-*.json; do
-  number=${request##*-}
-  aws sagemaker-runtime invoke-endpoint --endpoint-name "$endpoint" --content-type application/json \\
-    --body "fileb://$request" "$work/answer-$number"
-done
-python3 "$here/check.py" --read-answers "$work"
-"""
-
 
 def write_sagemaker(source: BundleSource) -> Files:
-    """Return model.tar.gz, and the script that checks an endpoint."""
-    return {
-        "model.tar.gz": Archive(ArchiveKind.TAR_GZ, _members(source)),
-        "check-endpoint.sh": _CHECK_ENDPOINT,
-    }
+    """Return model.tar.gz."""
+    return {"model.tar.gz": Archive(ArchiveKind.TAR_GZ, _members(source))}
 
 
-def start_sagemaker(source: BundleSource) -> str:
-    """Return what is done to get an endpoint."""
-    container = "TensorFlow" if LIBRARIES[source.artifact.target.format] is None else "PyTorch"
-    return (
-        f"aws s3 cp model.tar.gz s3://BUCKET/{source.name}/model.tar.gz\n"
-        f"# create a model of it with AWS's {container} inference container, and an endpoint; then\n"
-        "./check-endpoint.sh ENDPOINT"
-    )
+def sagemaker_image(source: BundleSource) -> str:
+    """Return AWS's container and its version, as its registry names them."""
+    is_code = LIBRARIES.get(source.artifact.target.format) is not None
+    return "pytorch-inference:2.6.0" if is_code else "tensorflow-inference:2.19.0"
 
 
 def sagemaker_dialect(source: BundleSource) -> Dialect:

@@ -3,44 +3,49 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ...models.errors import BadRequest
 from ...models.formats import Format
-from ...models.signature import Signature
-from .bundle_records import BundleSource, Dialect, Files, System, golden_document
-from .docker_bundle import START as START_DOCKER
-from .docker_bundle import write_docker
-from .kserve_bundle import MODEL_FORMATS, start_kserve, write_kserve
-from .ray_serve_bundle import LIBRARIES, write_ray_serve
-from .ray_serve_bundle import START as START_RAY_SERVE
+from ...models.signature import Signature, TensorSpec
+from .bundle_records import ARTIFACT, BundleSource, Dialect, Files, System, golden_document
+from .bundle_templates import render, render_folder
 from .sagemaker_bundle import LIBRARIES as SAGEMAKER_LIBRARIES
-from .sagemaker_bundle import sagemaker_dialect, start_sagemaker, write_sagemaker
-from .standalone_files import CHECK, standalone
-from .tfserving_bundle import start_tfserving, write_tfserving
-from .torchserve_bundle import START as START_TORCHSERVE
+from .sagemaker_bundle import sagemaker_dialect, sagemaker_image, write_sagemaker
+from .standalone.artifact_runtime import NAMES
+from .standalone_files import CHECK, RUNTIME, standalone
+from .tfserving_bundle import can_batch, write_tfserving
 from .torchserve_bundle import write_torchserve
-from .triton_bundle import BACKENDS, start_triton, triton_signature, write_triton
-from .vertex_bundle import start_vertex, vertex_dialect, write_vertex
+from .triton_bundle import BACKENDS, IMAGE, has_batches, triton_signature, write_triton
 
-_CHECK_SH = """#!/bin/sh
-# Compare the answers of an endpoint with those of the verified artifact: ./check.sh [URL]. Exit status 0 or 1.
-exec python3 "$(dirname "$0")/check.py" "$@"
-"""
-_ARTIFACT = "artifact"  # the folder that `transload serve` serves, in the bundles that run it
-_README = """# {name} for {system}
+READY = "/v2/health/ready"  # of `transload serve`: all its models answer
+# What pip installs to run each format with the bundle's own code.
+LIBRARIES: Mapping[Format, str] = {
+    Format.ONNX: "onnxruntime",
+    Format.TORCHSCRIPT: "torch",
+    Format.SAVED_MODEL: "tensorflow",
+    Format.TFLITE: "ai-edge-litert",
+}
+_MANY_NUMBERS = 3_000_000  # Triton takes 64 MB of JSON
+_SERVED = (Format.SAVED_MODEL, Format.ONNX, Format.TORCHSCRIPT, Format.TFLITE, Format.PT2, Format.KERAS)
+_KSERVE_FORMATS = {Format.ONNX: "onnx", Format.TORCHSCRIPT: "pytorch"}  # as kserve-tritonserver lists them
+_BATCHING_WORDS = " \\\n  --enable_batching --batching_parameters_file=/models/batching.config"
 
-An artifact of the format {target}, bundled by transload.
 
-Start it:
+def _artifact(source: BundleSource) -> Files:
+    return source.artifact_files
 
-    {start}
 
-Check that it answers as the verified artifact did ({calls} calls, at least {least_db:.1f} dB):
+def _ray_serve(source: BundleSource) -> Files:
+    return {**source.artifact_files, "app.py": standalone("ray_serve_app"), f"{RUNTIME}.py": standalone(RUNTIME)}
 
-    ./check.sh {url}
-"""
+
+def _mlserver(source: BundleSource) -> Files:
+    code = {"artifact_model.py": standalone("mlserver_model"), f"{RUNTIME}.py": standalone(RUNTIME)}
+    return {**source.artifact_files, **code}
 
 
 def _columns(source: BundleSource) -> Dialect:  # noqa: ARG001  (every row of the table takes it)
@@ -51,59 +56,78 @@ def _v2(source: BundleSource) -> Dialect:  # noqa: ARG001
     return Dialect.V2
 
 
+def _rows(source: BundleSource) -> Dialect:
+    """Vertex AI's `predict` demands rows; a model without a row for each sample is asked with rawPredict."""
+    return Dialect.ROWS if source.batch_first else Dialect.COLUMNS
+
+
 def _own_names(source: BundleSource) -> Signature:
     return source.artifact.signature
 
 
+def _has_own_code(source: BundleSource) -> bool:
+    return SAGEMAKER_LIBRARIES[source.artifact.target.format] is not None
+
+
 @dataclass(frozen=True, slots=True)
 class SystemRow:
-    """One serving system, as data."""
+    """One serving system, as data; its texts are the templates of its name."""
 
     system: System
     takes: tuple[Format, ...]  # the one that suits it best first
-    write: Callable[[BundleSource], Files]
-    start: Callable[[BundleSource], str]  # the command that starts it, in the bundle's folder
-    url: str  # of the server that `start` starts
+    write: Callable[[BundleSource], Files]  # what is no template
+    url: str  # of the server that its start commands start
     path: str  # of a request; {name} is the model's
     dialect: Callable[[BundleSource], Dialect]
     wire: Callable[[BundleSource], Signature] = _own_names  # inputs and outputs as clients name them
+    # Whether its configuration gathers requests, which needs a limit of rows; None: it has no such setting.
+    gathers: Callable[[BundleSource], bool] | None = None
+    most_numbers: int = 300_000  # in a request of the check: TorchServe takes 6.5 MB of JSON
+    bounds: Callable[[BundleSource], bool] = lambda _: True  # whether it refuses what the model declares it refuses
+
+    def keeps_limit(self, source: BundleSource) -> bool:
+        """Whether the system refuses a request with more rows than the limit."""
+        return source.batch_first and (self.gathers or self.bounds)(source)
 
 
-_SERVED = (Format.SAVED_MODEL, Format.ONNX, Format.TORCHSCRIPT, Format.TFLITE, Format.PT2, Format.KERAS)
 SYSTEMS: Mapping[System, SystemRow] = {
     row.system: row
     for row in (
         SystemRow(
-            System.TFSERVING, (Format.SAVED_MODEL,), write_tfserving, start_tfserving,
-            "http://127.0.0.1:8501", "/v1/models/{name}:predict", _columns,
+            System.TFSERVING, (Format.SAVED_MODEL,), write_tfserving,
+            "http://127.0.0.1:8501", "/v1/models/{name}:predict", _columns, gathers=can_batch,
+            most_numbers=_MANY_NUMBERS,
         ),
         SystemRow(
-            System.DOCKER, _SERVED, write_docker, lambda _: START_DOCKER,
-            "http://127.0.0.1:8501", "/v1/models/{name}:predict", _columns,
+            System.DOCKER, _SERVED, _artifact, "http://127.0.0.1:8501", "/v1/models/{name}:predict", _columns,
         ),
         SystemRow(
-            System.TRITON, tuple(BACKENDS), write_triton, start_triton,
-            "http://127.0.0.1:8000", "/v2/models/{name}/infer", _v2, triton_signature,
+            System.TRITON, tuple(BACKENDS), write_triton,
+            "http://127.0.0.1:8000", "/v2/models/{name}/infer", _v2, triton_signature, gathers=has_batches,
+            most_numbers=_MANY_NUMBERS,
         ),
         SystemRow(
-            System.TORCHSERVE, (Format.TORCHSCRIPT,), write_torchserve, lambda _: START_TORCHSERVE,
+            System.TORCHSERVE, (Format.TORCHSCRIPT,), write_torchserve,
             "http://127.0.0.1:8080", "/predictions/{name}", _v2,
         ),
         SystemRow(
-            System.KSERVE, tuple(MODEL_FORMATS), write_kserve, start_kserve,
-            "http://127.0.0.1:8080", "/v2/models/{name}/infer", _v2, triton_signature,
+            System.KSERVE, tuple(_KSERVE_FORMATS), write_triton,
+            "http://127.0.0.1:8080", "/v2/models/{name}/infer", _v2, triton_signature, gathers=has_batches,
+            most_numbers=_MANY_NUMBERS,
         ),
         SystemRow(
-            System.RAY_SERVE, tuple(LIBRARIES), write_ray_serve, lambda _: START_RAY_SERVE,
-            "http://127.0.0.1:8000", "/v2/models/{name}/infer", _v2,
+            System.MLSERVER, tuple(LIBRARIES), _mlserver, "http://127.0.0.1:8080", "/v2/models/{name}/infer", _v2,
         ),
         SystemRow(
-            System.SAGEMAKER, tuple(SAGEMAKER_LIBRARIES), write_sagemaker, start_sagemaker,
-            "http://127.0.0.1:8080", "/invocations", sagemaker_dialect,
+            System.RAY_SERVE, tuple(LIBRARIES), _ray_serve, "http://127.0.0.1:8000", "/v2/models/{name}/infer", _v2,
         ),
         SystemRow(
-            System.VERTEX, _SERVED, write_vertex, start_vertex,
-            "http://127.0.0.1:8080", "/v1/models/{name}:predict", vertex_dialect,
+            System.SAGEMAKER, tuple(SAGEMAKER_LIBRARIES), write_sagemaker,
+            "http://127.0.0.1:8080", "/invocations", sagemaker_dialect, bounds=_has_own_code,
+        ),
+        SystemRow(
+            System.VERTEX, _SERVED, _artifact, "http://127.0.0.1:8080", "/v1/models/{name}:predict", _rows,
+            most_numbers=60_000,  # the service takes 1.5 MB
         ),
     )
 }  # fmt: skip
@@ -124,25 +148,83 @@ def check_taken(source_name: str, form: Format, system: System, *, flex: bool = 
         )
 
 
+def check_limit(source: BundleSource, system: System) -> None:
+    """Raise BadRequest where --max-batch is nothing that the system has, or no batch of the model's."""
+    gathers, signature = SYSTEMS[system].gathers, source.artifact.signature
+    if source.max_batch is None:
+        return
+    if gathers is None or not gathers(source):
+        cause = "has no setting that needs it" if gathers is None else "cannot gather requests to this model"
+        raise BadRequest(f"--max-batch limits the rows of a request, and {system} {cause}", fix="leave --max-batch out")
+    bounds = signature.bounds.get(signature.batch or "")
+    if bounds is not None and source.max_batch not in bounds:
+        raise BadRequest(
+            f"--max-batch {source.max_batch}: the model takes {signature.batch}={bounds}", fix="name a size within that"
+        )
+
+
+def service_name(name: str) -> str:
+    """Return the name as Kubernetes takes it: small letters, digits and hyphens, with a letter first."""
+    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    return plain if plain[:1].isalpha() else f"model-{plain}"
+
+
 def bundle_files(source: BundleSource, system: System) -> Files:
     """Return all files of a bundle by their paths in it."""
     row, signature = SYSTEMS[system], source.artifact.signature
-    path = row.path.format(name=source.name)
     golden = golden_document(
-        source.golden, signature, row.wire(source), dialect=row.dialect(source), url=row.url, path=path
-    )
-    readme = _README.format(
-        name=source.name, system=system, target=source.artifact.target, url=row.url,
-        start=row.start(source).replace("\n", "\n    "), calls=len(source.golden.calls),
-        least_db=source.golden.tolerance.least_db,
+        source.golden, signature, row.wire(source), dialect=row.dialect(source), url=row.url,
+        path=row.path.format(name=source.name),
     )  # fmt: skip
+    if source.batch_first and (source.limit is None or row.keeps_limit(source)):
+        # check.py asks one row more than the limit, or many rows where there is none.
+        golden["rows"] = {"limit": source.limit, "most_numbers": row.most_numbers}
+    values = _values(source, row)
+    values["start"] = render(f"start/{system}.txt", values).rstrip().replace("\n", "\n    ")
     files, golden_text = row.write(source), json.dumps(golden) + "\n"
-    if _ARTIFACT in files and row.wire(source) == signature:
-        files[f"{_ARTIFACT}/golden.json"] = golden_text  # `transload serve` asks them before it serves the version
+    if ARTIFACT in files and row.wire(source) == signature:
+        files[f"{ARTIFACT}/golden.json"] = golden_text  # asked before the version is served
     return {
         **files,
+        **render_folder(system, values),
         "golden.json": golden_text,
         "check.py": standalone(CHECK),
-        "check.sh": _CHECK_SH,
-        "README.md": readme,
+        **render_folder("bundle", values),
     }
+
+
+def _values(source: BundleSource, row: SystemRow) -> dict[str, object]:
+    """Return what the templates may name."""
+    form, signature = source.artifact.target.format, source.artifact.signature
+    is_batched = row.system is System.TFSERVING and source.limit is not None and row.keeps_limit(source)
+    is_built = form is Format.TFLITE  # NVIDIA's image lacks LiteRT
+    return {
+        "system": row.system, "name": source.name, "version": source.version, "service": service_name(source.name),
+        "target": source.artifact.target, "library": LIBRARIES.get(form, ""), "url": row.url, "ready": READY,
+        "predict": row.path.format(name=source.name), "calls": len(source.golden.calls),
+        "least_db": f"{source.golden.tolerance.least_db:.1f}", "rows": _rows_sentence(source, row),
+        "batching_words": _BATCHING_WORDS if is_batched else "", "kserve_format": _KSERVE_FORMATS.get(form, ""),
+        "triton_build": "docker build -t triton-litert .\n" if is_built else "", "triton_tag": IMAGE.rpartition(":")[2],
+        "triton_image": "triton-litert" if is_built else IMAGE, "sagemaker_image": sagemaker_image(source),
+        "inputs": json.dumps([_tensor(spec) for spec in signature.inputs]),
+        "outputs": json.dumps([_tensor(spec) for spec in signature.outputs]),
+    }  # fmt: skip
+
+
+def _rows_sentence(source: BundleSource, row: SystemRow) -> str:
+    """Say how many rows a request may have."""
+    gathers = row.gathers is not None and row.gathers(source)
+    if not source.batch_first:
+        return "A request is answered as it comes: the batch is not the first axis of every tensor."
+    if source.limit is not None:
+        cause = "as the model declares" if source.max_batch is None else "as --max-batch said"
+        kept = "" if row.keeps_limit(source) else "; this server does not refuse more"
+        return f"A request may have {source.limit} rows at most, {cause}{kept}."
+    how = " Requests are answered one by one; `bundle --max-batch N` has the server gather them." if gathers else ""
+    return f"A request may have any number of rows.{how}"
+
+
+def _tensor(spec: TensorSpec) -> dict[str, Any]:
+    """Return a tensor's metadata in the Open Inference Protocol."""
+    shape = [axis if isinstance(axis, int) else -1 for axis in spec.shape]
+    return {"name": spec.name, "datatype": NAMES[spec.dtype], "shape": shape}

@@ -16,10 +16,6 @@ _TIMEOUT_US = 1000  # that the first request of a batch waits for others
 _QUEUED_BATCHES = 100
 _MOST_SIZES = 64  # in a list of allowed batch sizes
 
-START = """docker run --rm -p 8500:8500 -p 8501:8501 -v "$PWD/models:/models" tensorflow/serving \\
-  --model_config_file=/models/models.config{options}"""
-_BATCHING_OPTIONS = " \\\n  --enable_batching --batching_parameters_file=/models/batching.config"
-
 
 def write_tfserving(source: BundleSource) -> Files:
     """Return the folder `models`, which the server's container mounts, as its documentation does."""
@@ -30,14 +26,9 @@ def write_tfserving(source: BundleSource) -> Files:
         f"{version}/assets.extra/tf_serving_warmup_requests": warm_up,
         "models/models.config": _models_config(source),
     }
-    if can_batch(source):
-        files["models/batching.config"] = _batching_config(source)
+    if source.limit is not None and can_batch(source):
+        files["models/batching.config"] = _batching_config(source, source.limit)
     return files
-
-
-def start_tfserving(source: BundleSource) -> str:
-    """Return the command that starts the server."""
-    return START.format(options=_BATCHING_OPTIONS if can_batch(source) else "")
 
 
 def can_batch(source: BundleSource) -> bool:
@@ -59,17 +50,17 @@ def _models_config(source: BundleSource) -> str:
     )
 
 
-def _batching_config(source: BundleSource) -> str:
+def _batching_config(source: BundleSource, most: int) -> str:
     """Return BatchingParameters as text. Sizes are padded only where the model does not take each of them."""
     signature = source.artifact.signature
     lines = [
-        f"max_batch_size {{ value: {source.largest_batch} }}",
+        f"max_batch_size {{ value: {most} }}",
         f"batch_timeout_micros {{ value: {_TIMEOUT_US} }}",
         f"max_enqueued_batches {{ value: {_QUEUED_BATCHES} }}",
     ]
     bounds = signature.bounds.get(signature.batch or "")
     if bounds is not None and bounds.filled.low > 1:
-        sizes = range(bounds.filled.low, source.largest_batch + 1, bounds.step)[-_MOST_SIZES:]
+        sizes = range(bounds.filled.low, most + 1, bounds.step)[-_MOST_SIZES:]
         lines += [f"allowed_batch_sizes: {size}" for size in sizes]
     return "\n".join(lines) + "\n"
 

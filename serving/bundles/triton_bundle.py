@@ -17,12 +17,7 @@ from .bundle_records import BundleSource, Files
 from .standalone_files import RUNTIME, standalone
 
 _DELAY_US = 1000  # that the first request of a batch waits for others
-_IMAGE = "nvcr.io/nvidia/tritonserver:26.06-py3"
-_IMAGE_WITH_TENSORFLOW = "nvcr.io/nvidia/tritonserver:25.02-py3"  # releases from 25.03 on have no TensorFlow backend
-_RUN = (
-    'docker run --rm -p 8000:8000 -p 8001:8001 -p 8002:8002 -v "$PWD/model_repository:/models" \\\n'
-    "  {image} tritonserver --model-repository=/models"
-)
+IMAGE = "nvcr.io/nvidia/tritonserver:26.06-py3"  # releases from 25.03 on have no TensorFlow backend
 _DATATYPES = {"bool": "TYPE_BOOL", "float16": "TYPE_FP16", "float32": "TYPE_FP32", "float64": "TYPE_FP64"}
 
 
@@ -39,7 +34,6 @@ class TritonBackend:
 
 BACKENDS: Mapping[Format, TritonBackend] = {
     Format.ONNX: TritonBackend("onnxruntime", "model.onnx"),
-    Format.SAVED_MODEL: TritonBackend("tensorflow", "model.savedmodel"),
     Format.TORCHSCRIPT: TritonBackend("pytorch", "model.pt", numbered=True),
     Format.TFLITE: TritonBackend("python", "", batches=False, reshapes=False),
 }
@@ -55,21 +49,8 @@ def write_triton(source: BundleSource) -> Files:
     if not backend.payload:
         files[f"{model}/{source.version}/model.py"] = standalone("triton_python_model")
         files[f"{model}/{source.version}/{RUNTIME}.py"] = standalone(RUNTIME)
-        files["Dockerfile"] = f"FROM {_IMAGE}\nRUN pip install --no-cache-dir ai-edge-litert\n"
+        files["Dockerfile"] = f"FROM {IMAGE}\nRUN pip install --no-cache-dir ai-edge-litert\n"
     return files
-
-
-def start_triton(source: BundleSource) -> str:
-    """Return the commands that start the server."""
-    form = source.artifact.target.format
-    if form is Format.TFLITE:
-        return "docker build -t triton-litert .\n" + _RUN.format(image="triton-litert")
-    return _RUN.format(image=image_of(form))
-
-
-def image_of(form: Format) -> str:
-    """Return the image of NVIDIA's that has the backend of a format."""
-    return _IMAGE_WITH_TENSORFLOW if form is Format.SAVED_MODEL else _IMAGE
 
 
 def triton_signature(source: BundleSource) -> Signature:
@@ -81,19 +62,20 @@ def triton_signature(source: BundleSource) -> Signature:
 
 
 def triton_config(source: BundleSource) -> str:
-    """Return a ModelConfig as text."""
+    """Return a ModelConfig as text. Triton leaves the batch out of the dims, and gathers requests, where it knows the
+    most rows; else the dims are the model's, and a request may have any rows."""
     backend, signature = BACKENDS[source.artifact.target.format], triton_signature(source)
-    batched = has_batches(source)
+    most = source.limit if has_batches(source) else None
     lines = [
         f'name: "{source.name}"',
         f'backend: "{backend.name}"',
-        f"max_batch_size: {source.largest_batch if batched else 0}",
-        *(_tensor("input", spec, backend, batched=batched) for spec in signature.inputs),
-        *(_tensor("output", spec, backend, batched=batched) for spec in signature.outputs),
+        f"max_batch_size: {most or 0}",
+        *(_tensor("input", spec, backend, batched=bool(most)) for spec in signature.inputs),
+        *(_tensor("output", spec, backend, batched=bool(most)) for spec in signature.outputs),
     ]
-    if batched and backend.batches and _takes_every_batch(signature):
+    if most and backend.batches and _takes_every_batch(signature):
         preferred = source.bound_batch
-        size = f"preferred_batch_size: [ {preferred} ] " if preferred and preferred <= source.largest_batch else ""
+        size = f"preferred_batch_size: [ {preferred} ] " if preferred and preferred <= most else ""
         lines.append(f"dynamic_batching {{ {size}max_queue_delay_microseconds: {_DELAY_US} }}")
     return "\n".join(lines) + "\n"
 

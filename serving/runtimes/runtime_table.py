@@ -5,7 +5,8 @@ An entry is called in a worker as `entry(folder, device, threads) -> Session` fo
 for the served ones (serving/clients/). Settings of a runtime's own have defaults.
 
 A runtime that is `on_request` is taken only where it is named. Behind the Open Inference Protocol every format can be
-measured, which would more than double a run by default; TF Serving's protocols are measured for a SavedModel always.
+measured, which would more than double a run by default: `run` measures the formats of SERVED_FORMATS behind one of its
+protocols; TF Serving's protocols are measured for a SavedModel always.
 Compilers and further libraries take a format that another runtime takes, too.
 """
 
@@ -120,6 +121,9 @@ RUNTIMES: dict[str, Runtime] = {
         _oip(name="oip-http", entry=f"{_CLIENTS}.oip_http_client:open_session", service="rest"),
     )
 }
+# What `run` holds behind one protocol, so that runtimes are compared like with like.
+SERVED_ALIKE = "oip-grpc"
+SERVED_FORMATS = (Format.TORCHSCRIPT, Format.ONNX, Format.SAVED_MODEL, Format.TFLITE)
 DEFAULT_RUNTIMES = tuple(name for name, runtime in RUNTIMES.items() if not runtime.on_request)
 
 

@@ -45,8 +45,14 @@ def test_files_beside_the_code_are_in_the_wheel() -> None:
         for file in (ROOT / layer).rglob("*"):
             if file.is_dir() or file.suffix in (".py", ".pyc", ".pyi") or "__pycache__" in file.parts:
                 continue
-            package = ".".join(("transload", *file.parent.relative_to(ROOT).parts))
-            if not any(file.match(pattern) for pattern in patterns.get(package, ())):
+            folders = file.relative_to(ROOT).parents
+            packages = [".".join(("transload", *folder.parts)) for folder in folders]  # a pattern may name folders
+            if not any(
+                file.relative_to(ROOT / folder).match(pattern)
+                for package, folder in zip(packages, folders, strict=True)
+                for pattern in patterns.get(package, ())
+                if pattern.count("/") == len(file.relative_to(ROOT / folder).parts) - 1
+            ):
                 lost.append(str(file.relative_to(ROOT)))
     assert lost == []
 

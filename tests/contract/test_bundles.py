@@ -237,10 +237,10 @@ def test_vertex_ais_container_serves_what_the_check_expects(write: Callable[...,
     for text, replacement in here.items():
         assert text in script
         script = script.replace(text, replacement)
-    with serving(["-c", script], program=["sh"], AIP_HTTP_PORT="0", AIP_HEALTH_ROUTE="/healthz") as address:
+    with serving(["-c", script], program=["sh"], AIP_HTTP_PORT="0", AIP_HEALTH_ROUTE="/v2/health/ready") as address:
         status, said = check(folder, address)
         assert status == 0, said
-        with urllib.request.urlopen(f"http://{address}/healthz") as reply:
+        with urllib.request.urlopen(f"http://{address}/v2/health/ready") as reply:
             assert reply.status == 200
 
 

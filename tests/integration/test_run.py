@@ -23,6 +23,7 @@ import transload
 from transload.models.artifact import read_artifact
 from transload.models.zoo.template import write_recipe
 from transload.pipeline.request import ALL_TARGETS
+from transload.serving.runtimes.runtime_table import SERVED_FORMATS
 
 TRANSLOAD = (sys.executable, "-m", "transload")
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "run.schema.json").read_text())
@@ -104,17 +105,26 @@ def test_every_target_is_verified_at_every_batch(whole: Finished) -> None:
 
 def test_every_artifact_is_judged_and_timed_in_every_runtime_that_takes_it(whole: Finished) -> None:
     for name in ALL_TARGETS:
-        expected = RUNTIMES[name.partition(":")[0]]
+        expected = RUNTIMES[name.partition(":")[0]] | ({"oip-grpc"} if name in SERVED_FORMATS else set())
         drift = [row for row in whole.document["drift"] if row["artifact"] == name]
         latency = [row for row in whole.document["latency"] if row["artifact"] == name]
         assert {row["runtime"] for row in drift} == {row["runtime"] for row in latency} == expected
         assert {row["batch"] for row in latency} == {1, 8}
         assert all(row["p50_s"] > 0 and row["ratio_to_reference"] > 0 for row in latency)
         assert {row["reference"] for row in latency if row["server"]} <= {
-            "source in tfserving-grpc", "source in tfserving-rest",
+            "source in tfserving-grpc", "source in tfserving-rest", "source in oip-grpc",
         }  # fmt: skip
         assert {row["reference"] for row in latency if not row["server"]} <= {"source in torch"}
         assert all(row["metric"] for row in drift if row["samples"] == 540)
+
+
+def test_the_runtimes_are_compared_behind_one_protocol_by_one_reference(whole: Finished) -> None:
+    rows = [row for row in whole.document["latency"] if row["runtime"] == "oip-grpc"]
+    assert {row["artifact"] for row in rows} == {"source", *SERVED_FORMATS}
+    assert {row["reference"] for row in rows} - {None} == {"source in oip-grpc"}
+    assert "ratios are to the model behind oip-grpc" in " ".join(whole.stdout.split())
+    places = [choice["where"] for choice in whole.document["recommendation"]["choices"]]
+    assert "served by oip-grpc" in places
 
 
 def test_an_fp32_copy_agrees_to_60_db_and_a_reduced_one_is_judged_by_the_task(whole: Finished) -> None:

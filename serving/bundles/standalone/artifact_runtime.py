@@ -6,6 +6,7 @@ returns documents of the Open Inference Protocol (https://github.com/kserve/open
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import platform
@@ -42,14 +43,31 @@ class ArtifactModel:
         opener, file = _OPENERS[form]
         names = [row["name"] for row in self.outputs]
         self.settings = tuned_settings(Path(folder), form)
+        golden = Path(folder) / "golden.json"
+        self._golden: dict[str, Any] = json.loads(golden.read_text())["calls"][0] if golden.is_file() else {}
+        self._is_sound = True  # the library answered when it was last called
         file = record.get("file", file)  # where another system has the payload under a name of its own
         self._call: _Call = opener(Path(folder) / file, [row["name"] for row in self.inputs], names, self.settings)
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Return the output arrays by name. Raises WrongInput where the feeds do not fit the signature."""
         self._check(feeds)
-        answers = self._call([feeds[row["name"]] for row in self.inputs])
+        try:
+            answers = self._call([feeds[row["name"]] for row in self.inputs])
+            self._is_sound = True
+        except Exception:
+            self._is_sound = False
+            raise
         return {row["name"]: np.asarray(answer) for row, answer in zip(self.outputs, answers)}  # noqa: B905
+
+    def is_ready(self) -> bool:
+        """Return whether the model answers: where a call failed, a golden sample is asked, if the bundle has one."""
+        try:
+            if not self._is_sound and self._golden:
+                self.run({row["name"]: _decode(row) for row in self._golden["inputs"]})
+        except Exception:  # noqa: BLE001  (whatever the library raises, it does not answer)
+            return False
+        return True
 
     def answer(self, document: Any) -> dict[str, Any]:
         """Return the answer to an infer request in JSON. Raises WrongInput where the request does not fit."""
@@ -79,6 +97,16 @@ class ArtifactModel:
             if not fits:
                 sent, wanted = f"{array.dtype}{list(array.shape)}", f"{row['dtype']}{row['shape']}"
                 raise WrongInput(f"{row['name']} is {sent}, expected {wanted}")
+        for row in self.inputs:
+            for axis, (low, high, *step) in row.get("bounds", {}).items():
+                size = sizes[axis]
+                if size < low or (high is not None and size > high) or (size - low) % (step or [1])[0]:
+                    raise WrongInput(f"the axis {axis} has the size {size}, and the model takes {low}..{high or ''}")
+
+
+def _decode(row: Mapping[str, Any]) -> Any:
+    """Return the array of a tensor in golden.json."""
+    return np.frombuffer(base64.b64decode(row["base64"]), row["dtype"]).reshape(row["shape"])
 
 
 def _read_tensor(row: Mapping[str, Any], spec: Mapping[str, Any] | None) -> Any:

@@ -4,7 +4,8 @@
     python3 check.py --write-requests FOLDER       write the bodies as FOLDER/request-1.json and so on, and ask nobody
     python3 check.py --read-answers FOLDER         compare FOLDER/answer-1.json and so on, however they were fetched
 
-Exit status 0: every answer lies within the tolerance of golden.json; 1: one does not, or there is no answer.
+Exit status 0: every answer lies within the tolerance of golden.json, and requests may have as many rows as the bundle
+says; 1: one does not, or there is no answer.
 Needs Python 3.8 or later, and nothing else.
 """
 
@@ -20,7 +21,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable  # noqa: UP035  (Python 3.8)
 
 # Letters of the module struct by numpy's names; the names that the Open Inference Protocol has for them.
 LETTERS = {
@@ -37,6 +38,13 @@ class CheckFailed(Exception):
     """An endpoint that gave no answer, or not the one that was expected."""
 
 
+class RefusedRequest(CheckFailed):
+    """A request that the endpoint says is wrong: a status of 400 to 499."""
+
+
+LARGE_ROWS = 1000  # of a request without a limit
+
+
 class GoldenTensor:
     """One input or output: its name, dtype, shape and flat values."""
 
@@ -46,6 +54,13 @@ class GoldenTensor:
         self.shape: list[int] = row["shape"]
         content = base64.b64decode(row["base64"])
         self.values: list[Any] = list(struct.unpack(f"<{math.prod(self.shape)}{LETTERS[self.dtype]}", content))
+
+    def repeated(self, rows: int) -> GoldenTensor:
+        """Return a tensor of so many rows, each the first of this."""
+        tensor = GoldenTensor.__new__(GoldenTensor)
+        tensor.name, tensor.dtype, tensor.shape = self.name, self.dtype, [rows, *self.shape[1:]]
+        tensor.values = self.values[: math.prod(self.shape[1:])] * rows
+        return tensor
 
     def nested(self) -> Any:
         """Return the values as lists in lists, as the shape has them."""
@@ -188,7 +203,8 @@ def ask(url: str, body: dict[str, Any], headers: dict[str, str], timeout_s: floa
             return parse(reply.read(), url)
     except urllib.error.HTTPError as error:
         said = error.read(400).decode(errors="replace").strip()
-        raise CheckFailed(f"{url} answered {error.code}: {said}") from error
+        kind = RefusedRequest if 400 <= error.code < 500 else CheckFailed
+        raise kind(f"{url} answered {error.code}: {said}") from error
     except (OSError, ValueError) as error:
         raise CheckFailed(f"{url} gave no answer: {getattr(error, 'reason', error)}") from error
 
@@ -233,7 +249,37 @@ def run(arguments: argparse.Namespace, golden: dict[str, Any]) -> bool:
             document = ask(url, body, {name: value.strip() for name, value in headers.items()}, arguments.timeout)
         compare(document, outputs, read, agreements)
     verdicts = [judge(name, agreement, golden["tolerance"]) for name, agreement in agreements.items()]  # print them all
+    if "rows" in golden and not (arguments.write_requests or arguments.read_answers):
+        stripped = {name: value.strip() for name, value in headers.items()}
+        verdicts.append(check_rows(golden, lambda body: ask(url, body, stripped, arguments.timeout)))
     return all(verdicts)
+
+
+def check_rows(golden: dict[str, Any], answer: Callable[[dict[str, Any]], dict[str, Any]]) -> bool:
+    """Ask as many rows as the limit, and one more, which is to be refused; without a limit, many rows. Print how it
+    went, and return whether it went so."""
+    limit, (call, *_) = golden["rows"]["limit"], golden["calls"]
+    inputs, outputs = ([GoldenTensor(row) for row in call[side]] for side in ("inputs", "outputs"))
+    most = golden["rows"]["most_numbers"] // sum(math.prod(tensor.shape[1:]) for tensor in inputs)
+    rows = min(LARGE_ROWS, most) if limit is None else limit
+    if rows + 1 > most + (limit is None) or rows <= max(tensor.shape[0] for tensor in inputs):
+        print(f"      requests of {'many' if limit is None else limit} rows are not asked: their rows are too large")
+        return True
+    write, read = WRITERS[golden["dialect"]], READERS[golden["dialect"]]
+    answers = read(answer(write([tensor.repeated(rows) for tensor in inputs])), outputs)
+    if any(shape[:1] != [rows] for shape, _ in answers.values()):
+        print(f"FAIL  a request of {rows} rows is answered by other rows")
+        return False
+    if limit is None:
+        print(f"pass  a request of {rows} rows is answered")
+        return True
+    try:
+        answer(write([tensor.repeated(rows + 1) for tensor in inputs]))
+    except RefusedRequest:
+        print(f"pass  a request of {rows} rows is answered, and one of {rows + 1} is refused")
+        return True
+    print(f"FAIL  a request of {rows + 1} rows is answered, and {rows} is the limit")
+    return False
 
 
 def compare(

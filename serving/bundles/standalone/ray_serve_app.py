@@ -26,15 +26,22 @@ class InferEndpoint:
         status, document = await self._answer(request)
         return JSONResponse(document, status)
 
+    async def check_health(self) -> None:
+        """Raise where the model does not answer: Ray Serve calls this, and starts the replica again."""
+        if not await asyncio.to_thread(self._model.is_ready):
+            raise RuntimeError("the model does not answer its golden sample")
+
     async def _answer(self, request: Any) -> tuple[int, dict[str, Any]]:
         route = request.method, request.url.path.rstrip("/")
         model = f"/v2/models/{self._name}"
         pages: dict[tuple[str, str], dict[str, Any]] = {
             ("GET", "/v2/health/live"): {"live": True},
-            ("GET", "/v2/health/ready"): {"ready": True},
-            ("GET", f"{model}/ready"): {"name": self._name, "ready": True},
             ("GET", model): self._metadata(),
         }
+        readiness = {("GET", "/v2/health/ready"): {}, ("GET", f"{model}/ready"): {"name": self._name}}
+        if route in readiness:
+            is_ready = await asyncio.to_thread(self._model.is_ready)
+            return 200 if is_ready else 503, {**readiness[route], "ready": is_ready}
         if route in pages:
             return 200, pages[route]
         if route != ("POST", f"{model}/infer"):

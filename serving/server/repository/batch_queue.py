@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ....models.errors import SessionLost
-from ....models.signature import Array, Signature
+from ....models.signature import ANY_SIZE, Array, Signature, shape_text
 from ..serving_error import Code, ServingError, invalid, restarting
 from .batching_parameters import BatchingParameters
 
@@ -61,22 +61,28 @@ class QueuedRequest:
         self.done.set()
 
 
-def largest_batch(signature: Signature, parameters: BatchingParameters) -> int:
-    """Return the most rows of a call: of the parameters and the signature's bounds the less.
-    0: the requests cannot be gathered, because a tensor does not begin with the batch, or an allowed size is none of
-    the model's."""
+def batching_obstacle(signature: Signature, parameters: BatchingParameters) -> str:
+    """Return why requests cannot be gathered, as a clause: a tensor does not begin with the batch, or a size that is
+    allowed is none of the model's. Empty: they can."""
     batch = signature.batch
-    specs = (*signature.inputs, *signature.outputs)
-    if batch is None or any(not spec.shape or spec.shape[0] != batch for spec in specs):
-        return 0
-    bounds = signature.bounds.get(batch)
-    if bounds is None:
-        return parameters.max_rows
+    if batch is None:
+        return "its inputs share no free first axis"
+    for spec in (*signature.inputs, *signature.outputs):
+        if spec.shape[:1] != (batch,):
+            return f"{spec.name}{shape_text(spec.shape)} does not begin with {batch}, the axis of its samples"
+    bounds = signature.bounds.get(batch, ANY_SIZE)
     if any(size not in bounds for size in parameters.allowed_sizes) or (
         not parameters.allowed_sizes and (bounds.low > 1 or bounds.step > 1)
     ):
-        return 0
-    return min(parameters.max_rows, parameters.max_rows if bounds.high is None else bounds.high)
+        return f"it takes {batch}={bounds}, and batches may have other sizes"
+    return ""
+
+
+def largest_batch(signature: Signature, parameters: BatchingParameters) -> int:
+    """Return the most rows of a call, where there is no obstacle: of the parameters and the signature's bounds the
+    less."""
+    high = signature.bounds.get(signature.batch or "", ANY_SIZE).high
+    return parameters.max_rows if high is None else min(parameters.max_rows, high)
 
 
 class BatchQueue:

@@ -34,6 +34,10 @@ class BatchingParameters:
         return self if rows is None or self.sets_size else replace(self, preferred_rows=min(rows, self.max_rows))
 
 
+# Of --enable-batching alone: batches as large as TF Serving's, and no limit of rows, which nobody has set.
+UNLIMITED = BatchingParameters(max_rows=1 << 31, preferred_rows=BatchingParameters().max_rows)
+
+
 @cache
 def batching_message() -> Message:
     """Return the class of the message BatchingParameters."""

@@ -22,7 +22,7 @@ from ...runtimes.tuning_space import Value
 from ...session import Session
 from ..metrics import Metrics
 from ..serving_error import Code, ServingError, invalid, restarting
-from .batch_queue import BatchQueue, QueuedRequest, largest_batch
+from .batch_queue import BatchQueue, QueuedRequest, batching_obstacle, largest_batch
 from .batching_parameters import BatchingParameters
 from .channel_link import ChannelLink
 from .session_channel import ChannelSession
@@ -93,12 +93,14 @@ class ServedVersion:
         self._batches: BatchQueue | None = None
         self._link: ChannelLink | None = None  # of the event loop
 
-    def start_batches(self, parameters: BatchingParameters) -> bool:
-        """Gather requests into batches from now on, of the tuned size where the parameters name none; return False
-        where the signature does not allow it."""
-        if rows := largest_batch(self.signature, parameters):
+    def start_batches(self, parameters: BatchingParameters) -> str:
+        """Gather requests into batches from now on, of the tuned size where the parameters name none; return why not
+        where the signature does not allow it, else an empty text."""
+        obstacle = batching_obstacle(self.signature, parameters)
+        if not obstacle:
+            rows = largest_batch(self.signature, parameters)
             self._batches = BatchQueue(self.name, self._run, parameters.prefer(self.tuned_batch), rows)
-        return bool(rows)
+        return obstacle
 
     @property
     def full_batch(self) -> int | None:

@@ -175,10 +175,10 @@ class VersionKeeper:
         """Gather requests into batches, where that is asked for and does not change the answers."""
         if self._batching is None:
             return
-        if not answers_rows_alike(session, folder):
-            self._warn(f"{self._title} is served without batches: it answers a row otherwise beside other rows")
-        elif not served.start_batches(self._batching):
-            self._warn(f"{self._title} is served without batches: its tensors do not all begin with one free batch")
+        alike = answers_rows_alike(session, folder)
+        obstacle = served.start_batches(self._batching) if alike else "it answers a row otherwise beside other rows"
+        if obstacle:
+            self._warn(f"{self._title} is served without batches: {obstacle}")
 
     def _count_death(self, cause: str) -> None:
         """Raises StepFailed at the third death within a minute."""

@@ -118,3 +118,16 @@ def test_axes_have_the_names_that_the_conversion_wrote_if_they_fit(text, is_name
         "ids=int64[batch,time]",
         "mask=int64[batch,time]",
     ]
+
+
+@pytest.mark.parametrize(("function", "axes"), [("same", ("batch", 4)), ("twice", ("y_0", 4))])
+def test_the_axes_of_outputs_are_those_that_two_calls_show(function, axes, tmp_path):
+    import tensorflow as tf
+
+    functions = {"same": lambda x: 2 * x, "twice": lambda x: tf.concat([x, x], 0)}
+    module, path = tf.Module(), tmp_path / "model"
+    module.serve = tf.function(lambda x: {"y": functions[function](x)}, input_signature=[tf.TensorSpec([None, 4])])
+    tf.saved_model.save(module, str(path), signatures=module.serve)
+    (tmp_path / "taken").mkdir()
+    take_in_saved_model(Job({}, tmp_path / "taken", {"path": str(path), "sha256": digest_of(path)}))
+    assert read_artifact(tmp_path / "taken").signature.outputs[0].shape == axes

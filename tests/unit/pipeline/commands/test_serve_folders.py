@@ -10,7 +10,7 @@ from transload.models.artifact import write_artifact
 from transload.models.errors import BadRequest
 from transload.models.formats import Format, Target
 from transload.models.signature import Signature, parse_input
-from transload.pipeline.commands.serve import _configs_of
+from transload.pipeline.commands.serve import ServeOptions, _configs_of, _Warnings
 
 SIGNATURE = Signature((parse_input("x=float32[batch,3]"),), (parse_input("y=float32[batch,3]"),))
 
@@ -32,3 +32,13 @@ def test_a_folder_without_artifacts_is_refused(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     with pytest.raises(BadRequest, match="is no artifact's folder"):
         _configs_of(str(tmp_path))
+
+
+def test_what_is_said_while_models_are_loaded_is_told_when_all_answer() -> None:
+    told: list[str] = []
+    warnings = _Warnings(told.append)
+    warnings.say("m is served without batches")
+    assert told == [], "the command may yet end with the error"
+    warnings.begin(ServeOptions())
+    warnings.say("m died")
+    assert told[-2:] == ["m is served without batches", "m died"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,3 +69,27 @@ def test_a_run_plans_its_runtimes_too_and_a_conversion_does_not(tmp_path: Path) 
     assert document["start"] == "onnx"
     assert document["probes"] == {"batches": [1, 2, 5], "data": "samples.npz"}
     assert document["targets"][0]["routes"] == [{"route": [], "cost": 0, "stands_in": False, "missing": None}]
+
+
+@pytest.mark.parametrize(
+    ("bench", "served"),
+    [
+        ({}, ["torchscript", "onnx"]),
+        ({"served": []}, []),
+        ({"served": ["tflite"]}, []),
+        ({"served": ["onnx"], "runtimes": ["tflite"]}, ["onnx"]),
+        ({"runtimes": ["onnxruntime"]}, []),
+        ({"enabled": False}, []),
+    ],
+)
+def test_four_formats_are_served_alike_unless_runtimes_are_named(bench: dict[str, Any], served: list[str]) -> None:
+    targets = ["pt2", "torchscript", "onnx", "onnx:int8"]
+    plan = plan_run(read_request(None, {"convert": {"targets": targets}, "bench": bench}))
+    alike = [str(planned.target) for planned in plan.targets if "oip-grpc" in planned.validated_in]
+    assert sorted(alike) == sorted(served)
+    assert alike == [str(planned.target) for planned in plan.targets if "oip-grpc" in planned.measured_in]
+
+
+def test_one_format_alone_is_compared_with_nothing() -> None:
+    plan = plan_run(read_request(None, {"convert": {"targets": ["pt2", "onnx", "tflite:int8"]}}))
+    assert not any("oip-grpc" in planned.validated_in for planned in plan.targets)

@@ -124,7 +124,7 @@ def latency(
     p99_s: float | None = None,
 ) -> LatencyRow:
     """A row that was timed, or one that did not run where `p50_s` is None."""
-    server: Literal["embedded"] | None = "embedded" if runtime.startswith("tfserving") else None
+    server: Literal["embedded"] | None = "embedded" if runtime.startswith(("tfserving", "oip")) else None
     if p50_s is None:
         return LatencyRow(
             name, runtime, server, device, 1, batch, 0, 0, None, None, None, None, None, None, None, doubts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -87,3 +88,53 @@ def test_arrays_are_checked_too(model: ArtifactModel) -> None:
     feeds = {"half": np.zeros((1, 2)), "small": np.zeros(1, np.uint8), "flag": np.zeros(1, bool), "number": np.int32(1)}
     with pytest.raises(WrongInput, match=r"half is float64\[1, 2\]"):
         model.run(feeds)
+
+
+def test_sizes_outside_of_what_the_model_declares_are_refused(model: ArtifactModel) -> None:
+    feeds = {"half": np.zeros((5, 2), np.float16), "small": np.zeros(5, np.uint8), "flag": np.zeros(5, bool),
+             "number": np.int32(1)}  # fmt: skip
+    model.run(feeds)
+    for bounds, words in (([1, 4], "1..4"), ([6, None], "6.."), ([2, None, 2], "2..")):
+        model.inputs[0]["bounds"] = {"batch": bounds}
+        with pytest.raises(WrongInput, match=f"the axis batch has the size 5, and the model takes {words}"):
+            model.run(feeds)
+    model.inputs[0]["bounds"] = {"batch": [1, 9, 2]}
+    model.run(feeds)
+
+
+def test_a_model_that_no_longer_answers_is_not_ready(
+    tmp_path: Path, model: ArtifactModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One bad request does not make it so: the golden sample is asked before that is said."""
+    feeds = {row["name"]: row for row in GOOD}
+    rows = [
+        {"name": name, "dtype": dtype, "shape": array.shape, "base64": base64.b64encode(array.tobytes()).decode()}
+        for name, dtype, array in (
+            ("half", "<f2", np.zeros((1, 2), "<f2")), ("small", "|u1", np.zeros(1, "u1")),
+            ("flag", "|b1", np.zeros(1, "?")), ("number", "<i4", np.zeros((), "<i4")),
+        )
+    ]  # fmt: skip
+    (tmp_path / "golden.json").write_text(json.dumps({"calls": [{"inputs": rows}]}))
+    calls: list[int] = []
+
+    def call(values: Any) -> Any:
+        calls.append(len(values[0]))
+        if broken & {len(values[0])}:
+            raise RuntimeError("the library is gone")
+        return list(values)
+
+    broken: set[int] = set()
+    opened = {"onnx": (lambda path, inputs, outputs, settings: call, "model.onnx")}
+    monkeypatch.setattr(artifact_runtime, "_OPENERS", opened)
+    model = ArtifactModel(tmp_path)
+    assert (model.is_ready(), calls) == (True, []), "nothing is asked of a model that answered"
+    broken = {2}
+    with pytest.raises(RuntimeError):
+        model.answer({"inputs": list(feeds.values())})
+    assert (model.is_ready(), calls) == (True, [2, 1])
+    broken = {1, 2}
+    with pytest.raises(RuntimeError):
+        model.answer({"inputs": list(feeds.values())})
+    assert not model.is_ready()
+    broken = set()
+    assert model.is_ready(), "it is asked again"

@@ -16,17 +16,15 @@ from transload.models.formats import Format
 from transload.models.signature import Signature, TensorSpec
 from transload.serving.bundles.bundle_folder import write_bundle_folder
 from transload.serving.bundles.bundle_records import Archive, BundleSource, System
-from transload.serving.bundles.ray_serve_bundle import write_ray_serve
-from transload.serving.bundles.sagemaker_bundle import start_sagemaker, write_sagemaker
+from transload.serving.bundles.sagemaker_bundle import write_sagemaker
 from transload.serving.bundles.systems import bundle_files
-from transload.serving.bundles.vertex_bundle import write_vertex
 
 ROWS = Signature((TensorSpec("x", "float32", ("batch", 2)),), (TensorSpec("y", "float32", ("batch", 2)),))
 
 
 def test_ray_serves_config_names_the_application_and_the_model(make_source: Callable[..., BundleSource]) -> None:
-    files = write_ray_serve(make_source(Format.TFLITE, name="digits", version=4))
-    assert set(files) == {"artifact", "app.py", "artifact_runtime.py", "serve.yaml", "requirements.txt"}
+    files = bundle_files(make_source(Format.TFLITE, name="digits", version=4), System.RAY_SERVE)
+    assert {"artifact", "app.py", "artifact_runtime.py", "serve.yaml", "requirements.txt"} < set(files)
     assert files["requirements.txt"] == "ray[serve]\nnumpy\nai-edge-litert\n"
     config = str(files["serve.yaml"])
     assert "    import_path: app:build_app\n" in config
@@ -43,8 +41,9 @@ def members(source: BundleSource) -> dict[str, Any]:
 def test_sagemakers_tensorflow_container_gets_a_version_folder(make_source: Callable[..., BundleSource]) -> None:
     source = make_source(Format.SAVED_MODEL, name="digits", version=2)
     assert members(source) == {"digits/2": source.artifact.path}
-    assert "TensorFlow inference container" in start_sagemaker(source)
-    golden = json.loads(str(bundle_files(source, System.SAGEMAKER)["golden.json"]))
+    files = bundle_files(source, System.SAGEMAKER)
+    assert "/tensorflow-inference:2.19.0-cpu-py312-ubuntu22.04-sagemaker" in str(files["README.md"])
+    golden = json.loads(str(files["golden.json"]))
     assert (golden["dialect"], golden["path"]) == ("columns", "/invocations")
 
 
@@ -61,7 +60,8 @@ def test_sagemakers_pytorch_container_gets_code(
     assert set(inside) == {
         "artifact.json", source.artifact.path.name, "code/inference.py", "code/artifact_runtime.py",
     }  # fmt: skip
-    assert "PyTorch inference container" in start_sagemaker(source)
+    readme = str(bundle_files(source, System.SAGEMAKER)["README.md"])
+    assert "/pytorch-inference:2.6.0-cpu-py312-ubuntu22.04-sagemaker" in readme
 
 
 def test_an_endpoint_of_sagemaker_is_checked_through_the_aws_cli(
@@ -102,22 +102,23 @@ def run_entrypoint(folder: Path, **environment: str) -> subprocess.CompletedProc
 
 def test_vertex_says_port_and_routes(make_source: Callable[..., BundleSource], tmp_path: Path) -> None:
     folder = tmp_path / "bundle"
-    write_bundle_folder(folder, write_vertex(make_source(Format.ONNX, name="digits")))
+    write_bundle_folder(folder, bundle_files(make_source(Format.ONNX, name="digits"), System.VERTEX))
     words = run_entrypoint(folder).stdout.splitlines()
     assert words[:4] == ["serve", "/opt/model", "--name", "digits"]
     assert words[-2:] == ["--rest-port", "8080"]
-    routes = {"AIP_PREDICT_ROUTE": "/v1/models/digits:predict", "AIP_HEALTH_ROUTE": "/healthz"}
+    routes = {"AIP_PREDICT_ROUTE": "/v1/models/digits:predict", "AIP_HEALTH_ROUTE": "/v2/health/ready"}
     assert run_entrypoint(folder, AIP_HTTP_PORT="7080", **routes).stdout.splitlines()[-1] == "7080"
     done = run_entrypoint(folder, **{**routes, "AIP_HEALTH_ROUTE": "/v1/endpoints/1"})
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "the routes are /v1/models/digits:predict and /healthz, got /v1/models/digits:predict and /v1/endpoints/1\n"
+        "the routes are /v1/models/digits:predict and /v2/health/ready, "
+        "got /v1/models/digits:predict and /v1/endpoints/1\n"
         "  fix: upload the model with upload.sh, which names them\n"
     )
     upload = shlex.split((folder / "upload.sh").read_text().replace("\\\n", ""), comments=True)
-    assert {f"--container-predict-route={routes['AIP_PREDICT_ROUTE']}", "--container-health-route=/healthz"} < set(
-        upload
-    )
+    wanted = {"--container-predict-route=/v1/models/digits:predict", "--container-health-route=/v2/health/ready"}
+    assert wanted < set(upload)
+    assert "--platform linux/amd64" in " ".join(upload)
 
 
 def test_vertex_is_asked_in_rows_where_there_are_rows(

@@ -17,8 +17,8 @@ from transload.models.formats import Format
 from transload.models.signature import Signature
 from transload.serving.bundles.bundle_folder import write_bundle_folder
 from transload.serving.bundles.bundle_records import AnswerLimit, BundleSource, Dialect, GoldenCall, golden_document
+from transload.serving.bundles.bundle_templates import render
 from transload.serving.bundles.standalone_files import CHECK, standalone
-from transload.serving.bundles.systems import _CHECK_SH
 
 Answer = Callable[[str, Any], tuple[int, Any]]
 
@@ -34,7 +34,11 @@ def bundle(make_source: Callable[..., BundleSource], tmp_path: Path) -> Callable
         document = golden_document(
             golden, signature, signature, dialect=dialect, url="http://none.invalid", path="/ask"
         )
-        files = {"golden.json": json.dumps(document), "check.py": standalone(CHECK), "check.sh": _CHECK_SH}
+        files = {
+            "golden.json": json.dumps(document),
+            "check.py": standalone(CHECK),
+            "check.sh": render("bundle/check.sh", {}),
+        }
         write_bundle_folder(tmp_path / "bundle", dict(files))
         return tmp_path / "bundle", source
 
@@ -120,6 +124,50 @@ def test_the_tolerance_decides(bundle: Any, endpoint: Any) -> None:
     assert check(folder, far.url) == (
         1, "FAIL  logits agrees to 54.0 dB, at least 60.0 dB are needed\npass  best is equal\n",
     )  # fmt: skip
+
+
+class Rows:
+    """Answers any rows up to a limit, after the golden calls."""
+
+    def __init__(self, model: Model, limit: int | None, status: int = 400, kept: int | None = None) -> None:
+        self._model, self._limit, self._status, self._kept = model, limit, status, kept
+        self.asked: list[int] = []
+
+    def __call__(self, path: str, body: Any) -> tuple[int, Any]:
+        rows = body["inputs"][0]["shape"][0]
+        self.asked.append(rows)
+        if rows <= 3:
+            return self._model(path, body)
+        if self._limit is not None and rows > self._limit:
+            return self._status, {"error": f"{rows} rows are too many"}
+        answered = self._kept or rows
+        logits = {"name": "logits", "shape": [answered, 4], "data": [0.5] * 4 * answered}
+        return 200, {"outputs": [logits, {"name": "best", "shape": [answered], "data": [0] * answered}]}
+
+
+@pytest.mark.parametrize(
+    ("limit", "model", "said"),
+    [
+        (8, {"limit": 8}, "pass  a request of 8 rows is answered, and one of 9 is refused"),
+        (8, {"limit": None}, "FAIL  a request of 9 rows is answered, and 8 is the limit"),
+        (8, {"limit": 7}, 'FAIL  URL/ask answered 400: {"error": "8 rows are too many"}'),
+        (8, {"limit": 8, "status": 500}, 'FAIL  URL/ask answered 500: {"error": "9 rows are too many"}'),
+        (None, {"limit": None}, "pass  a request of 1000 rows is answered"),
+        (None, {"limit": 64}, 'FAIL  URL/ask answered 400: {"error": "1000 rows are too many"}'),
+        (None, {"limit": None, "kept": 1}, "FAIL  a request of 1000 rows is answered by other rows"),
+        (5_000_000, {"limit": None}, "      requests of 5000000 rows are not asked: their rows are too large"),
+    ],
+)
+def test_one_row_more_than_the_limit_is_refused(
+    bundle: Any, endpoint: Any, limit: int | None, model: dict[str, Any], said: str
+) -> None:
+    folder, source = bundle(Dialect.V2)
+    document = json.loads((folder / "golden.json").read_text())
+    (folder / "golden.json").write_text(json.dumps(document | {"rows": {"limit": limit, "most_numbers": 4_000_000}}))
+    server = endpoint(Rows(Model(source, Dialect.V2), **model))
+    status, text = check(folder, server.url)
+    assert text.splitlines()[2] == said.replace("URL", server.url)
+    assert status == (1 if said.startswith("FAIL") else 0)
 
 
 def test_integers_may_differ_by_their_own_share_alone(bundle: Any, endpoint: Any) -> None:

@@ -12,8 +12,9 @@ import numpy as np
 from google.protobuf import text_format
 
 from transload.models.formats import Format
-from transload.serving.bundles.bundle_records import BundleSource
-from transload.serving.bundles.tfserving_bundle import start_tfserving, write_tfserving
+from transload.serving.bundles.bundle_records import BundleSource, System
+from transload.serving.bundles.systems import bundle_files
+from transload.serving.bundles.tfserving_bundle import write_tfserving
 from transload.serving.server.repository.batching_parameters import batching_message
 from transload.serving.wire.tfrecord import crc32c, write_records
 
@@ -80,9 +81,12 @@ def batching(source: BundleSource) -> Any:
 def test_batches_are_as_large_as_the_model_takes(
     make_source: Callable[..., BundleSource], signatures: dict[str, Any]
 ) -> None:
-    free = batching(make_source(Format.SAVED_MODEL))
-    assert (free.max_batch_size.value, list(free.allowed_batch_sizes)) == (64, [])
-    assert "--enable_batching" in start_tfserving(make_source(Format.SAVED_MODEL))
+    free = make_source(Format.SAVED_MODEL)
+    assert "models/batching.config" not in write_tfserving(free), "TF Serving gathers with a limit alone"
+    assert "enable_batching" not in str(bundle_files(free, System.TFSERVING)["README.md"])
+    limited = make_source(Format.SAVED_MODEL, max_batch=64)
+    assert (batching(limited).max_batch_size.value, list(batching(limited).allowed_batch_sizes)) == (64, [])
+    assert "--enable_batching" in str(bundle_files(limited, System.TFSERVING)["README.md"])
     bounded = batching(make_source(Format.SAVED_MODEL, signatures["bounded"](4, 12, 4)))
     assert (bounded.max_batch_size.value, list(bounded.allowed_batch_sizes)) == (12, [4, 8, 12])
     assert batching(make_source(Format.SAVED_MODEL, signatures["bounded"](1, 9))).max_batch_size.value == 9
@@ -93,7 +97,7 @@ def test_a_model_without_a_batch_is_not_batched(
 ) -> None:
     source = make_source(Format.SAVED_MODEL, signatures["scalars"])
     assert "models/batching.config" not in write_tfserving(source)
-    assert "batching" not in start_tfserving(source)
+    assert "enable_batching" not in str(bundle_files(source, System.TFSERVING)["README.md"])
 
 
 def test_crc_32c_and_the_mask_are_the_published_ones() -> None:

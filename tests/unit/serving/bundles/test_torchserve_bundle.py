@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable
 
 from transload.models.formats import Format
-from transload.serving.bundles.bundle_records import Archive, ArchiveKind, BundleSource
+from transload.serving.bundles.bundle_records import Archive, ArchiveKind, BundleSource, System
+from transload.serving.bundles.systems import bundle_files
 from transload.serving.bundles.torchserve_bundle import write_torchserve
 
 
@@ -31,7 +32,9 @@ def test_the_archive_holds_payload_handler_and_manifest(make_source: Callable[..
 def test_the_server_listens_on_this_machine_alone(make_source: Callable[..., BundleSource]) -> None:
     settings = dict(
         line.split("=", 1)
-        for line in str(write_torchserve(make_source(Format.TORCHSCRIPT))["config.properties"]).splitlines()
+        for line in str(
+            bundle_files(make_source(Format.TORCHSCRIPT), System.TORCHSERVE)["config.properties"]
+        ).splitlines()
     )
     assert settings["load_models"] == "model.mar"
     addresses = [value for key, value in settings.items() if key.endswith("_address")]

@@ -12,7 +12,7 @@ from transload.models.formats import Format
 from transload.models.signature import Signature, TensorSpec
 from transload.serving.bundles.bundle_records import BundleSource, System
 from transload.serving.bundles.systems import bundle_files
-from transload.serving.bundles.triton_bundle import start_triton, triton_config, write_triton
+from transload.serving.bundles.triton_bundle import triton_config, write_triton
 
 IMAGES = Signature(
     (TensorSpec("image", "float32", ("batch", 3, "height", 8)),),
@@ -21,7 +21,7 @@ IMAGES = Signature(
 
 
 def test_a_model_with_a_batch_leaves_it_to_triton(make_source: Callable[..., BundleSource]) -> None:
-    assert triton_config(make_source(Format.ONNX, IMAGES, name="digits")) == (
+    assert triton_config(make_source(Format.ONNX, IMAGES, name="digits", max_batch=64)) == (
         'name: "digits"\n'
         'backend: "onnxruntime"\n'
         "max_batch_size: 64\n"
@@ -30,6 +30,13 @@ def test_a_model_with_a_batch_leaves_it_to_triton(make_source: Callable[..., Bun
         'output { name: "valid" data_type: TYPE_BOOL dims: [ 1 ] }\n'
         "dynamic_batching { max_queue_delay_microseconds: 1000 }\n"
     )
+
+
+def test_without_a_limit_triton_has_none(make_source: Callable[..., BundleSource]) -> None:
+    config = triton_config(make_source(Format.ONNX, IMAGES))
+    assert "max_batch_size: 0\n" in config
+    assert 'input { name: "image" data_type: TYPE_FP32 dims: [ -1, 3, -1, 8 ] }\n' in config
+    assert "dynamic_batching" not in config
 
 
 def test_a_tensor_that_is_nothing_but_its_batch_keeps_it(make_source: Callable[..., BundleSource]) -> None:
@@ -60,7 +67,7 @@ def test_requests_are_put_together_where_every_batch_is_taken(
 def test_the_batch_within_a_latency_bound_is_preferred(
     make_source: Callable[..., BundleSource], batch: int | None, size: str
 ) -> None:
-    source = replace(make_source(Format.ONNX, IMAGES), bound_batch=batch)  # 64 is the most here
+    source = replace(make_source(Format.ONNX, IMAGES, max_batch=64), bound_batch=batch)
     assert f"dynamic_batching {{ {size}max_queue_delay_microseconds: 1000 }}" in triton_config(source)
 
 
@@ -76,7 +83,6 @@ def test_torchscript_has_no_names_so_that_clients_count(make_source: Callable[..
 
 LAYOUTS = [
     (Format.ONNX, "onnxruntime", "model.onnx"),
-    (Format.SAVED_MODEL, "tensorflow", "model.savedmodel"),
     (Format.TORCHSCRIPT, "pytorch", "model.pt"),
 ]
 
@@ -91,7 +97,6 @@ def test_the_payload_has_the_name_that_its_backend_looks_for(
     config = str(files.pop("model_repository/digits/config.pbtxt"))
     assert f'backend: "{backend}"\n' in config
     assert files == {}
-    assert "25.02-py3" in start_triton(source) or form is not Format.SAVED_MODEL
 
 
 def test_external_data_stays_beside_its_graph(make_source: Callable[..., BundleSource]) -> None:

@@ -16,8 +16,8 @@ import pytest
 from transload.models.errors import BadRequest
 from transload.models.signature import Bounds, Signature, TensorSpec
 from transload.serving.server.metrics import Metrics
-from transload.serving.server.repository.batch_queue import largest_batch
-from transload.serving.server.repository.batching_parameters import BatchingParameters, read_batching_file
+from transload.serving.server.repository.batch_queue import batching_obstacle, largest_batch
+from transload.serving.server.repository.batching_parameters import UNLIMITED, BatchingParameters, read_batching_file
 from transload.serving.server.repository.served_version import OpenedSession, Patience, ServedVersion
 from transload.serving.server.serving_error import Code, ServingError
 
@@ -69,7 +69,7 @@ def asked(in_thread: InThread, until: Callable[..., None]) -> Iterator[Ask]:
         metrics = Metrics()
         metrics.add_model("m", "numpy")
         version = Asked(session, ServedVersion("m", 1, OpenedSession(session, "numpy"), metrics), in_thread, until)
-        assert version.served.start_batches(parameters)
+        assert not version.served.start_batches(parameters)
         session.act = lambda: _wait(version.go_on)
         if not is_held:
             version.go_on.set()
@@ -222,7 +222,7 @@ def test_the_tuned_batch_is_preferred_unless_the_file_sets_a_size(
 ) -> None:
     opened = OpenedSession(NumpySession(ONE), "numpy", tuned_batch=tuned)
     served = ServedVersion("m", 1, opened, Metrics())
-    assert served.start_batches(parameters)
+    assert not served.start_batches(parameters)
     assert served.full_batch == full
     served.close()
 
@@ -316,21 +316,22 @@ FOURS = (("batch", Bounds(4, 8, 4)),)
     [
         (("batch", 2), ("batch",), (), 1000),
         (("n", 2), ("n",), (), 1000),
-        ((1, 2), (1, 2), (), 0),
-        (("batch", 2), (2, "batch"), (), 0),
-        (("batch", 2), (), (), 0),
+        ((1, 2), (1, 2), (), "its inputs share no free first axis"),
+        (("batch", 2), (2, "batch"), (), "y[2,batch] does not begin with batch, the axis of its samples"),
+        (("batch", 2), ("y_0",), (), "y[y_0] does not begin with batch, the axis of its samples"),
+        (("batch", 2), (), (), "y[] does not begin with batch, the axis of its samples"),
         (BATCH4, ("batch",), (), 4),
-        (FOURS, ("batch",), (), 0),  # a batch of 5 is none of the model's
+        (FOURS, ("batch",), (), "it takes batch=4..8:4, and batches may have other sizes"),
         (FOURS, ("batch",), (4, 8), 8),
-        (BATCH4, ("batch",), (2, 8), 0),
+        (BATCH4, ("batch",), (2, 8), "it takes batch=1..4, and batches may have other sizes"),
     ],
 )
-def test_what_the_signature_allows(inputs: Any, outputs: Any, allowed: tuple[int, ...], rows: int) -> None:
+def test_what_the_signature_allows(inputs: Any, outputs: Any, allowed: tuple[int, ...], rows: int | str) -> None:
     is_bounded = inputs in (BATCH4, FOURS)
     shape, bounds = (("batch", 2), inputs) if is_bounded else (inputs, ())
     signature = Signature((TensorSpec("x", "float32", shape, bounds),), (TensorSpec("y", "float32", outputs),))
     parameters = BatchingParameters(max_rows=max(allowed, default=1000), allowed_sizes=allowed)
-    assert largest_batch(signature, parameters) == rows
+    assert (batching_obstacle(signature, parameters) or largest_batch(signature, parameters)) == rows
 
 
 def test_the_file_is_read_as_tf_serving_documents_it(tmp_path: Path) -> None:
@@ -362,3 +363,11 @@ def test_a_file_that_is_none_is_refused(text: str | None, words: str, tmp_path: 
         file.write_text(text)
     with pytest.raises(BadRequest, match=words):
         read_batching_file(file)
+
+
+def test_enable_batching_alone_sets_no_limit_of_rows(asked: Ask) -> None:
+    """A request of more rows than a batch is answered alone: no file has limited it."""
+    version = asked(is_held=False, parameters=UNLIMITED)
+    assert version.served.full_batch == 1000
+    rows = version.served.predict(x(*range(1500)))["y"]
+    assert len(rows) == 1500
