@@ -48,6 +48,14 @@ AccessLog = Annotated[
     str | None,
     typer.Option("--access-log", metavar="FILE", help="Append one line of JSON per request to FILE; - is stderr."),
 ]
+AccessLogLimit = Annotated[
+    int | None,
+    typer.Option("--access-log-limit", min=1, metavar="MB", help="Rename a log of more than this to FILE.1."),
+]
+AllowSignatureChange = Annotated[
+    bool,
+    typer.Option("--allow-signature-change", help="Let a new version of a model take or give other tensors."),
+]
 
 TlsCert = Annotated[
     Path | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate (PEM); then both ports speak TLS.")
@@ -83,6 +91,8 @@ def command(
     rest_port: RestPort = 8501,
     max_body: MaxBody = 64,
     access_log: AccessLog = None,
+    access_log_limit: AccessLogLimit = None,
+    allow_signature_change: AllowSignatureChange = False,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,
@@ -115,8 +125,9 @@ def command(
         ServeOptions(
             name=name, config_file=model_config_file, host=host, grpc_port=grpc_port, rest_port=rest_port,
             device=device or "auto", threads=threads, untuned=untuned, max_body_bytes=max_body << 20,
-            access_log=access_log, inputs=option_values.parse_inputs(input_), enable_batching=enable_batching,
-            batching_file=batching_parameters_file,
+            access_log=access_log, access_log_limit_bytes=access_log_limit and access_log_limit << 20,
+            allow_signature_change=allow_signature_change, inputs=option_values.parse_inputs(input_),
+            enable_batching=enable_batching, batching_file=batching_parameters_file,
             tls_cert=tls_cert, tls_key=tls_key, tls_client_ca=tls_client_ca, token_file=token_file, insecure=insecure,
             trust=trust, origins=tuple(origin or ()),
         ),
