@@ -23,7 +23,7 @@ from ...serving.endpoint_security import check_host, read_security
 from ...serving.memory_return import map_large_blocks
 from ...serving.runtimes.tuning_space import Value, settings_text
 from ...serving.server.access_log import AccessLog
-from ...serving.server.embedded import listen
+from ...serving.server.embedded import EmbeddedServer, listen
 from ...serving.server.repository.batching_parameters import BatchingParameters, read_batching_file
 from ...serving.server.repository.model_config import ModelConfig, is_model_name, read_config_file, versions_in
 from ...serving.server.repository.model_repository import Repository
@@ -153,7 +153,7 @@ def serve(
                     warnings.begin(options)
                     answering = [_describe(repository, config) for config in configs]
                     ready(Serving(server.addresses(), answering, processes.scratch))
-                    _watch(repository, stop, access_log)
+                    _watch(repository, server, stop, access_log)
                     server.drain(_DRAIN_S)
                 finally:
                     server.close()
@@ -275,12 +275,13 @@ def _describe(repository: Repository, config: ModelConfig) -> ServingModel:
     )  # fmt: skip
 
 
-def _watch(repository: Repository, stop: StopSignal, access_log: AccessLog | None) -> None:
+def _watch(repository: Repository, server: EmbeddedServer, stop: StopSignal, access_log: AccessLog | None) -> None:
     """Load new versions as they come, replace processes that have grown and a log that has, until `stop` has come.
     Raises StepFailed where no model answers any more."""
     while not stop.wait(_POLL_S):
         repository.refresh()
         repository.replace_grown()
+        server.tell_ready()
         if access_log is not None:
             access_log.check()
         if repository.is_over:

@@ -46,6 +46,10 @@ class EmbeddedServer:
         """`host:port` by protocol, "grpc" and "rest"."""
         return dict(self._addresses)
 
+    def tell_ready(self) -> None:
+        """Bring the health pages of gRPC up to date. Those of HTTP look for themselves."""
+        self._grpc.tell_ready(is_ready=self._repository.is_available)
+
     def drain(self, limit_s: float) -> None:
         """Turn unready, then refuse new requests, answer those that are under way, and close.
         grpc.Server.stop alone cancels requests that it has read and not yet handed to a thread."""

@@ -20,7 +20,7 @@ from ..wire.tensor_proto import BY_DTYPE, decode_all, encode, parse
 from ..wire.tfserving_messages import DEVICE_KEY, Message, stock
 from . import oip_grpc
 from .examples import tfserving_examples
-from .grpc_services import add_health, add_reflection, parse_message, patience_of, token_check
+from .grpc_services import add_health, add_reflection, parse_message, patience_of, tell_health, token_check
 from .metrics import RequestRecord
 from .repository.model_config import configs_of
 from .repository.model_repository import Repository
@@ -37,6 +37,9 @@ _OPTIONS = (
     # A ping detects a client whose connection broke without being closed.
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
+    # And clients may ping: by default one that does so every 5 s is cut off with too_many_pings.
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 1000),
 )
 _FIELD = "signature_def"
 _parse_predict = partial(parse, message="PredictRequest")
@@ -65,7 +68,7 @@ class GrpcServer:
             options=options,
             interceptors=() if security.token is None else (token_check(security),),
         )
-        services = _methods()
+        self._services = services = _methods()
         for service, methods in services.items():
             handlers = {name: _handler(grpc, repository, f"/{service}/{name}", act) for name, act in methods.items()}
             self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
@@ -85,6 +88,10 @@ class GrpcServer:
     def turn_unready(self) -> None:
         """Say NOT_SERVING to who asks for the health, or watches it."""
         self._health.enter_graceful_shutdown()
+
+    def tell_ready(self, *, is_ready: bool) -> None:
+        """Say to who asks for the health, or watches it, whether all models answer."""
+        tell_health(self._health, self._services, is_ready=is_ready)
 
     def stop(self, grace_s: float) -> threading.Event:
         """Turn unready, and take no more requests. The event is set when those under way are answered, or cut off after

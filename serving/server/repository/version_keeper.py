@@ -138,7 +138,7 @@ class VersionKeeper:
     def _fail(self, error: TransloadError) -> None:
         self.failure = error
         self._set_state(ModelState.END)
-        self._warn(f"{self._title} is not served: {error.what}")
+        self._warn(f"{self._title} is not served: {error.what}; {error.fix}")
 
     def _serve_until_lost(self) -> str:
         """Open, and serve until the process ends; return what ended it. Raises what the opener raises."""
