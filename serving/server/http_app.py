@@ -23,7 +23,8 @@ _STATUS = {
     Code.RESOURCE_EXHAUSTED: 429, Code.INTERNAL: 500,
     Code.UNAVAILABLE: 503, Code.CANCELLED: 499, Code.UNIMPLEMENTED: 501, Code.UNKNOWN: 500,
 }  # fmt: skip
-_PUBLIC = {"/healthz", "/v2/health/live", "/v2/health/ready"}  # what a probe asks, which has no token
+_PUBLIC = {"/", "/healthz", "/v2/health/live", "/v2/health/ready"}  # what a probe asks, which has no token
+_HEALTH = {"/healthz": b"ok", "/": b"alive"}  # of the process; the latter is what KServe's client of /v1 asks
 _RETRY = (b"retry-after", b"1")
 _COUNTED = "/v1/"  # begins the paths whose requests TF Serving's metrics count
 _DEVICE = DEVICE_KEY.encode()
@@ -100,8 +101,8 @@ class HttpApplication:
             return refusal(f"the body of a request has at most {self.max_body_bytes} bytes", 413, (CLOSE,))
         if not request.ticket[0]:
             raise unavailable()
-        if path == "/healthz" and method in {"GET", "HEAD"}:
-            return self._health()
+        if path in _HEALTH and method in {"GET", "HEAD"}:
+            return self._health(_HEALTH[path])
         return _protocol(path).handle(self._repository, request, body)
 
     def _keep_out(self, request: HttpRequest) -> HttpReply | None:
@@ -149,10 +150,10 @@ class HttpApplication:
             reply = reply._replace(headers=(*reply.headers, CLOSE))
         return reply
 
-    def _health(self) -> HttpReply:
+    def _health(self, status: bytes) -> HttpReply:
         if not self._repository.admission.is_ready:
             raise unavailable()
-        return HttpReply(b'{"status":"ok"}')
+        return HttpReply(b'{"status":"%b"}' % status)
 
 
 def _preflight(headers: Headers) -> tuple[tuple[bytes, bytes], ...]:

@@ -15,6 +15,7 @@ from .http_messages import HttpProtocol, HttpReply, HttpRequest, Prediction
 from .metrics import RequestRecord
 from .repository.model_repository import Repository
 from .repository.served_version import SIGNATURE, ServedVersion
+from .repository.version_keeper import ModelState
 from .serving_error import Code, ServingError, invalid
 from .tfserving_grpc import signature_map
 
@@ -61,13 +62,15 @@ def _find(repository: Repository, match: re.Match[str]) -> ServedVersion:
 
 def _status(repository: Repository, match: re.Match[str], _body: bytes, record: RequestRecord) -> HttpReply:
     rows = []
-    for status in repository.statuses(match[1], *_version(match)):
+    statuses = repository.statuses(match[1], *_version(match))
+    for status in statuses:
         code, text = ("OK", "") if status.failure is None else (Code.UNKNOWN.name, status.failure.what)
         state = {"error_code": code, "error_message": text}
         rows.append({"version": str(status.number), "state": status.state.name, "status": state})
     with suppress(ServingError):
         record.device = _find(repository, match).device
-    return HttpReply(dumps({"model_version_status": rows}, ()))
+    is_ready = any(status.state is ModelState.AVAILABLE for status in statuses)
+    return HttpReply(dumps({"model_version_status": rows, "name": match[1], "ready": is_ready}, ()))  # KServe's two
 
 
 def _metadata(repository: Repository, match: re.Match[str], _body: bytes, record: RequestRecord) -> HttpReply:
