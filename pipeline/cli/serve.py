@@ -38,7 +38,10 @@ BatchingFile = Annotated[
         "--batching-parameters-file", metavar="FILE", help="Gather requests into batches, by TF Serving's parameters."
     ),
 ]
-Host = Annotated[str, typer.Option("--host", metavar="HOST", help="Where to listen; 0.0.0.0 in a container.")]
+Host = Annotated[
+    str,
+    typer.Option("--host", metavar="HOST", help="Where to listen; 0.0.0.0 in a container, unix:FOLDER for sockets."),
+]
 GrpcPort = Annotated[int, typer.Option("--grpc-port", min=0, max=65535, metavar="PORT", help="0 takes a free one.")]
 RestPort = Annotated[int, typer.Option("--rest-port", min=0, max=65535, metavar="PORT", help="0 takes a free one.")]
 MaxBody = Annotated[
@@ -115,7 +118,9 @@ def command(
     def ready(serving: Serving) -> None:
         scheme = "http" if tls_cert is None else "https"
         for model in serving.models:
-            rest = f"{scheme}://{serving.addresses['rest']}/v1/models/{model.name}:predict"
+            address = serving.addresses["rest"]
+            end = ":" if address.startswith("unix:") else ""  # as nginx writes it
+            rest = f"{scheme}://{address}{end}/v1/models/{model.name}:predict"
             print(one_line(f"serving {model.title}: gRPC {serving.addresses['grpc']}, REST {rest}"), flush=True)
         access = f", access log {'stderr' if access_log == '-' else access_log}" if access_log else ""
         print(f"logs {serving.logs}{access}", flush=True)

@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ...models.errors import BadRequest, TransloadError
+from ...models.errors import TransloadError
 from ...models.signature import TensorSpec
 from ..endpoint_security import OPEN, EndpointSecurity
 from ..wire import oip_messages
@@ -21,11 +21,12 @@ from ..wire.tfserving_messages import DEVICE_KEY, Message, stock
 from . import oip_grpc
 from .examples import tfserving_examples
 from .grpc_services import add_health, add_reflection, parse_message, patience_of, tell_health, token_check
+from .listener_address import address_of, cannot_listen, prepare_socket
 from .metrics import RequestRecord
 from .repository.model_config import configs_of
 from .repository.model_repository import Repository
 from .repository.served_version import MOST_WAITING, SIGNATURE, ServedVersion, feed_name
-from .server_records import IDLE_TIMEOUT_S, READ_TIMEOUT_S, url_host
+from .server_records import IDLE_TIMEOUT_S, READ_TIMEOUT_S
 from .serving_error import Code, ServingError, as_status, invalid, unavailable
 
 _WORKERS = MOST_WAITING + 8  # started as they are needed; all but a few may wait for the model
@@ -75,14 +76,15 @@ class GrpcServer:
         self._health = add_health(self._server, services)
         add_reflection(self._server, services)
         try:
-            address = f"{url_host(host)}:{port}"
+            prepare_socket(host, "grpc")
+            address = address_of(host, port, "grpc")
             self.port: int = (
                 self._server.add_insecure_port(address)
                 if security.context is None
                 else self._server.add_secure_port(address, security.credentials())
             )
         except RuntimeError as error:
-            raise BadRequest(f"nothing can listen on {host}:{port}", fix="name another port, or 0") from error
+            raise cannot_listen(host, port) from error
         self._server.start()
 
     def turn_unready(self) -> None:
