@@ -35,13 +35,10 @@ def listen_on(host: str, port: int, protocol: str) -> socket.socket:
 
 
 def prepare_socket(host: str, protocol: str) -> None:
-    """Remove the socket that a server which was killed has left. Raises BadRequest where one answers there, or where
-    the folder is none."""
+    """Remove the socket that a server which was killed has left. Raises BadRequest where one answers there."""
     if not host.startswith(UNIX):
         return
     path = _socket_path(host, protocol)
-    if not path.parent.is_dir():
-        raise BadRequest(f"no such folder: {path.parent}", fix="make the folder for the sockets first")
     with suppress(FileNotFoundError), socket.socket(socket.AF_UNIX) as probe:
         if not stat.S_ISSOCK(path.stat().st_mode):
             raise BadRequest(f"{path} is no socket", fix="name another folder")
@@ -62,7 +59,9 @@ def remove_socket(host: str, protocol: str) -> None:
 def cannot_listen(host: str, port: int) -> BadRequest:
     """Return the error of an address that is taken, or cannot be had."""
     if host.startswith(UNIX):
-        return BadRequest(f"nothing can listen in {host}", fix="name another folder, of a short path, of your own")
+        return BadRequest(
+            f"nothing can listen in {host}", fix="name a folder that is there, of a short path, of your own"
+        )
     return BadRequest(f"nothing can listen on {host}:{port}", fix="name another port, or 0")
 
 

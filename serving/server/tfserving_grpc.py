@@ -176,8 +176,8 @@ def predict(repository: Repository, data: bytes, context: Any, record: RequestRe
     """Return the PredictResponse to the bytes of a PredictRequest. Raises ServingError and TransloadError."""
     request = parse_message(_parse_predict, data, "PredictRequest")
     spec = _spec(request, record)
-    model = _find(repository, spec)
-    if spec.signature_name not in ("", SIGNATURE):
+    model = _find(repository, spec).signatures.get(spec.signature_name or SIGNATURE)
+    if model is None:
         raise ServingError(Code.FAILED_PRECONDITION, f'Serving signature key "{spec.signature_name}" not found.')
     with repository.statistics.start(model.name, model.number) as watch:
         model.check_inputs(request.inputs)
@@ -187,7 +187,7 @@ def predict(repository: Repository, data: bytes, context: Any, record: RequestRe
         watch.lap()
         answers = model.predict(feeds, patience_of(context), watch.lap)
         watch.lap()
-        reply = stock().PredictResponse.FromString(_spec_of(model.name, model.number))
+        reply = stock().PredictResponse.FromString(_spec_of(model.name, model.number, model.signature_name))
         for name in names:
             encode(answers[name], reply.outputs[name])
         watch.lap()
@@ -195,10 +195,10 @@ def predict(repository: Repository, data: bytes, context: Any, record: RequestRe
 
 
 @lru_cache(maxsize=1024)
-def _spec_of(name: str, number: int) -> bytes:
+def _spec_of(name: str, number: int, signature_name: str) -> bytes:
     """Return the bytes of a PredictResponse that names a version and has no outputs."""
     reply = stock().PredictResponse()
-    reply.model_spec.name, reply.model_spec.signature_name = name, SIGNATURE
+    reply.model_spec.name, reply.model_spec.signature_name = name, signature_name
     reply.model_spec.version.value = number
     data: bytes = reply.SerializeToString()
     return data
@@ -223,7 +223,7 @@ _EXAMPLES = {api: _with_examples(api) for api in tfserving_examples.REQUESTS}
 
 
 def metadata(repository: Repository, data: bytes, _context: Any, record: RequestRecord) -> Message:
-    """Return the signature, packed into an Any as TF Serving does. Raises ServingError."""
+    """Return the signatures, packed into an Any as TF Serving does. Raises ServingError."""
     request = parse_message(stock().GetModelMetadataRequest.FromString, data, "GetModelMetadataRequest")
     spec = _spec(request, record)
     if not request.metadata_field:
@@ -239,14 +239,15 @@ def metadata(repository: Repository, data: bytes, _context: Any, record: Request
 
 
 def signature_map(model: ServedVersion) -> Message:
-    """Return the model's signature as a SignatureDefMap."""
+    """Return the model's signatures as a SignatureDefMap."""
     signature_map = stock().SignatureDefMap()
-    definition = signature_map.signature_def[SIGNATURE]
-    definition.method_name = "tensorflow/serving/predict"
-    for spec in model.signature.inputs:
-        _describe(definition.inputs[spec.name], spec, feed_name(spec.name))
-    for at, spec in enumerate(model.signature.outputs):
-        _describe(definition.outputs[spec.name], spec, f"StatefulPartitionedCall:{at}")
+    for name, served in model.signatures.items():
+        definition = signature_map.signature_def[name]
+        definition.method_name = "tensorflow/serving/predict"
+        for spec in served.signature.inputs:
+            _describe(definition.inputs[spec.name], spec, feed_name(spec.name, name))
+        for at, spec in enumerate(served.signature.outputs):
+            _describe(definition.outputs[spec.name], spec, f"StatefulPartitionedCall:{at}")
     return signature_map
 
 

@@ -89,7 +89,9 @@ def _predict(repository: Repository, match: re.Match[str], body: bytes, record: 
     model = _find(repository, match)
     record.device = model.device
     with repository.statistics.start(model.name, model.number) as watch:
-        in_rows, feeds = _feeds(model, loads(body))
+        document = loads(body)
+        model = _with_signature(model, document)
+        in_rows, feeds = _feeds(model, document)
         watch.samples = model.count_samples(feeds)
         watch.lap()
     return Prediction(model, feeds, _write_rows if in_rows else _write_columns, watch)
@@ -103,7 +105,7 @@ def _with_examples(repository: Repository, match: re.Match[str], body: bytes, re
         examples = tfserving_examples.read_json(model, api, body, repository.max_body_bytes)
         watch.samples = examples.count
         watch.lap()
-    return Prediction(model, examples.feeds, lambda answers: HttpReply(examples.to_json(answers)), watch)
+    return Prediction(examples.model, examples.feeds, lambda answers: HttpReply(examples.to_json(answers)), watch)
 
 
 _ACTIONS: dict[tuple[str, str], Callable[[Repository, re.Match[str], bytes, RequestRecord], HttpReply | Prediction]] = {
@@ -118,15 +120,20 @@ _ACTIONS: dict[tuple[str, str], Callable[[Repository, re.Match[str], bytes, Requ
 PROTOCOL = HttpProtocol(answer, _find_served)
 
 
-def _feeds(model: ServedVersion, document: Any) -> tuple[bool, dict[str, Array]]:
-    """Whether the request came in rows, and its inputs. Raises ServingError, BadRequest."""
+def _with_signature(model: ServedVersion, document: Any) -> ServedVersion:
+    """Return the model as the signature that a request names. Raises ServingError."""
     if not isinstance(document, dict):
         raise invalid("JSON Value: the document Is not object")
     wanted = document.get("signature_name", "")
     if not isinstance(wanted, str):
         raise invalid("JSON Value: the document not formatted correctly. 'signature_name' key must be a string value.")
-    if wanted not in ("", SIGNATURE):
+    if (chosen := model.signatures.get(wanted or SIGNATURE)) is None:
         raise invalid(f'Serving signature name: "{wanted}" not found in signature def')
+    return chosen
+
+
+def _feeds(model: ServedVersion, document: Mapping[str, Any]) -> tuple[bool, dict[str, Array]]:
+    """Whether the request came in rows, and its inputs. Raises ServingError, BadRequest."""
     if "instances" in document and "inputs" in document:
         raise invalid(
             "JSON Value: the document Not formatted correctly expecting only one of 'inputs' or 'instances' keys "

@@ -376,5 +376,5 @@ def hold_session(
 ) -> Repository:
     """Return a repository of one model, whose session is open."""
     repository = Repository(max_body_bytes=max_body_bytes, access_log=access_log)
-    repository.add_opened(name, OpenedSession(session, runtime))
+    repository.add_opened(name, OpenedSession(session, runtime, others=getattr(session, "others", {})))
     return repository

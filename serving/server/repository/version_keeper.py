@@ -11,7 +11,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import TypeAlias
 
-from ....models.errors import StepFailed, TransloadError
+from ....models.errors import BadRequest, StepFailed, TransloadError
 from ....models.foreign_errors import first_line
 from ....models.signature import Signature
 from ...session import Session
@@ -138,7 +138,8 @@ class VersionKeeper:
     def _fail(self, error: TransloadError) -> None:
         self.failure = error
         self._set_state(ModelState.END)
-        self._warn(f"{self._title} is not served: {error.what}; {error.fix}")
+        mend = f"; {error.fix}" if isinstance(error, BadRequest) else ""  # of the others it is to read the log
+        self._warn(f"{self._title} is not served: {error.what}{mend}")
 
     def _serve_until_lost(self) -> str:
         """Open, and serve until the process ends; return what ended it. Raises what the opener raises."""

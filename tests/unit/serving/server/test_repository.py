@@ -131,7 +131,7 @@ def test_a_version_that_cannot_be_loaded_is_never_switched_to(
     add_version(base, 11)
     repository.refresh()
     until(lambda: warnings)
-    assert warnings == ["version 11 of the model m is not served: version 11 is broken"]
+    assert warnings == ["version 11 of the model m is not served: version 11 is broken; mend it"]
     repository.refresh()
     assert states(repository) == {11: ModelState.END, 10: ModelState.AVAILABLE}
     assert repository.find("m").number == 10
