@@ -114,10 +114,10 @@ class ModelProcesses:
             facts = worker.ask("describe")
             with forged_as_failure("description of a session"):
                 signature, served_on = Signature.from_json(facts["signature"]), str(facts["device"])
-                signatures = {str(name): Signature.from_json(row) for name, row in facts["others"].items()}
+                signatures = {str(name): Signature.from_json(row) for name, row in facts["other_signatures"].items()}
             connect = partial(ChannelSession, line, device=served_on, runtime=runtime, timeout_s=self.limits.seconds)
             channel = connect(signature=signature, lost=lost)
-            others = {
+            other_sessions = {
                 name: connect(signature=other, lost=lost, number=number)
                 for number, (name, other) in enumerate(signatures.items(), start=1)
             }
@@ -128,7 +128,7 @@ class ModelProcesses:
             raise
         return OpenedSession(
             ProcessSession(worker, channel, files), runtime, lost, worker.describe_exit, channel,
-            lambda: worker.rss_bytes, settings.values, tuned.batch_in_bound(threads), others,
+            lambda: worker.rss_bytes, settings.values, tuned.batch_in_bound(threads), other_sessions,
         )  # fmt: skip
 
     def _tuned(self, model: Path, runtime: str) -> TunedSettings:

@@ -49,11 +49,11 @@ def open_session(
             options = _callable_options(definitions[SIGNATURE], artifact.signature)
         runs_on = _device_of(tf, inner, options, artifact.signature, device)
         refused = (tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError)
-        others: dict[str, Session] = {
+        further: dict[str, Session] = {
             name: _OtherSignature(signature, inner, _callable_options(definitions[name], signature), runs_on, refused)
             for name, signature in _other_signatures(tf, definitions).items()
         }
-        return TensorFlowSession(artifact.signature, inner, options, runs_on, refused, others=others)
+        return TensorFlowSession(artifact.signature, inner, options, runs_on, refused, other_sessions=further)
 
 
 def _choose_onednn(onednn: str) -> None:
@@ -91,8 +91,7 @@ def _load(tf: Any, inner: Any, artifact: Artifact) -> Mapping[str, Any]:
         raise BadRequest(f"{artifact.path} has no signature {SIGNATURE}", fix="save it with one")
     signature_def = loaded.signature_def[SIGNATURE]
     check_names(artifact, sorted(signature_def.inputs), sorted(signature_def.outputs))
-    signatures: Mapping[str, Any] = loaded.signature_def
-    return signatures
+    return dict(loaded.signature_def)
 
 
 def _callable_options(definition: Any, signature: Signature) -> Any:
@@ -158,8 +157,8 @@ def placement(tf: Any, inner: Any, options: Any, values: Sequence[Array]) -> lis
 
 
 class TensorFlowSession(CheckedSession):
-    """A v1 session and the callable that was prepared in it. `others` are of the file's other signatures, in the same
-    v1 session, and end with this one."""
+    """A v1 session and the callable that was prepared in it. `other_sessions` are of the file's further signatures,
+    in the same v1 session, and end with this one."""
 
     def __init__(
         self,
@@ -170,11 +169,11 @@ class TensorFlowSession(CheckedSession):
         refused: tuple[type[Exception], ...],
         *,
         runtime: str = NAME,
-        others: Mapping[str, Session] | None = None,
+        other_sessions: Mapping[str, Session] | None = None,
     ) -> None:
         super().__init__(runtime, signature, device, refused)
         self._inner = inner
-        self.others = others or {}
+        self.other_sessions = other_sessions or {}
         self._call: Callable[..., Sequence[Array]] = inner._make_callable_from_options(options)
 
     def _answer(self, values: Sequence[Array]) -> Sequence[Array]:
@@ -182,7 +181,7 @@ class TensorFlowSession(CheckedSession):
         return [np.array(answer) for answer in self._call(*values)]
 
     def _release(self) -> None:
-        for session in self.others.values():
+        for session in self.other_sessions.values():
             session.close()
         del self._call  # before the session: it lets go of its handle there
         self._inner.close()

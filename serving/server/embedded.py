@@ -122,4 +122,4 @@ def open_host(
     """Open an artifact in this process, a worker's, and answer the connections that come by the socket `line`.
     Raises as the runtime."""
     session = open_artifact(Path(folder), device, threads, settings=settings).session
-    return SessionHost(session, socket.socket(fileno=line), getattr(session, "others", {}))
+    return SessionHost(session, socket.socket(fileno=line), getattr(session, "other_sessions", {}))

@@ -68,8 +68,7 @@ def answer_message(model: ServedVersion, api: str, request: Message, patience: P
 
 
 def _write_scores(part: Message, result: Message, served: ServedVersion, scores: Array) -> None:
-    """Write float32[count, classes], or float32[count] of a regression, into `result` of a reply or of one task's
-    `part` of it."""
+    """Write the scores of classes, or the values of a regression, into `result` of a reply or of its `part`."""
     part.model_spec.name, part.model_spec.signature_name = served.name, served.signature_name
     part.model_spec.version.value = served.number
     if scores.ndim == 1:

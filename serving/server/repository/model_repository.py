@@ -376,5 +376,6 @@ def hold_session(
 ) -> Repository:
     """Return a repository of one model, whose session is open."""
     repository = Repository(max_body_bytes=max_body_bytes, access_log=access_log)
-    repository.add_opened(name, OpenedSession(session, runtime, others=getattr(session, "others", {})))
+    further = getattr(session, "other_sessions", {})
+    repository.add_opened(name, OpenedSession(session, runtime, other_sessions=further))
     return repository

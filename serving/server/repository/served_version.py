@@ -49,7 +49,7 @@ class OpenedSession:
     resident_bytes: Callable[[], int] = lambda: 0  # the memory of that process
     settings: Mapping[str, Value] = field(default_factory=dict)  # of the runtime; empty: the defaults
     tuned_batch: int | None = None  # of most throughput within a latency bound; None: no search has said it
-    others: Mapping[str, Session] = field(default_factory=dict)  # of the model's other signatures, by their names
+    other_sessions: Mapping[str, Session] = field(default_factory=dict)  # of its further signatures, by their names
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +78,9 @@ class ServedVersion:
     ) -> None:
         self.name, self.number, self.signature_name = name, number, signature_name
         self.signatures: dict[str, ServedVersion] = {signature_name: self}  # the same version by its other signatures
-        for other, session in opened.others.items():
+        for other, session in opened.other_sessions.items():
             channel = session if isinstance(session, ChannelSession) else None
-            part = replace(opened, session=session, channel=channel, others={})
+            part = replace(opened, session=session, channel=channel, other_sessions={})
             self.signatures[other] = ServedVersion(name, number, part, metrics, other)
         self.runtime, self.settings, self.tuned_batch = opened.runtime, opened.settings, opened.tuned_batch
         self.signature: Signature = opened.session.signature

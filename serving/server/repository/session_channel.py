@@ -110,13 +110,13 @@ class ChannelSession(CheckedSession):
 
 class SessionHost:
     """The other side: a session that is asked over connections that come by `line`, by one caller at a time. So are the
-    `others`, which a connection may ask for in its place, by their numbers from 1."""
+    `other_sessions`, which a connection may ask for in its place, by their numbers from 1."""
 
     def __init__(
-        self, session: Session, line: socket.socket | None, others: Mapping[str, Session] | None = None
+        self, session: Session, line: socket.socket | None, other_sessions: Mapping[str, Session] | None = None
     ) -> None:
-        self._session, self._others = session, others or {}
-        self._hosts = [SessionHost(other, None) for other in self._others.values()]
+        self._session, self._other_sessions = session, other_sessions or {}
+        self._hosts = [SessionHost(other, None) for other in self._other_sessions.values()]
         self._names = [spec.name for spec in session.signature.inputs]
         self._lock = threading.Lock()
         self._memory = MemoryReturn()
@@ -126,9 +126,10 @@ class SessionHost:
             threading.Thread(target=self._accept, args=(line,), name="channel", daemon=True).start()
 
     def describe(self) -> dict[str, Any]:
-        """Return what the caller has to know: {signature, device, others: a signature by name}."""
-        others = {name: session.signature.to_json() for name, session in self._others.items()}
-        return {"signature": self._session.signature.to_json(), "device": self._session.device, "others": others}
+        """Return what the caller has to know: {signature, device, other_signatures by name}."""
+        further = {name: session.signature.to_json() for name, session in self._other_sessions.items()}
+        signature = self._session.signature.to_json()
+        return {"signature": signature, "device": self._session.device, "other_signatures": further}
 
     def close(self) -> None:
         """Let go of the session."""

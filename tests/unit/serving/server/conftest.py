@@ -64,12 +64,12 @@ class Served:
     addresses: dict[str, str] = field(default_factory=dict)
 
 
-def serve(signature: Signature, others: Mapping[str, Signature] | None = None) -> Served:
-    """Serve a model, as `others` too."""
+def serve(signature: Signature, other_sessions: Mapping[str, Signature] | None = None) -> Served:
+    """Serve a model, as `other_sessions` too."""
     session = NumpySession(signature)
     model = Repository()
-    sessions = {name: NumpySession(other) for name, other in (others or {}).items()}
-    model.add_opened("m", OpenedSession(session, "unknown", others=sessions))
+    sessions = {name: NumpySession(other) for name, other in (other_sessions or {}).items()}
+    model.add_opened("m", OpenedSession(session, "unknown", other_sessions=sessions))
     rest = HttpServer(model, "127.0.0.1", 0)
     server = EmbeddedServer(model, tfserving_grpc.GrpcServer(model, "127.0.0.1", 0), rest, "127.0.0.1")
     return Served(session, server, model, server.addresses())

@@ -63,7 +63,7 @@ def timeout_s() -> float:
 def channel(echo: Echo, timeout_s: float) -> Iterator[ChannelSession]:
     line, theirs = socket.socketpair()
     host = SessionHost(echo, theirs)
-    assert host.describe() == {"signature": SIGNATURE.to_json(), "device": "cpu", "others": {}}
+    assert host.describe() == {"signature": SIGNATURE.to_json(), "device": "cpu", "other_signatures": {}}
     session = ChannelSession(line, SIGNATURE, "cpu", "echo", timeout_s, threading.Event())
     yield session
     session.close()
@@ -125,7 +125,7 @@ def test_a_process_answers_for_each_of_its_sessions() -> None:
     line, theirs = socket.socketpair()
     other = Signature((TensorSpec("x", "float32", ("n",)),), (TensorSpec("x", "float32", ("n",)),))
     host = SessionHost(Echo(), theirs, {"other": Echo(other)})
-    assert host.describe()["others"] == {"other": other.to_json()}
+    assert host.describe()["other_signatures"] == {"other": other.to_json()}
     lost = threading.Event()
     first = ChannelSession(line, SIGNATURE, "cpu", "echo", 60, lost)
     second = ChannelSession(line, other, "cpu", "echo", 60, lost, number=1)
