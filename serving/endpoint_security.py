@@ -119,7 +119,7 @@ def read_security(
 
 def check_host(host: str, security: EndpointSecurity, *, insecure: bool) -> None:
     """Raises BadRequest where others than this machine could listen in, and nobody has said that they may."""
-    if is_loopback(host) or security.context is not None or insecure:
+    if is_loopback(host) or host.startswith("unix:") or security.context is not None or insecure:
         return
     raise BadRequest(
         f"{host} is open to other machines, and requests would be readable on the way",

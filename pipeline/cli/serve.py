@@ -38,7 +38,10 @@ BatchingFile = Annotated[
         "--batching-parameters-file", metavar="FILE", help="Gather requests into batches, by TF Serving's parameters."
     ),
 ]
-Host = Annotated[str, typer.Option("--host", metavar="HOST", help="Where to listen; 0.0.0.0 in a container.")]
+Host = Annotated[
+    str,
+    typer.Option("--host", metavar="HOST", help="Where to listen; 0.0.0.0 in a container, unix:FOLDER for sockets."),
+]
 GrpcPort = Annotated[int, typer.Option("--grpc-port", min=0, max=65535, metavar="PORT", help="0 takes a free one.")]
 RestPort = Annotated[int, typer.Option("--rest-port", min=0, max=65535, metavar="PORT", help="0 takes a free one.")]
 MaxBody = Annotated[
@@ -47,6 +50,14 @@ MaxBody = Annotated[
 AccessLog = Annotated[
     str | None,
     typer.Option("--access-log", metavar="FILE", help="Append one line of JSON per request to FILE; - is stderr."),
+]
+AccessLogLimit = Annotated[
+    int | None,
+    typer.Option("--access-log-limit", min=1, metavar="MB", help="Rename a log of more than this to FILE.1."),
+]
+AllowSignatureChange = Annotated[
+    bool,
+    typer.Option("--allow-signature-change", help="Let a new version of a model take or give other tensors."),
 ]
 
 TlsCert = Annotated[
@@ -83,6 +94,8 @@ def command(
     rest_port: RestPort = 8501,
     max_body: MaxBody = 64,
     access_log: AccessLog = None,
+    access_log_limit: AccessLogLimit = None,
+    allow_signature_change: AllowSignatureChange = False,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,
@@ -105,7 +118,9 @@ def command(
     def ready(serving: Serving) -> None:
         scheme = "http" if tls_cert is None else "https"
         for model in serving.models:
-            rest = f"{scheme}://{serving.addresses['rest']}/v1/models/{model.name}:predict"
+            address = serving.addresses["rest"]
+            end = ":" if address.startswith("unix:") else ""  # as nginx writes it
+            rest = f"{scheme}://{address}{end}/v1/models/{model.name}:predict"
             print(one_line(f"serving {model.title}: gRPC {serving.addresses['grpc']}, REST {rest}"), flush=True)
         access = f", access log {'stderr' if access_log == '-' else access_log}" if access_log else ""
         print(f"logs {serving.logs}{access}", flush=True)
@@ -115,8 +130,9 @@ def command(
         ServeOptions(
             name=name, config_file=model_config_file, host=host, grpc_port=grpc_port, rest_port=rest_port,
             device=device or "auto", threads=threads, untuned=untuned, max_body_bytes=max_body << 20,
-            access_log=access_log, inputs=option_values.parse_inputs(input_), enable_batching=enable_batching,
-            batching_file=batching_parameters_file,
+            access_log=access_log, access_log_limit_bytes=access_log_limit and access_log_limit << 20,
+            allow_signature_change=allow_signature_change, inputs=option_values.parse_inputs(input_),
+            enable_batching=enable_batching, batching_file=batching_parameters_file,
             tls_cert=tls_cert, tls_key=tls_key, tls_client_ca=tls_client_ca, token_file=token_file, insecure=insecure,
             trust=trust, origins=tuple(origin or ()),
         ),

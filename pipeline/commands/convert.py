@@ -136,7 +136,7 @@ def convert(
                     continue
                 card = card_of(result, row, name=name, model=known, evidence=result.evidence)
                 note = partial(write_recorded_source, place=folder, request=request, model=model, inputs=inputs)
-                keep = partial(write_golden, context, inputs, result.stored, card)
+                keep = partial(write_golden, context, inputs, result, card)
                 state = partial(statement_text, card=card, build=build, signer=context.signer)
                 _put(result.stored, card, folder, state, (note, keep))
             evidence = join_check_rows(result.evidence for result in results)

@@ -1,8 +1,7 @@
-"""Golden samples of a signed artifact: a few calls with the answers of its model, kept beside it and asked again."""
+"""Golden samples of an artifact: a few calls with the answers of its model, kept beside it and asked again."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,19 +9,18 @@ from tempfile import TemporaryDirectory
 from ...models.artifact import GOLDEN, read_artifact
 from ...models.errors import SessionLost
 from ...models.foreign_files import read_plain
-from ...models.formats import Precision
 from ...models.store import Stored, digest_of_json, size_of
 from ...models.whole_files import write_whole
-from ...serving.bundles.bundle_records import AnswerLimit, Dialect, GoldenSamples, golden_document
+from ...serving.bundles.bundle_records import GoldenSamples
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..card.card_records import Card
 from ..context import Context, LocalSettings
 from ..drift.drift_records import SessionOptions
-from ..drift.golden_samples import GoldenFacts, read_golden
-from ..drift.rules import LEAST_SQNR_DB, MOST_MISMATCHES
+from ..drift.golden_samples import GoldenFacts, golden_text, limit_of, read_golden
 from ..drift.sessions import runtime_for
 from ..intake.model_argument import ModelRequest
 from ..intake.run_inputs import RunInputs, load_model
+from ..plan.router import TargetResult
 from ..progress import Progress
 from ..request import read_request
 from ..workers.engine import Action
@@ -32,22 +30,29 @@ from .workspace import close_workers, new_run_context
 
 _ANSWER = "transload.pipeline.drift.golden_samples:answer_golden"
 _REPLAY = "transload.pipeline.drift.golden_samples:replay_golden"
-_MARGIN_DB = 6.0  # a few samples may agree less well than all of them together
 
 
-def write_golden(context: Context, inputs: RunInputs, artifact: Stored, card: Card, folder: Path) -> None:
-    """Write the golden samples of an artifact into `folder`, where its statement will be signed: the answers of its
-    model, which it has to give here, too."""
+def write_golden(context: Context, inputs: RunInputs, result: TargetResult, card: Card, folder: Path) -> None:
+    """Write the golden samples of an artifact into `folder`: those that its check kept. Where its statement will be
+    signed, the model is asked anew: who has written to the store cannot have changed these answers."""
+    artifact = result.stored
+    if artifact is None:
+        return
     if context.signer is None or inputs.recorder is None:
+        if result.checked is not None and (result.checked / GOLDEN).is_file():
+            write_whole(folder / GOLDEN, read_plain(result.checked / GOLDEN))
         return
     signature, recorder = inputs.model.signature, inputs.recorder
     options = {name: recorder.options[name] for name in ("runtime", "settings", "threads") if name in recorder.options}
     folders = {"artifact": inputs.source, "data": inputs.data}
     stored = context.executor.perform(replace(recorder, name="golden", entry=_ANSWER, inputs=folders, options=options))
     calls = read_golden(stored.folder, signature, GoldenFacts.from_json(stored.facts).calls)
-    golden = GoldenSamples(calls, _limit_of(card, read_artifact(artifact.folder).target.precision))
-    document = golden_document(golden, signature, signature, dialect=Dialect.V2, url="", path="")
-    text = json.dumps(document) + "\n"
+    limit = limit_of(
+        read_artifact(artifact.folder).target.precision,
+        [check.tolerance_db for check in card.checks],
+        [check.sqnr_db for check in card.checks],
+    )
+    text = golden_text(GoldenSamples(calls, limit), signature)
     try:
         _replay(context, artifact, text)
     except SessionLost as error:
@@ -94,11 +99,3 @@ def _replay(context: Context, artifact: Stored, text: str) -> None:
             limits=context.call_limits(size_of(artifact.folder)),
         )
     )
-
-
-def _limit_of(card: Card, precision: Precision) -> AnswerLimit:
-    """Return how far the artifact's answers may lie from its model's: as they were allowed to, or as they did."""
-    limits = [check.tolerance_db for check in card.checks if check.tolerance_db is not None]
-    agreements = [check.sqnr_db - _MARGIN_DB for check in card.checks if check.sqnr_db is not None]
-    least_db = min(LEAST_SQNR_DB[precision], *limits, *agreements, float("inf"))
-    return AnswerLimit(least_db, 0.0 if precision is Precision.FP32 else MOST_MISMATCHES)

@@ -234,7 +234,7 @@ def _write_cards(
             state = partial(statement_text, card=card, build=build, gate=result.gate, signer=context.signer)
             folder = context.folder / ARTIFACTS / target.target.slug
             write_recorded_source(folder, folder, context.request, None, inputs)
-            write_golden(context, inputs, target.stored, card, folder)
+            write_golden(context, inputs, target, card, folder)
             write_card(folder, card, state, digest=target.stored.digest)
 
 

@@ -23,8 +23,8 @@ from ...serving.endpoint_security import check_host, read_security
 from ...serving.memory_return import map_large_blocks
 from ...serving.runtimes.tuning_space import Value, settings_text
 from ...serving.server.access_log import AccessLog
-from ...serving.server.embedded import listen
-from ...serving.server.repository.batching_parameters import UNLIMITED, read_batching_file
+from ...serving.server.embedded import EmbeddedServer, listen
+from ...serving.server.repository.batching_parameters import UNLIMITED, BatchingParameters, read_batching_file
 from ...serving.server.repository.model_config import ModelConfig, is_model_name, read_config_file, versions_in
 from ...serving.server.repository.model_repository import Repository
 from ...serving.server.server_records import MAX_BODY_BYTES
@@ -66,6 +66,8 @@ class ServeOptions:
     untuned: bool = False  # leave tuning.json beside a model alone
     max_body_bytes: int = MAX_BODY_BYTES
     access_log: str | None = None
+    access_log_limit_bytes: int | None = None  # at which the log is kept as FILE.1; None: none
+    allow_signature_change: bool = False  # a new version may take or give other tensors
     tls_cert: Path | None = None
     tls_key: Path | None = None
     tls_client_ca: Path | None = None
@@ -121,26 +123,26 @@ def serve(
     configs = find_models(models, options)
     require_libraries("the server", _LIBRARIES)
     _check_models(configs)
-    batching = UNLIMITED if options.enable_batching else None
-    if options.batching_file:
-        batching = read_batching_file(options.batching_file)
-    access_log = _access_log(options.access_log)
+    batching = _batching(options)
+    warnings = _Warnings(warn)
+    access_log = _access_log(options, warnings.say)
     map_large_blocks()
     temporary = Path(gettempdir())
     remove_abandoned(temporary.glob(f"{_PREFIX}*"))
-    with stop_on_signals() as stop, scratch_folder(temporary, _PREFIX) as scratch:
+    reopen = access_log.reopen if access_log else None
+    with stop_on_signals(reopen) as stop, scratch_folder(temporary, _PREFIX) as scratch:
         limits = Limits(
             seconds=_REQUEST_S, memory_bytes=psutil.virtual_memory().total, threads=options.threads or 1, device=device,
             spin=True, walled=not options.trust,
         )  # fmt: skip
         processes = ModelProcesses(scratch, limits, options.inputs, options.threads, options.untuned)
-        warnings = _Warnings(warn)
         repository = Repository(
             processes.open,
             still_s=_STILL_S,
             batching=batching,
             max_body_bytes=options.max_body_bytes,
             access_log=access_log,
+            allow_signature_change=options.allow_signature_change,
             warn=warnings.say,
         )
         try:
@@ -151,7 +153,7 @@ def serve(
                     warnings.begin(options)
                     answering = [_describe(repository, config) for config in configs]
                     ready(Serving(server.addresses(), answering, processes.scratch))
-                    _watch(repository, stop)
+                    _watch(repository, server, stop, access_log)
                     server.drain(_DRAIN_S)
                 finally:
                     server.close()
@@ -243,10 +245,18 @@ def _configs_of(text: str) -> list[ModelConfig]:
     return [ModelConfig(name if named else path.resolve().stem, path.absolute())]
 
 
-def _access_log(name: str | None) -> AccessLog | None:
+def _batching(options: ServeOptions) -> BatchingParameters | None:
+    if options.batching_file:
+        return read_batching_file(options.batching_file)
+    return UNLIMITED if options.enable_batching else None
+
+
+def _access_log(options: ServeOptions, warn: Callable[[str], None]) -> AccessLog | None:
+    name = options.access_log
     if name is None:
         return None
-    return AccessLog("/dev/stderr" if name == "-" else str(Path(name).absolute()))
+    path = "/dev/stderr" if name == "-" else str(Path(name).absolute())
+    return AccessLog(path, limit_bytes=None if name == "-" else options.access_log_limit_bytes, warn=warn)
 
 
 def _load(repository: Repository, configs: Sequence[ModelConfig]) -> None:
@@ -268,12 +278,15 @@ def _describe(repository: Repository, config: ModelConfig) -> ServingModel:
     )  # fmt: skip
 
 
-def _watch(repository: Repository, stop: StopSignal) -> None:
-    """Load new versions as they come, and replace processes that have grown, until `stop` has come.
+def _watch(repository: Repository, server: EmbeddedServer, stop: StopSignal, access_log: AccessLog | None) -> None:
+    """Load new versions as they come, replace processes that have grown and a log that has, until `stop` has come.
     Raises StepFailed where no model answers any more."""
     while not stop.wait(_POLL_S):
         repository.refresh()
         repository.replace_grown()
+        server.tell_ready()
+        if access_log is not None:
+            access_log.check()
         if repository.is_over:
             raise _first_failure(repository)
 

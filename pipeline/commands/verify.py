@@ -115,7 +115,7 @@ def verify(
     if not replay or result.decided[0] is not Verdict.PASS:
         return result
     if GOLDEN not in digests:
-        fix = "leave --replay out, or let 'transload convert --sign-key' make it again, which keeps samples beside it"
+        fix = "leave --replay out, or let 'transload convert' make it again, which keeps samples beside it"
         raise BadRequest(f"{folder} holds no golden samples", fix=fix)
     from .golden import replay_answers
 

@@ -79,8 +79,8 @@ class Check:
         self._batches = [batch for batch in batches if batch in self._copy_bounds(self._signature.batch)]
         if not (self._batches or may_fix_batch):
             self._batches = [*batches]
-        self._precision = options.precision or str(read_artifact(job.inputs["artifact"]).target.precision)
-        self._loses_nan = self._batched and not options.require_non_finite and self._precision.startswith("int8")
+        self.precision = options.precision or str(read_artifact(job.inputs["artifact"]).target.precision)
+        self._loses_nan = self._batched and not options.require_non_finite and self.precision.startswith("int8")
         self._floor_db = options.tolerance_sqnr_db
         self._allowed_loss = options.allowed_loss
         self._metric = metric_of(options) if self._data.labels is not None else None
@@ -93,7 +93,7 @@ class Check:
     @property
     def note(self) -> str | None:
         """What a reader must know of a pass that no metric has judged."""
-        rule = Rule.of(self._precision, self._floor_db, self._allowed_loss)
+        rule = Rule.of(self.precision, self._floor_db, self._allowed_loss)
         if rule.precision == "fp32" or (rule.by_metric and self._metric is not None):
             return None
         lacking = "no metric judges" if self._metric is None else "without --allowed-loss no metric judges"
@@ -157,8 +157,8 @@ class Check:
         sizes = {self._signature.batch or "": probe.batch, **probe.sizes}
         fits = all(size in self._copy_bounds(axis) for axis, size in sizes.items())
         if not probe.as_sampled:
-            is_owed = self._precision == Precision.FP32 or not (probe.reach or probe.is_stress or probe.is_near)
-            is_calibrated = self._precision.startswith("int8") and probe.source
+            is_owed = self.precision == Precision.FP32 or not (probe.reach or probe.is_stress or probe.is_near)
+            is_calibrated = self.precision.startswith("int8") and probe.source
             own_batch = probe.batch in self._batches and not probe.sizes
             return is_owed and not is_calibrated and (fits or own_batch)
         return fits and probe not in map(Probe, self._batches)
@@ -347,7 +347,7 @@ class Check:
 
     def _lowered_db(self, calls: ProbeCalls, before: Sequence[CheckResult]) -> float:
         """Return the floor where integers are larger than in the probe before."""
-        floor_db = Rule.of(self._precision, self._floor_db).sqnr_db
+        floor_db = Rule.of(self.precision, self._floor_db).sqnr_db
         alike = [result for result in before if result.probe.batch == calls.probe.batch]
         last = [result for result in alike if not result.probe.sizes and not result.probe.fills]
         if not last:
@@ -363,7 +363,7 @@ class Check:
     def _rule(self, calls: ProbeCalls) -> Rule:
         """Return the rule: the metric judges the whole set only, as the interval of 20 samples spans every limit."""
         floor_db = self._floor_db if calls.lowered_db is None else calls.lowered_db
-        rule = Rule.of(self._precision, floor_db, self._allowed_loss if calls.metric is not None else None)
+        rule = Rule.of(self.precision, floor_db, self._allowed_loss if calls.metric is not None else None)
         if self._floor_db is not None:
             return rule
         limits = derive_limits(self.record.noise_of(calls.probe))  # a norm of blank rows is all rounding: see rules

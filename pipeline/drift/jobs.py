@@ -1,7 +1,7 @@
 """Compare an artifact with the recorded answers of the reference (reference.py), in a worker of its own.
 
 validate  inputs {artifact, data, reference}   -> outcomes.npz; {rows, device, reason, note, evidence}
-verify    inputs {artifact, data, reference}   -> {status, reason, sqnr_db, batches, sizes, evidence}
+verify    inputs {artifact, data, reference}   -> {status, reason, sqnr_db, batches, sizes, evidence}; golden.json
 
 An inconclusive or failed comparison gives one sentence, which names the batch, or the axis and its size.
 """
@@ -30,6 +30,7 @@ from ...serving.session import Session
 from .check import Check
 from .drift_records import CheckEvidence, ValidateFacts, VerifyFacts
 from .exercised import ObservedSession, describe_exercise
+from .golden_samples import keep_samples
 from .half_arithmetic import HalfResult, ask_in_half
 from .metrics.outcomes import COPY, OUTCOMES, SOURCE, Outcomes
 from .numbers.column_ranges import describe_uneven_columns
@@ -90,7 +91,7 @@ def verify(job: Job) -> Mapping[str, Any]:
     check = Check(job)
     probes = check.probes()
     try:
-        results, observed, half = _run(job, check, probes)
+        results, observed, half = _run(job, check, probes, keeps_samples=True)
         results, not_asked = _run_functions(job, check, probes[0], results)
     except ToolMissing as error:
         if not read_artifact(job.inputs["artifact"]).flex:
@@ -140,10 +141,10 @@ def _evidence(
 
 
 def _run(
-    job: Job, check: Check, probes: Sequence[ProbeCalls]
+    job: Job, check: Check, probes: Sequence[ProbeCalls], *, keeps_samples: bool = False
 ) -> tuple[list[CheckResult], ObservedSession, HalfResult | None]:
     """Run all probes in one session over the artifact; return the results, what it was asked, and what became of it in
-    float16 arithmetic."""
+    float16 arithmetic. With `keeps_samples` the golden samples of one that is right are written."""
     with closing(open_for(job, "artifact", check.runtime, check.options)) as session:
         observed = ObservedSession(session, check.record.signature)
         wrong = check_device(session, check.options.device)
@@ -153,6 +154,8 @@ def _run(
         is_right = results[0].verdict != FAIL
         repeated = check.repeat(observed, probes[0], "unstable: asked once more") if is_right else None
         half = _ask_in_half(job, check, session)
+        if keeps_samples and all(result.verdict != FAIL for result in results):
+            keep_samples(job.out, session, check, probes, results)
     results = _explain_saturation(job, check, probes, results)
     late = (repeated, half.failed if half else None)
     return [*results, *(result for result in late if result)], observed, half

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
+from pathlib import Path
 
 from ...converters.conversion_records import StoredPrecision
 from ...models.errors import StepFailed, TransloadError
@@ -42,6 +43,7 @@ class RouteOutcome:
     log: str | None = None  # of the route's own last action
     limit_db: float | None = None  # that a wrong result is below, where numbers judged it
     evidence: CheckEvidence = field(default_factory=CheckEvidence)
+    checked: Path | None = None  # the folder of the route's own check
     cause: RouteFailure | None = None  # of a route that gave no result that may be used
 
     @property

@@ -16,6 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 from ...converters.conversion_records import ConversionFacts, StoredPrecision
 from ...models.errors import DiskFull, TransloadError
@@ -63,6 +64,7 @@ class TargetResult:
     precision: StoredPrecision | None = None  # of a reduced copy's file
     label: str | None = None  # tells it from another artifact of the same target
     judged_as: Precision | None = None  # in place of the target's own precision
+    checked: Path | None = None  # the folder of its check, with its golden samples
 
     @property
     def name(self) -> str:
@@ -170,7 +172,7 @@ class Router:
         seconds = sum(stored.seconds for stored in parts if stored)
         return replace(
             result, stored=outcome.stored, route=route, seconds=seconds, batches=outcome.batches,
-            precision=outcome.precision,
+            precision=outcome.precision, checked=outcome.checked,
         )  # fmt: skip
 
     def _is_needed(self, route: Route) -> bool | None:
@@ -249,8 +251,9 @@ class Router:
         action = self._actions.get(action_name("convert", route)) if self._ahead else None
         return action.result() if action and action.done() and not action.exception() else None
 
-    def _check(self, route: Route, source: Stored) -> tuple[Stored, VerifyFacts] | RouteOutcome | None:
-        """Return what the last step made and the facts of its check, or why there is none; None while it is done."""
+    def _check(self, route: Route, source: Stored) -> tuple[Stored, VerifyFacts, Path] | RouteOutcome | None:
+        """Return what the last step made, the facts of its check and the folder that it left, or why there is none;
+        None while it is done."""
         name = action_name("convert", route)
         try:
             artifact = self._perform(name, partial(conversion, self._inputs, route, source))
@@ -265,7 +268,7 @@ class Router:
             raise  # no route is better than another then
         except TransloadError as error:
             return failed_outcome(route, error, log_of(name))
-        return (artifact, VerifyFacts.from_json(checked.facts)) if checked else None
+        return (artifact, VerifyFacts.from_json(checked.facts), checked.folder) if checked else None
 
     def _near_constants(self, route: Route, artifact: Stored) -> VerificationInputs | None:
         """Return what a copy is checked with: of an artifact that is converted, the reference's answers near the copy's
@@ -288,7 +291,9 @@ class Router:
             self._actions[name] = self._executor.submit(action())
         return self._actions[name].result() if self._actions[name].done() else None
 
-    def _judge(self, route: Route, base: RouteOutcome, artifact: Stored, facts: VerifyFacts) -> RouteOutcome:
+    def _judge(
+        self, route: Route, base: RouteOutcome, artifact: Stored, facts: VerifyFacts, checked: Path
+    ) -> RouteOutcome:
         """Return what the check of a step says."""
         status, reason = RouteStatus(facts.status), without_store_paths(facts.reason)
         log = log_of(action_name("verify", route))
@@ -307,7 +312,7 @@ class Router:
         limit_db = None if usable else facts.limit_db
         return RouteOutcome(
             status, reason, artifact if usable else None, facts.batches, facts.stored, log=log, limit_db=limit_db,
-            evidence=facts.evidence, cause=wrong,
+            evidence=facts.evidence, checked=checked, cause=wrong,
         )  # fmt: skip
 
     def _notes(self, route: Route, artifact: Stored) -> list[str]:

@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from ...converters.intake.intake_records import FileOptions
@@ -113,7 +114,13 @@ class ModelProcesses:
             facts = worker.ask("describe")
             with forged_as_failure("description of a session"):
                 signature, served_on = Signature.from_json(facts["signature"]), str(facts["device"])
-            channel = ChannelSession(line, signature, served_on, runtime, self.limits.seconds, lost)
+                signatures = {str(name): Signature.from_json(row) for name, row in facts["other_signatures"].items()}
+            connect = partial(ChannelSession, line, device=served_on, runtime=runtime, timeout_s=self.limits.seconds)
+            channel = connect(signature=signature, lost=lost)
+            other_sessions = {
+                name: connect(signature=other, lost=lost, number=number)
+                for number, (name, other) in enumerate(signatures.items(), start=1)
+            }
         except BaseException:
             line.close()
             worker.kill("was stopped")
@@ -121,7 +128,7 @@ class ModelProcesses:
             raise
         return OpenedSession(
             ProcessSession(worker, channel, files), runtime, lost, worker.describe_exit, channel,
-            lambda: worker.rss_bytes, settings.values, tuned.batch_in_bound(threads),
+            lambda: worker.rss_bytes, settings.values, tuned.batch_in_bound(threads), other_sessions,
         )  # fmt: skip
 
     def _tuned(self, model: Path, runtime: str) -> TunedSettings:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from ...models.artifact import Artifact, read_artifact
 from ...models.errors import BadRequest
-from ...models.signature import Array, Signature
+from ...models.signature import Array, Signature, TensorSpec
 from ..checked_session import CheckedSession
 from ..session import Session
 from .payload import check_names, opening
@@ -44,10 +45,15 @@ def open_session(
         tf.config.experimental.enable_tensor_float_32_execution(False)  # float32 as float32 (docs/design/serving.md)
         inner = tf.compat.v1.Session(graph=tf.Graph(), config=session_config(tf, device, threads, inter_threads))
         with inner.graph.as_default():
-            options = _callable_options(tf, inner, artifact)
+            definitions = _load(tf, inner, artifact)
+            options = _callable_options(definitions[SIGNATURE], artifact.signature)
         runs_on = _device_of(tf, inner, options, artifact.signature, device)
         refused = (tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError)
-        return TensorFlowSession(artifact.signature, inner, options, runs_on, refused)
+        further: dict[str, Session] = {
+            name: _OtherSignature(signature, inner, _callable_options(definitions[name], signature), runs_on, refused)
+            for name, signature in _other_signatures(tf, definitions).items()
+        }
+        return TensorFlowSession(artifact.signature, inner, options, runs_on, refused, other_sessions=further)
 
 
 def _choose_onednn(onednn: str) -> None:
@@ -77,19 +83,45 @@ def session_config(tf: Any, device: str, threads: int, inter_threads: int = -1) 
     return config
 
 
-def _callable_options(tf: Any, inner: Any, artifact: Artifact) -> Any:
-    """Load the SavedModel into the session, and name the tensors that its signature feeds and fetches."""
-    from tensorflow.core.protobuf import config_pb2
-
+def _load(tf: Any, inner: Any, artifact: Artifact) -> Mapping[str, Any]:
+    """Load the SavedModel into the session; return its signatures. Raises BadRequest where that of the artifact lacks
+    or is another."""
     loaded = tf.compat.v1.saved_model.load(inner, ["serve"], str(artifact.path))
     if SIGNATURE not in loaded.signature_def:
         raise BadRequest(f"{artifact.path} has no signature {SIGNATURE}", fix="save it with one")
     signature_def = loaded.signature_def[SIGNATURE]
     check_names(artifact, sorted(signature_def.inputs), sorted(signature_def.outputs))
+    return dict(loaded.signature_def)
+
+
+def _callable_options(definition: Any, signature: Signature) -> Any:
+    """Name the tensors that a signature feeds and fetches."""
+    from tensorflow.core.protobuf import config_pb2
+
     return config_pb2.CallableOptions(
-        feed=[signature_def.inputs[spec.name].name for spec in artifact.signature.inputs],
-        fetch=[signature_def.outputs[spec.name].name for spec in artifact.signature.outputs],
+        feed=[definition.inputs[spec.name].name for spec in signature.inputs],
+        fetch=[definition.outputs[spec.name].name for spec in signature.outputs],
     )
+
+
+def _other_signatures(tf: Any, definitions: Mapping[str, Any]) -> dict[str, Signature]:
+    """Return the further signatures of a SavedModel by name, as it declares them, but those of strings and of tensors
+    of any rank: nothing here carries them."""
+    signatures: dict[str, Signature] = {}
+    for name, definition in definitions.items():
+        sides = (definition.inputs, definition.outputs)
+        with suppress(ValueError):
+            if name != SIGNATURE and not name.startswith("__"):
+                signatures[name] = Signature(*(tuple(_specs(tf, side)) for side in sides))
+    return signatures
+
+
+def _specs(tf: Any, tensors: Mapping[str, Any]) -> Iterator[TensorSpec]:
+    """Yield the tensors of one side of a signature. Raises ValueError where one is none that is served."""
+    for name, info in sorted(tensors.items()):
+        sizes = tf.TensorShape(info.tensor_shape).as_list()
+        shape = tuple(f"{name}_{at}" if size is None else size for at, size in enumerate(sizes))
+        yield TensorSpec(name, tf.as_dtype(info.dtype).name, shape)
 
 
 def _device_of(tf: Any, inner: Any, options: Any, signature: Signature, requested: str) -> str:
@@ -125,7 +157,8 @@ def placement(tf: Any, inner: Any, options: Any, values: Sequence[Array]) -> lis
 
 
 class TensorFlowSession(CheckedSession):
-    """A v1 session and the callable that was prepared in it."""
+    """A v1 session and the callable that was prepared in it. `other_sessions` are of the file's further signatures,
+    in the same v1 session, and end with this one."""
 
     def __init__(
         self,
@@ -136,9 +169,11 @@ class TensorFlowSession(CheckedSession):
         refused: tuple[type[Exception], ...],
         *,
         runtime: str = NAME,
+        other_sessions: Mapping[str, Session] | None = None,
     ) -> None:
         super().__init__(runtime, signature, device, refused)
         self._inner = inner
+        self.other_sessions = other_sessions or {}
         self._call: Callable[..., Sequence[Array]] = inner._make_callable_from_options(options)
 
     def _answer(self, values: Sequence[Array]) -> Sequence[Array]:
@@ -146,5 +181,14 @@ class TensorFlowSession(CheckedSession):
         return [np.array(answer) for answer in self._call(*values)]
 
     def _release(self) -> None:
+        for session in self.other_sessions.values():
+            session.close()
         del self._call  # before the session: it lets go of its handle there
         self._inner.close()
+
+
+class _OtherSignature(TensorFlowSession):
+    """A callable in the v1 session of another, which closes it."""
+
+    def _release(self) -> None:
+        del self._call

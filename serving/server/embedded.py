@@ -19,10 +19,11 @@ from ...models.errors import ToolMissing
 from ..endpoint_security import OPEN, EndpointSecurity
 from ..runtimes.runtime_table import RUNTIMES
 from ..runtimes.tuning_space import RuntimeSettings, Value
+from .listener_address import address_of
 from .repository.model_repository import Repository, hold_session
 from .repository.served_version import OpenedSession
 from .repository.session_channel import SessionHost
-from .server_records import EmbeddedOptions, url_host
+from .server_records import EmbeddedOptions
 
 if TYPE_CHECKING:
     from .http_server import HttpServer
@@ -39,12 +40,17 @@ class EmbeddedServer:
         self._repository = repository
         self._grpc = grpc_server
         self._rest = rest
-        self._addresses = {"grpc": f"{url_host(host)}:{grpc_server.port}", "rest": f"{url_host(host)}:{rest.port}"}
+        ports = {"grpc": grpc_server.port, "rest": rest.port}
+        self._addresses = {protocol: address_of(host, port, protocol) for protocol, port in ports.items()}
         self._closed = False
 
     def addresses(self) -> dict[str, str]:
-        """`host:port` by protocol, "grpc" and "rest"."""
+        """`host:port` or `unix:PATH` by protocol, "grpc" and "rest"."""
         return dict(self._addresses)
+
+    def tell_ready(self) -> None:
+        """Bring the health pages of gRPC up to date. Those of HTTP look for themselves."""
+        self._grpc.tell_ready(is_ready=self._repository.is_available)
 
     def drain(self, limit_s: float) -> None:
         """Turn unready, then refuse new requests, answer those that are under way, and close.
@@ -116,4 +122,4 @@ def open_host(
     """Open an artifact in this process, a worker's, and answer the connections that come by the socket `line`.
     Raises as the runtime."""
     session = open_artifact(Path(folder), device, threads, settings=settings).session
-    return SessionHost(session, socket.socket(fileno=line))
+    return SessionHost(session, socket.socket(fileno=line), getattr(session, "other_sessions", {}))

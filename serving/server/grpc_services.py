@@ -23,19 +23,22 @@ class CheckedHandlers:
     """A grpc.Server as generated modules see it: it takes their handlers, and refuses bytes that are no message with
     INVALID_ARGUMENT. gRPC says INTERNAL."""
 
-    def __init__(self, server: Any, most_streams: int = _MOST_STREAMS) -> None:
-        self._server = server
+    def __init__(
+        self, server: Any, most_streams: int = _MOST_STREAMS, aliases: Mapping[str, str] | None = None
+    ) -> None:
+        self._server, self._aliases = server, aliases or {}
         self._streams = threading.Semaphore(most_streams)
 
     def add_generic_rpc_handlers(self, handlers: Any) -> None:
         """Take no handlers: all come by their names."""
 
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
-        """Add the handlers of a service by their names."""
+        """Add the handlers of a service by their names, and under its other name."""
         import grpc
 
         checked = {name: self._checked(handler) for name, handler in handlers.items()}
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, checked),))
+        for known in {service, self._aliases.get(service, service)}:
+            self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(known, checked),))
 
     def _checked(self, handler: Any) -> Any:
         import grpc
@@ -69,8 +72,9 @@ class CheckedHandlers:
 
 
 def add_health(server: Any, services: Collection[str]) -> Any:
-    """Add grpc.health.v1.Health, which says SERVING of each service and of "", the whole server.
-    Its `enter_graceful_shutdown` says NOT_SERVING of all, to those who watch, too."""
+    """Add grpc.health.v1.Health, which says SERVING of each service and of "", the whole server, until `tell_health`.
+    Of itself it says SERVING as long as the process answers. Its `enter_graceful_shutdown` says NOT_SERVING of all, to
+    those who watch, too."""
     from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
     known = {"", *services, health.SERVICE_NAME}
@@ -90,13 +94,27 @@ def add_health(server: Any, services: Collection[str]) -> Any:
     return servicer
 
 
+def tell_health(health: Any, services: Collection[str], *, is_ready: bool) -> None:
+    """Have what `add_health` returned say of the whole server and of each service whether it is ready."""
+    from grpc_health.v1.health_pb2 import HealthCheckResponse as Health
+
+    for service in ("", *services):
+        health.set(service, Health.SERVING if is_ready else Health.NOT_SERVING)
+
+
 def add_reflection(server: Any, services: Collection[str]) -> None:
-    """Add server reflection of `services`, of health and of itself, for clients without the .proto files."""
+    """Add server reflection of `services`, of health and of itself, for clients without the .proto files. Version 1 has
+    the messages of v1alpha (grpc/grpc: src/proto/grpc/reflection), and grpcio-reflection lacks it."""
     from grpc_health.v1 import health
     from grpc_reflection.v1alpha import reflection
 
-    names = (*services, health.SERVICE_NAME, reflection.SERVICE_NAME)
-    reflection.enable_server_reflection(names, CheckedHandlers(server), _pool())
+    names = (*services, health.SERVICE_NAME, reflection.SERVICE_NAME, _as_v1(reflection.SERVICE_NAME))
+    handlers = CheckedHandlers(server, aliases={reflection.SERVICE_NAME: _as_v1(reflection.SERVICE_NAME)})
+    reflection.enable_server_reflection(names, handlers, _pool())
+
+
+def _as_v1(text: str) -> str:
+    return text.replace("v1alpha", "v1")
 
 
 def patience_of(context: Any) -> Patience:
@@ -141,7 +159,7 @@ def token_check(security: EndpointSecurity) -> Any:
 @cache
 def _pool() -> Any:
     """Return the descriptors of all services. It is kept for good, as those of `stock` are."""
-    from google.protobuf import descriptor_pb2, descriptor_pool
+    from google.protobuf import descriptor_pb2, descriptor_pool, text_format
     from grpc_health.v1 import health_pb2
     from grpc_reflection.v1alpha import reflection_pb2
 
@@ -153,4 +171,6 @@ def _pool() -> Any:
         reflection_pb2.DESCRIPTOR.serialized_pb,
     ):
         pool.Add(descriptor_pb2.FileDescriptorProto.FromString(data))
+    text = str(descriptor_pb2.FileDescriptorProto.FromString(reflection_pb2.DESCRIPTOR.serialized_pb))
+    pool.Add(text_format.Parse(_as_v1(text), descriptor_pb2.FileDescriptorProto()))
     return pool

@@ -12,7 +12,7 @@ from ..endpoint_security import OPEN, EndpointSecurity
 from ..wire.tfserving_messages import DEVICE_KEY
 from . import metrics, oip_http, tfserving_rest
 from .http_body import compress, unpack, wants_gzip
-from .http_messages import CLOSE, LONG_BYTES, HttpProtocol, HttpReply, HttpRequest, Prediction, Way, refusal
+from .http_messages import CLOSE, LONG_BYTES, Headers, HttpProtocol, HttpReply, HttpRequest, Prediction, Way, refusal
 from .repository.model_repository import Repository
 from .repository.served_version import Outcome
 from .serving_error import Code, ServingError, as_status, unavailable
@@ -23,12 +23,9 @@ _STATUS = {
     Code.RESOURCE_EXHAUSTED: 429, Code.INTERNAL: 500,
     Code.UNAVAILABLE: 503, Code.CANCELLED: 499, Code.UNIMPLEMENTED: 501, Code.UNKNOWN: 500,
 }  # fmt: skip
-_PUBLIC = {"/healthz", "/v2/health/live", "/v2/health/ready"}  # what a probe asks, which has no token
+_PUBLIC = {"/", "/healthz", "/v2/health/live", "/v2/health/ready"}  # what a probe asks, which has no token
+_HEALTH = {"/healthz": b"ok", "/": b"alive"}  # of the process; the latter is what KServe's client of /v1 asks
 _RETRY = (b"retry-after", b"1")
-# What a browser is told of a listed page before it asks.
-_PREFLIGHT = (
-    (b"access-control-allow-methods", b"GET, POST"), (b"access-control-allow-headers", b"authorization, content-type"),
-)  # fmt: skip
 _COUNTED = "/v1/"  # begins the paths whose requests TF Serving's metrics count
 _DEVICE = DEVICE_KEY.encode()
 _LOG = logging.getLogger(__name__)
@@ -104,8 +101,8 @@ class HttpApplication:
             return refusal(f"the body of a request has at most {self.max_body_bytes} bytes", 413, (CLOSE,))
         if not request.ticket[0]:
             raise unavailable()
-        if path == "/healthz" and method in {"GET", "HEAD"}:
-            return self._health()
+        if path in _HEALTH and method in {"GET", "HEAD"}:
+            return self._health(_HEALTH[path])
         return _protocol(path).handle(self._repository, request, body)
 
     def _keep_out(self, request: HttpRequest) -> HttpReply | None:
@@ -114,7 +111,7 @@ class HttpApplication:
             request.record.status = "PERMISSION_DENIED"
             return refusal(fault, 403)
         if request.method == "OPTIONS" and request.headers.get(b"origin") in self._security.origins:
-            return HttpReply(b"", 204, headers=_PREFLIGHT)
+            return HttpReply(b"", 204, headers=_preflight(request.headers))
         if request.path in _PUBLIC or self._security.allows(request.headers.get(b"authorization", b"")):
             return None
         request.record.status = "UNAUTHENTICATED"
@@ -142,18 +139,30 @@ class HttpApplication:
         if record.device:
             reply = reply._replace(headers=(*reply.headers, (_DEVICE, record.device.encode())))
         if (origin := request.headers.get(b"origin", b"")) in self._security.origins:
-            reply = reply._replace(
-                headers=(*reply.headers, (b"access-control-allow-origin", origin), (b"vary", b"origin"))
+            page = (
+                (b"access-control-allow-origin", origin),
+                (b"access-control-expose-headers", b"*"),
+                (b"vary", b"origin"),
             )
+            reply = reply._replace(headers=(*reply.headers, *page))
         if not self._repository.admission.is_ready and CLOSE not in reply.headers:
             # No request may be on its way on a connection that is closed when the server stops.
             reply = reply._replace(headers=(*reply.headers, CLOSE))
         return reply
 
-    def _health(self) -> HttpReply:
+    def _health(self, status: bytes) -> HttpReply:
         if not self._repository.admission.is_ready:
             raise unavailable()
-        return HttpReply(b'{"status":"ok"}')
+        return HttpReply(b'{"status":"%b"}' % status)
+
+
+def _preflight(headers: Headers) -> tuple[tuple[bytes, bytes], ...]:
+    """Return what a browser is told of a listed page before it asks: that all is allowed which it wants to send."""
+    fields = headers.get(b"access-control-request-headers", b"authorization, content-type")
+    return (
+        (b"access-control-allow-methods", b"GET, POST"), (b"access-control-allow-headers", fields),
+        (b"access-control-max-age", b"600"),
+    )  # fmt: skip
 
 
 def _protocol(path: str) -> HttpProtocol:

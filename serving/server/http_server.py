@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from ...models.errors import BadRequest
 from ..endpoint_security import OPEN, EndpointSecurity
 from .http_app import HttpApplication
 from .http_connection import HttpConnection
+from .listener_address import UNIX, listen_on, remove_socket
 from .repository.model_repository import Repository
 from .repository.served_version import MOST_WAITING
 from .server_records import READ_TIMEOUT_S
@@ -35,11 +34,9 @@ class HttpServer:
     ) -> None:
         import uvloop
 
-        try:
-            self._socket = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-        except OSError as error:
-            raise BadRequest(f"nothing can listen on {host}:{port}", fix="name another port, or 0") from error
-        self.port: int = self._socket.getsockname()[1]
+        self._socket = listen_on(host, port, "rest")
+        self._host = host
+        self.port: int = 0 if host.startswith(UNIX) else self._socket.getsockname()[1]
         self._application = HttpApplication(repository, security)
         self._tls = security.context
         self._executor = ThreadPoolExecutor(_WORKERS, thread_name_prefix="http")
@@ -55,6 +52,7 @@ class HttpServer:
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join(2 * _GRACE_S)
+            remove_socket(self._host, "rest")  # gRPC removes its own
         self._executor.shutdown(wait=False)
 
     def _run(self) -> None:
@@ -66,7 +64,8 @@ class HttpServer:
             return HttpConnection(self._application, self._executor, self._connections, self._read_timeout_s)
 
         handshake_s = None if self._tls is None else self._read_timeout_s
-        server = await self._loop.create_server(
+        create_server = self._loop.create_unix_server if self._host.startswith(UNIX) else self._loop.create_server
+        server = await create_server(
             connect, sock=self._socket, backlog=_BACKLOG, ssl=self._tls, ssl_handshake_timeout=handshake_s
         )
         await self._stop.wait()

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from ..wire.oip_messages import Message, messages
-from ..wire.oip_tensors import add_tensor, parse_request, read_tensors, shown
+from ..wire.oip_tensors import add_tensor, check_parameters, parse_request, read_tensors, shown
 from ..wire.tfserving_messages import DEVICE_KEY
 from . import oip_documents as documents
 from .grpc_services import parse_message, patience_of
@@ -24,6 +24,8 @@ def infer(repository: Repository, data: bytes, context: Any, record: RequestReco
     record.model, record.version = request.model_name, request.model_version
     served = documents.find(repository, request.model_name, request.model_version)
     with repository.statistics.start(served.name, served.number) as watch:
+        if request.parameters:
+            check_parameters({name: _value_of(parameter) for name, parameter in request.parameters.items()})
         for row in request.outputs:
             if "classification" in row.parameters:
                 raise invalid(f"output {shown(row.name)}: classification is not served")
@@ -41,6 +43,10 @@ def infer(repository: Repository, data: bytes, context: Any, record: RequestReco
             add_tensor(name, answers[name], outputs, raw)
         watch.lap()
     return reply
+
+
+def _value_of(parameter: Message) -> Any:
+    return next((value for _, value in parameter.ListFields()), None)
 
 
 @lru_cache(maxsize=1024)

@@ -14,11 +14,6 @@ READ_TIMEOUT_S = 10.0  # for a header or handshake, and between two pieces of a 
 IDLE_TIMEOUT_S = 600  # of a connection without requests; a caller that measures may pause between its rounds
 
 
-def url_host(host: str) -> str:
-    """Return a host as it stands before a port: an address of IPv6 in brackets."""
-    return f"[{host}]" if ":" in host else host
-
-
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions(JsonRecord):
     """The artifact that a server holds, and the name of the model on it."""

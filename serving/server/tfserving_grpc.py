@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ...models.errors import BadRequest, TransloadError
+from ...models.errors import TransloadError
 from ...models.signature import TensorSpec
 from ..endpoint_security import OPEN, EndpointSecurity
 from ..wire import oip_messages
@@ -20,12 +20,13 @@ from ..wire.tensor_proto import BY_DTYPE, decode_all, encode, parse
 from ..wire.tfserving_messages import DEVICE_KEY, Message, stock
 from . import oip_grpc
 from .examples import tfserving_examples
-from .grpc_services import add_health, add_reflection, parse_message, patience_of, token_check
+from .grpc_services import add_health, add_reflection, parse_message, patience_of, tell_health, token_check
+from .listener_address import address_of, cannot_listen, prepare_socket
 from .metrics import RequestRecord
 from .repository.model_config import configs_of
 from .repository.model_repository import Repository
 from .repository.served_version import MOST_WAITING, SIGNATURE, ServedVersion, feed_name
-from .server_records import IDLE_TIMEOUT_S, READ_TIMEOUT_S, url_host
+from .server_records import IDLE_TIMEOUT_S, READ_TIMEOUT_S
 from .serving_error import Code, ServingError, as_status, invalid, unavailable
 
 _WORKERS = MOST_WAITING + 8  # started as they are needed; all but a few may wait for the model
@@ -37,6 +38,9 @@ _OPTIONS = (
     # A ping detects a client whose connection broke without being closed.
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
+    # And clients may ping: by default one that does so every 5 s is cut off with too_many_pings.
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 1000),
 )
 _FIELD = "signature_def"
 _parse_predict = partial(parse, message="PredictRequest")
@@ -65,26 +69,31 @@ class GrpcServer:
             options=options,
             interceptors=() if security.token is None else (token_check(security),),
         )
-        services = _methods()
+        self._services = services = _methods()
         for service, methods in services.items():
             handlers = {name: _handler(grpc, repository, f"/{service}/{name}", act) for name, act in methods.items()}
             self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
         self._health = add_health(self._server, services)
         add_reflection(self._server, services)
         try:
-            address = f"{url_host(host)}:{port}"
+            prepare_socket(host, "grpc")
+            address = address_of(host, port, "grpc")
             self.port: int = (
                 self._server.add_insecure_port(address)
                 if security.context is None
                 else self._server.add_secure_port(address, security.credentials())
             )
         except RuntimeError as error:
-            raise BadRequest(f"nothing can listen on {host}:{port}", fix="name another port, or 0") from error
+            raise cannot_listen(host, port) from error
         self._server.start()
 
     def turn_unready(self) -> None:
         """Say NOT_SERVING to who asks for the health, or watches it."""
         self._health.enter_graceful_shutdown()
+
+    def tell_ready(self, *, is_ready: bool) -> None:
+        """Say to who asks for the health, or watches it, whether all models answer."""
+        tell_health(self._health, self._services, is_ready=is_ready)
 
     def stop(self, grace_s: float) -> threading.Event:
         """Turn unready, and take no more requests. The event is set when those under way are answered, or cut off after
@@ -167,8 +176,8 @@ def predict(repository: Repository, data: bytes, context: Any, record: RequestRe
     """Return the PredictResponse to the bytes of a PredictRequest. Raises ServingError and TransloadError."""
     request = parse_message(_parse_predict, data, "PredictRequest")
     spec = _spec(request, record)
-    model = _find(repository, spec)
-    if spec.signature_name not in ("", SIGNATURE):
+    model = _find(repository, spec).signatures.get(spec.signature_name or SIGNATURE)
+    if model is None:
         raise ServingError(Code.FAILED_PRECONDITION, f'Serving signature key "{spec.signature_name}" not found.')
     with repository.statistics.start(model.name, model.number) as watch:
         model.check_inputs(request.inputs)
@@ -178,7 +187,7 @@ def predict(repository: Repository, data: bytes, context: Any, record: RequestRe
         watch.lap()
         answers = model.predict(feeds, patience_of(context), watch.lap)
         watch.lap()
-        reply = stock().PredictResponse.FromString(_spec_of(model.name, model.number))
+        reply = stock().PredictResponse.FromString(_spec_of(model.name, model.number, model.signature_name))
         for name in names:
             encode(answers[name], reply.outputs[name])
         watch.lap()
@@ -186,10 +195,10 @@ def predict(repository: Repository, data: bytes, context: Any, record: RequestRe
 
 
 @lru_cache(maxsize=1024)
-def _spec_of(name: str, number: int) -> bytes:
+def _spec_of(name: str, number: int, signature_name: str) -> bytes:
     """Return the bytes of a PredictResponse that names a version and has no outputs."""
     reply = stock().PredictResponse()
-    reply.model_spec.name, reply.model_spec.signature_name = name, SIGNATURE
+    reply.model_spec.name, reply.model_spec.signature_name = name, signature_name
     reply.model_spec.version.value = number
     data: bytes = reply.SerializeToString()
     return data
@@ -214,7 +223,7 @@ _EXAMPLES = {api: _with_examples(api) for api in tfserving_examples.REQUESTS}
 
 
 def metadata(repository: Repository, data: bytes, _context: Any, record: RequestRecord) -> Message:
-    """Return the signature, packed into an Any as TF Serving does. Raises ServingError."""
+    """Return the signatures, packed into an Any as TF Serving does. Raises ServingError."""
     request = parse_message(stock().GetModelMetadataRequest.FromString, data, "GetModelMetadataRequest")
     spec = _spec(request, record)
     if not request.metadata_field:
@@ -230,14 +239,15 @@ def metadata(repository: Repository, data: bytes, _context: Any, record: Request
 
 
 def signature_map(model: ServedVersion) -> Message:
-    """Return the model's signature as a SignatureDefMap."""
+    """Return the model's signatures as a SignatureDefMap."""
     signature_map = stock().SignatureDefMap()
-    definition = signature_map.signature_def[SIGNATURE]
-    definition.method_name = "tensorflow/serving/predict"
-    for spec in model.signature.inputs:
-        _describe(definition.inputs[spec.name], spec, feed_name(spec.name))
-    for at, spec in enumerate(model.signature.outputs):
-        _describe(definition.outputs[spec.name], spec, f"StatefulPartitionedCall:{at}")
+    for name, served in model.signatures.items():
+        definition = signature_map.signature_def[name]
+        definition.method_name = "tensorflow/serving/predict"
+        for spec in served.signature.inputs:
+            _describe(definition.inputs[spec.name], spec, feed_name(spec.name, name))
+        for at, spec in enumerate(served.signature.outputs):
+            _describe(definition.outputs[spec.name], spec, f"StatefulPartitionedCall:{at}")
     return signature_map
 
 

@@ -15,6 +15,7 @@ from .http_messages import HttpProtocol, HttpReply, HttpRequest, Prediction
 from .metrics import RequestRecord
 from .repository.model_repository import Repository
 from .repository.served_version import SIGNATURE, ServedVersion
+from .repository.version_keeper import ModelState
 from .serving_error import Code, ServingError, invalid
 from .tfserving_grpc import signature_map
 
@@ -61,13 +62,15 @@ def _find(repository: Repository, match: re.Match[str]) -> ServedVersion:
 
 def _status(repository: Repository, match: re.Match[str], _body: bytes, record: RequestRecord) -> HttpReply:
     rows = []
-    for status in repository.statuses(match[1], *_version(match)):
+    statuses = repository.statuses(match[1], *_version(match))
+    for status in statuses:
         code, text = ("OK", "") if status.failure is None else (Code.UNKNOWN.name, status.failure.what)
         state = {"error_code": code, "error_message": text}
         rows.append({"version": str(status.number), "state": status.state.name, "status": state})
     with suppress(ServingError):
         record.device = _find(repository, match).device
-    return HttpReply(dumps({"model_version_status": rows}, ()))
+    is_ready = any(status.state is ModelState.AVAILABLE for status in statuses)
+    return HttpReply(dumps({"model_version_status": rows, "name": match[1], "ready": is_ready}, ()))  # KServe's two
 
 
 def _metadata(repository: Repository, match: re.Match[str], _body: bytes, record: RequestRecord) -> HttpReply:
@@ -86,7 +89,9 @@ def _predict(repository: Repository, match: re.Match[str], body: bytes, record: 
     model = _find(repository, match)
     record.device = model.device
     with repository.statistics.start(model.name, model.number) as watch:
-        in_rows, feeds = _feeds(model, loads(body))
+        document = loads(body)
+        model = _with_signature(model, document)
+        in_rows, feeds = _feeds(model, document)
         watch.samples = model.count_samples(feeds)
         watch.lap()
     return Prediction(model, feeds, _write_rows if in_rows else _write_columns, watch)
@@ -100,7 +105,7 @@ def _with_examples(repository: Repository, match: re.Match[str], body: bytes, re
         examples = tfserving_examples.read_json(model, api, body, repository.max_body_bytes)
         watch.samples = examples.count
         watch.lap()
-    return Prediction(model, examples.feeds, lambda answers: HttpReply(examples.to_json(answers)), watch)
+    return Prediction(examples.model, examples.feeds, lambda answers: HttpReply(examples.to_json(answers)), watch)
 
 
 _ACTIONS: dict[tuple[str, str], Callable[[Repository, re.Match[str], bytes, RequestRecord], HttpReply | Prediction]] = {
@@ -115,15 +120,20 @@ _ACTIONS: dict[tuple[str, str], Callable[[Repository, re.Match[str], bytes, Requ
 PROTOCOL = HttpProtocol(answer, _find_served)
 
 
-def _feeds(model: ServedVersion, document: Any) -> tuple[bool, dict[str, Array]]:
-    """Whether the request came in rows, and its inputs. Raises ServingError, BadRequest."""
+def _with_signature(model: ServedVersion, document: Any) -> ServedVersion:
+    """Return the model as the signature that a request names. Raises ServingError."""
     if not isinstance(document, dict):
         raise invalid("JSON Value: the document Is not object")
     wanted = document.get("signature_name", "")
     if not isinstance(wanted, str):
         raise invalid("JSON Value: the document not formatted correctly. 'signature_name' key must be a string value.")
-    if wanted not in ("", SIGNATURE):
+    if (chosen := model.signatures.get(wanted or SIGNATURE)) is None:
         raise invalid(f'Serving signature name: "{wanted}" not found in signature def')
+    return chosen
+
+
+def _feeds(model: ServedVersion, document: Mapping[str, Any]) -> tuple[bool, dict[str, Array]]:
+    """Whether the request came in rows, and its inputs. Raises ServingError, BadRequest."""
     if "instances" in document and "inputs" in document:
         raise invalid(
             "JSON Value: the document Not formatted correctly expecting only one of 'inputs' or 'instances' keys "

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...models.errors import BadRequest
 from ...models.signature import Array
-from .oip_tensors import NAME_OF, Claim, decode_raw, read_claim, refuse, shown
+from .oip_tensors import NAME_OF, Claim, check_parameters, decode_raw, read_claim, refuse, shown
 from .tfserving_json import dumps, loads
 
 LENGTH_HEADER = "inference-header-content-length"
@@ -56,6 +56,7 @@ def read_request(body: bytes, header_length: str | None, most_bytes: int) -> Inf
         raise refuse("the id of a request is a string")
     feeds = _read_tensors(_rows(document, "inputs"), binary, most_bytes)
     outputs: dict[str, bool] = {}
+    check_parameters(_parameters(document))
     everything = _flag(_parameters(document), "binary_data_output", default=False)
     for row in _rows(document, "outputs") if "outputs" in document else ():
         name, parameters = _name(row), _parameters(row)

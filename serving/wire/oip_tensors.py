@@ -7,8 +7,9 @@ holds as many values as its shape asks for: the size is checked before memory is
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -65,6 +66,17 @@ _FIELDS = {
 def refuse(text: str) -> BadRequest:
     """Return the error that refuses a request."""
     return BadRequest(text, fix=_FIX)
+
+
+_UNSERVED = ("sequence_id", "sequence_start", "sequence_end", "priority")  # Triton's extensions
+
+
+def check_parameters(values: Mapping[str, Any]) -> None:
+    """Hold the parameters of a request, by name, against what is honoured; 0, "" and false stand for none.
+    Raises BadRequest of those that would change the answer, or when it comes. Others may be left aside."""
+    for name in _UNSERVED:
+        if values.get(name):
+            raise refuse(f"parameter {name}: neither sequences nor priorities are served")
 
 
 def shown(text: str) -> str:

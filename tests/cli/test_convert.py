@@ -96,7 +96,7 @@ def test_an_artifacts_folder_is_whole_and_says_how_it_is_called(here: Path, tmp_
     folder = tmp_path / "got"
     shutil.copytree(here / "made" / "onnx", folder)
     assert {path.name for path in folder.iterdir()} == {
-        "model.onnx", "artifact.json", "card.json", "README.md", "requirements.txt", "provenance.json",
+        "model.onnx", "artifact.json", "card.json", "golden.json", "README.md", "requirements.txt", "provenance.json",
         "made_from.json", "SHA256SUMS",
     }  # fmt: skip
     subprocess.run(["sha256sum", "-c", "--strict", "--quiet", "SHA256SUMS"], cwd=folder, check=True)

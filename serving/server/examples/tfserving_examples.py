@@ -45,39 +45,48 @@ def check_length(data: bytes) -> None:
 def answer_message(model: ServedVersion, api: str, request: Message, patience: Patience, most_bytes: int) -> Message:
     """Return the response to a request of Classify, Regress or MultiInference.
     Raises ServingError and TransloadError."""
-    method = _check_tasks(request.tasks) if api == "MultiInference" else api
-    if api != "MultiInference":
-        _check_signature(request.model_spec.signature_name)
+    tasks = _check_tasks(model, request.tasks) if api == "MultiInference" else {}
     batch = _examples_of(request.input)
-    name = _output_name(model, method, len(batch.examples))
-    answers = model.predict(feeds_of(model.signature, batch, most_bytes), patience)
-    scores = _read_output(answers[name], method, len(batch.examples))
+
+    def ask(served: ServedVersion, method: str) -> Array:
+        name = _output_name(served, method, len(batch.examples))
+        answers = served.predict(feeds_of(served.signature, batch, most_bytes), patience)
+        return _read_output(answers[name], method, len(batch.examples))
+
     messages = stock()
-    if api == "MultiInference":
-        reply = messages.MultiInferenceResponse()
-        part = reply.results.add()
+    if api != "MultiInference":
+        served = _with_signature(model, request.model_spec.signature_name)
+        reply = (messages.ClassificationResponse if api == "Classify" else messages.RegressionResponse)()
+        _write_scores(reply, reply.result, served, ask(served, api))
+        return reply
+    reply = messages.MultiInferenceResponse()
+    for name, method in tasks.items():
+        part, served = reply.results.add(), model.signatures[name]
         result = part.classification_result if method == "Classify" else part.regression_result
-    else:
-        part = reply = (messages.ClassificationResponse if api == "Classify" else messages.RegressionResponse)()
-        result = part.result
-    part.model_spec.name, part.model_spec.signature_name = model.name, SIGNATURE
-    part.model_spec.version.value = model.number
-    if method == "Regress":
+        _write_scores(part, result, served, ask(served, method))
+    return reply
+
+
+def _write_scores(part: Message, result: Message, served: ServedVersion, scores: Array) -> None:
+    """Write the scores of classes, or the values of a regression, into `result` of a reply or of its `part`."""
+    part.model_spec.name, part.model_spec.signature_name = served.name, served.signature_name
+    part.model_spec.version.value = served.number
+    if scores.ndim == 1:
         for value in scores.tolist():
             result.regressions.add(value=value)
-        return reply
+        return
     labels = [str(at) for at in range(scores.shape[1])]
     for row in scores.tolist():
         add = result.classifications.add().classes.add
         for label, score in zip(labels, row, strict=True):
             add(label=label, score=score)
-    return reply
 
 
 @dataclass(frozen=True, slots=True)
 class JsonExamples:
     """A request of Classify or Regress in JSON: what the model is asked for, and how its answer is told."""
 
+    model: ServedVersion
     api: str
     count: int
     output: str  # that answers
@@ -94,10 +103,15 @@ class JsonExamples:
 
 def read_json(model: ServedVersion, api: str, body: bytes, most_bytes: int) -> JsonExamples:
     """Read the JSON document of a request of Classify or Regress. Raises ServingError, TransloadError."""
-    batch = _read_document(loads(body), {spec.name for spec in model.signature.inputs})
+    document = loads(body)
+    name = document.get("signature_name", "") if isinstance(document, dict) else ""
+    if not isinstance(name, str):
+        raise invalid("JSON Value: the document not formatted correctly. 'signature_name' key must be a string value.")
+    model = _with_signature(model, name)
+    batch = _read_document(document, {spec.name for spec in model.signature.inputs})
     count = len(batch.examples)
     output = _output_name(model, api, count)
-    return JsonExamples(api, count, output, dict(feeds_of(model.signature, batch, most_bytes)))
+    return JsonExamples(model, api, count, output, dict(feeds_of(model.signature, batch, most_bytes)))
 
 
 def _output_name(model: ServedVersion, method: str, count: int) -> str:
@@ -110,27 +124,27 @@ def _read_output(output: Array, method: str, count: int) -> Array:
     return values_of(output, count) if method == "Regress" else scores_of(output, count)
 
 
-def _check_signature(name: str) -> None:
-    if name not in ("", SIGNATURE):
+def _with_signature(model: ServedVersion, name: str) -> ServedVersion:
+    if (chosen := model.signatures.get(name or SIGNATURE)) is None:
         raise invalid(f"No signature was found with the name: {name}")
+    return chosen
 
 
-def _check_tasks(tasks: Sequence[Message]) -> str:
-    """Return the method of the tasks. A model has one signature, so that there is one task.
-    Raises ServingError."""
-    method = ""
+def _check_tasks(model: ServedVersion, tasks: Sequence[Message]) -> dict[str, str]:
+    """Return the method of each task by the name of its signature. Raises ServingError."""
+    methods: dict[str, str] = {}
     for task in tasks:
         if task.model_spec.name != tasks[0].model_spec.name:
             raise invalid("All ModelSpecs in a MultiInferenceRequest must access the same model name.")
         signature = task.model_spec.signature_name or SIGNATURE
-        if signature != SIGNATURE:
+        if signature not in model.signatures:
             raise invalid(f"Requested signature not found in model graph: {signature}")
-        if method:
+        if signature in methods:
             raise invalid(f"Duplicate evaluation of signature: {signature}")
         if task.method_name not in _METHODS:
             raise ServingError(Code.UNIMPLEMENTED, f"Unsupported signature method_name: {task.method_name}")
-        method = _METHODS[task.method_name]
-    return method
+        methods[signature] = _METHODS[task.method_name]
+    return methods
 
 
 def _examples_of(message: Message) -> ExampleList:
@@ -158,10 +172,6 @@ def _read_document(document: Any, inputs: Container[str]) -> ExampleList:
     Raises ServingError INVALID_ARGUMENT, and RESOURCE_EXHAUSTED where there are too many examples."""
     if not isinstance(document, dict):
         raise invalid("JSON Value: the document Is not object")
-    name = document.get("signature_name", "")
-    if not isinstance(name, str):
-        raise invalid("JSON Value: the document not formatted correctly. 'signature_name' key must be a string value.")
-    _check_signature(name)
     context = _read_example(document["context"], inputs) if "context" in document else {}
     if "examples" not in document:
         raise invalid("JSON Value: the document When method is classify, key 'examples' is expected and was not found")

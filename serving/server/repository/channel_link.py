@@ -31,7 +31,7 @@ class ChannelLink:
         self._unsent: deque[memoryview] = deque()
         self._start = 0.0  # when the process got the first of them, or was done with the one before it
         self._timer: asyncio.TimerHandle | None = None
-        self._socket = connect(channel.line)
+        self._socket = connect(channel.line, channel.number)
         self._socket.setblocking(False)
         loop.add_reader(self._socket.fileno(), self._receive)
 

@@ -55,7 +55,8 @@ def _no_opener(source: VersionSource, lost: threading.Event) -> OpenedSession:  
 class Repository:
     """Models by name, and what all protocols of a server share. Thread-safe.
     `opener` opens a version, in a process of its own or in this one; `warn` takes sentences about versions that die or
-    cannot be loaded. `refresh` loads no version of which something was written in the last `still_s` seconds."""
+    cannot be loaded. `refresh` loads no version of which something was written in the last `still_s` seconds. Without
+    `allow_signature_change` a version that clients of the one that answers could not ask is not served."""
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class Repository:
         batching: BatchingParameters | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
         access_log: AccessLog | None = None,
+        allow_signature_change: bool = False,
         warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.admission = Admission()
@@ -74,7 +76,7 @@ class Repository:
         self.max_body_bytes = max_body_bytes
         self._access_log = access_log
         self._opener, self._warn, self._still_s = opener, warn, still_s
-        self._batching = batching
+        self._batching, self._allow_signature_change = batching, allow_signature_change
         self._configs: dict[str, ModelConfig] = {}  # what is to be served
         self._known: dict[str, ModelConfig] = {}  # what was ever to be served
         self._folders: set[Path] = set()  # of all that was; what a client swaps stays among them
@@ -244,7 +246,7 @@ class Repository:
             if self._keepers.get(source.name, {}).get(source.number) is successor:
                 self._warn(sentence)
 
-        successor = self._keeper(source, self._opener, warn)
+        successor = self._keeper(source, self._opener, warn, keeper.served)
         replacement = Replacement(successor)
         with self._lock:
             self._replacements[source.name, source.number] = replacement
@@ -313,28 +315,39 @@ class Repository:
 
     def _unwanted(self, name: str, numbers: Collection[int] | None) -> list[VersionKeeper]:
         """Return the versions to take out: those not wanted, once all that are wanted have settled and one answers.
-        `numbers`: the wanted ones; None where the model is not wanted."""
+        Where all that are wanted have failed, those that somebody has deleted. `numbers`: the wanted ones; None where
+        the model is not wanted."""
         if name in self._fixed:
             return []
         keepers = self._keepers[name]
         present = [keeper for keeper in keepers.values() if not keeper.is_over]
         if numbers is not None:
             wanted = [keeper for number, keeper in keepers.items() if number in numbers]
+            present = [keeper for keeper in present if keeper.source.number not in numbers]
+            if wanted and all(keeper.is_over for keeper in wanted):
+                return [keeper for keeper in present if keeper.source.is_deleted]
             if not all(keeper.settled.is_set() for keeper in wanted) or not any(keeper.served for keeper in wanted):
                 return []
-            present = [keeper for keeper in present if keeper.source.number not in numbers]
         return present
 
     def _take_out(self, keeper: VersionKeeper) -> None:
         self.admission.wait_for_earlier(_READERS_S)
         keeper.close()
 
-    def _keeper(self, source: VersionSource, opener: Opener, warn: Callable[[str], None]) -> VersionKeeper:
-        return VersionKeeper(source, opener, self.metrics, self.refresh, warn, batching=self._batching)
+    def _keeper(
+        self, source: VersionSource, opener: Opener, warn: Callable[[str], None], answering: ServedVersion | None
+    ) -> VersionKeeper:
+        """Return the keeper of a version that is to take over from the one that is `answering`."""
+        former = None if answering is None or self._allow_signature_change else answering.signature
+        return VersionKeeper(
+            source, opener, self.metrics, self.refresh, warn, batching=self._batching, former_signature=former
+        )
 
     def _start(self, source: VersionSource, opener: Opener) -> VersionKeeper:
-        keeper = self._keeper(source, opener, self._warn)
-        keepers = {**self._keepers.get(source.name, {}), source.number: keeper}
+        present = self._keepers.get(source.name, {})
+        answering = next((served for keeper in present.values() if (served := keeper.served)), None)
+        keeper = self._keeper(source, opener, self._warn, answering)
+        keepers = {**present, source.number: keeper}
         self._keepers = {**self._keepers, source.name: dict(sorted(keepers.items(), reverse=True))}
         keeper.start()
         return keeper
@@ -363,5 +376,6 @@ def hold_session(
 ) -> Repository:
     """Return a repository of one model, whose session is open."""
     repository = Repository(max_body_bytes=max_body_bytes, access_log=access_log)
-    repository.add_opened(name, OpenedSession(session, runtime))
+    further = getattr(session, "other_sessions", {})
+    repository.add_opened(name, OpenedSession(session, runtime, other_sessions=further))
     return repository

@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -49,6 +49,7 @@ class OpenedSession:
     resident_bytes: Callable[[], int] = lambda: 0  # the memory of that process
     settings: Mapping[str, Value] = field(default_factory=dict)  # of the runtime; empty: the defaults
     tuned_batch: int | None = None  # of most throughput within a latency bound; None: no search has said it
+    other_sessions: Mapping[str, Session] = field(default_factory=dict)  # of its further signatures, by their names
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,15 @@ class ServedVersion:
     A session is not thread-safe, and a second one would hold the weights twice; so there is one lock. Parsing and
     encoding lie outside of it. On two cores a pool of sessions gained nothing (docs/design/serving.md)."""
 
-    def __init__(self, name: str, number: int, opened: OpenedSession, metrics: Metrics) -> None:
-        self.name, self.number = name, number
+    def __init__(
+        self, name: str, number: int, opened: OpenedSession, metrics: Metrics, signature_name: str = SIGNATURE
+    ) -> None:
+        self.name, self.number, self.signature_name = name, number, signature_name
+        self.signatures: dict[str, ServedVersion] = {signature_name: self}  # the same version by its other signatures
+        for other, session in opened.other_sessions.items():
+            channel = session if isinstance(session, ChannelSession) else None
+            part = replace(opened, session=session, channel=channel, other_sessions={})
+            self.signatures[other] = ServedVersion(name, number, part, metrics, other)
         self.runtime, self.settings, self.tuned_batch = opened.runtime, opened.settings, opened.tuned_batch
         self.signature: Signature = opened.session.signature
         self.device = opened.session.device
@@ -276,6 +284,9 @@ class ServedVersion:
             self._batches.close()
         if self._link is not None:
             self._link.close()
+        for served in self.signatures.values():
+            if served is not self:
+                served.close()
         with self._lock:
             self._session.close()
 
@@ -286,6 +297,6 @@ def _sample_axis(signature: Signature) -> int | None:
     return shape.index(axis) if axis in shape else None
 
 
-def feed_name(name: str) -> str:
+def feed_name(name: str, signature_name: str = SIGNATURE) -> str:
     """Return TensorFlow's name for the tensor of a SavedModel's input."""
-    return f"serving_default_{name}:0"
+    return f"{signature_name}_{name}:0"

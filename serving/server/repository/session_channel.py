@@ -23,14 +23,14 @@ _BUFFER_BYTES = 4 << 20  # of the socket, each way: most requests go in one piec
 MOST_PARTS = 64  # of one sendmsg; the kernel takes 1024
 
 
-def connect(line: socket.socket) -> socket.socket:
-    """Return a connection to the process that takes them from the other end of `line`."""
+def connect(line: socket.socket, number: int = 0) -> socket.socket:
+    """Return a connection to the process that takes them from the other end of `line`, for its session of a number."""
     connection, theirs = socket.socketpair()
     with theirs:
         for end in (connection, theirs):
             _set_buffers(end)
         try:
-            socket.send_fds(line, [b"+"], [theirs.fileno()], socket.MSG_DONTWAIT)
+            socket.send_fds(line, [bytes([number])], [theirs.fileno()], socket.MSG_DONTWAIT)
         except OSError:
             connection.close()
             raise
@@ -72,12 +72,13 @@ class ChannelSession(CheckedSession):
         runtime: str,
         timeout_s: float,
         lost: threading.Event,
+        number: int = 0,
     ) -> None:
         super().__init__(runtime, signature, device)
-        self.line, self.timeout_s, self.lost = line, timeout_s, lost
+        self.line, self.timeout_s, self.lost, self.number = line, timeout_s, lost, number
         self._inputs, self._answers = MessageLayout(signature.inputs), MessageLayout(signature.outputs)
         self._buffer = MessageBuffer()
-        self._socket = connect(line)
+        self._socket = connect(line, number)
         # Not settimeout, by which Python asks poll before each call.
         limit = struct.pack("@ll", int(timeout_s), int(timeout_s % 1 * 1e6))
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
@@ -108,31 +109,42 @@ class ChannelSession(CheckedSession):
 
 
 class SessionHost:
-    """The other side: a session that is asked over connections that come by `line`, by one caller at a time."""
+    """The other side: a session that is asked over connections that come by `line`, by one caller at a time. So are the
+    `other_sessions`, which a connection may ask for in its place, by their numbers from 1."""
 
-    def __init__(self, session: Session, line: socket.socket) -> None:
-        self._session = session
+    def __init__(
+        self, session: Session, line: socket.socket | None, other_sessions: Mapping[str, Session] | None = None
+    ) -> None:
+        self._session, self._other_sessions = session, other_sessions or {}
+        self._hosts = [SessionHost(other, None) for other in self._other_sessions.values()]
         self._names = [spec.name for spec in session.signature.inputs]
         self._lock = threading.Lock()
         self._memory = MemoryReturn()
         self._inputs, self._answers = MessageLayout(session.signature.inputs), MessageLayout(session.signature.outputs)
         self._line = line
-        threading.Thread(target=self._accept, name="channel", daemon=True).start()
+        if line is not None:
+            threading.Thread(target=self._accept, args=(line,), name="channel", daemon=True).start()
 
     def describe(self) -> dict[str, Any]:
-        """Return what the caller has to know: {signature, device}."""
-        return {"signature": self._session.signature.to_json(), "device": self._session.device}
+        """Return what the caller has to know: {signature, device, other_signatures by name}."""
+        further = {name: session.signature.to_json() for name, session in self._other_sessions.items()}
+        signature = self._session.signature.to_json()
+        return {"signature": signature, "device": self._session.device, "other_signatures": further}
 
     def close(self) -> None:
         """Let go of the session."""
-        self._line.close()
+        if self._line is not None:
+            self._line.close()
         self._session.close()
 
-    def _accept(self) -> None:
+    def _accept(self, line: socket.socket) -> None:
         with suppress(OSError):  # the line is closed
-            while numbers := socket.recv_fds(self._line, 1, 1)[1]:
-                connection = socket.socket(fileno=numbers[0])
-                threading.Thread(target=self._serve, args=(connection,), name="channel", daemon=True).start()
+            while True:
+                chosen, numbers, *_ = socket.recv_fds(line, 1, 1)
+                if not numbers:
+                    return
+                connection, host = socket.socket(fileno=numbers[0]), [self, *self._hosts][chosen[0]]
+                threading.Thread(target=host._serve, args=(connection,), name="channel", daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
         buffer = MessageBuffer()

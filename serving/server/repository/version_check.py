@@ -1,6 +1,7 @@
-"""What a version has to do before it is switched to: answer, and answer its golden samples as when it was verified.
+"""What a version has to do before it is switched to: take and give the tensors of the version that it takes over from,
+answer, and answer its golden samples as when it was verified.
 
-`golden.json` in a version's folder is what `transload bundle` or `convert --sign-key` writes. TF Serving's warm-up file
+`golden.json` in a version's folder is what `transload convert`, `run` and `bundle` write. TF Serving's warm-up file
 (assets.extra/tf_serving_warmup_requests, a TFRecord of PredictionLog) is asked, too; its answers are not compared.
 """
 
@@ -19,7 +20,7 @@ import numpy as np
 from ....models.artifact import GOLDEN
 from ....models.errors import BadRequest, SessionLost, TransloadError
 from ....models.foreign_files import read_plain
-from ....models.signature import ANY_SIZE, Array, Signature, TensorSpec
+from ....models.signature import ANY_SIZE, Array, Axis, Signature, TensorSpec
 from ...session import Session
 from ...wire.tensor_proto import decode_all
 from ...wire.tfrecord import read_records
@@ -32,9 +33,12 @@ _BROKEN = (OSError, ValueError, LookupError, TypeError, AttributeError, Recursio
 _MOST_WARM_UPS = 1000  # TF Serving's limit
 
 
-def check_version(session: Session, folder: Path) -> None:
-    """Warm a session up, and hold it against the golden samples of its version's folder.
-    Raises SessionLost where an answer lies beyond their tolerance, BadRequest where a file cannot be read."""
+def check_version(session: Session, folder: Path, former: Signature | None = None) -> None:
+    """Warm a session up, and hold it against the golden samples of its version's folder and the `former` signature.
+    Raises SessionLost where an answer lies beyond their tolerance, BadRequest where a file cannot be read, or where
+    clients of the former version would be refused or get other tensors."""
+    if former is not None:
+        _check_signature(session.signature, former)
     requests = list(_warm_up_feeds(folder / WARM_UP))
     for feeds in requests:
         session.run(feeds)
@@ -43,6 +47,51 @@ def check_version(session: Session, folder: Path) -> None:
     elif not requests:
         with suppress(TransloadError):  # zeros may be no sensible input
             session.run(_zeros(session.signature))
+
+
+def _check_signature(signature: Signature, former: Signature) -> None:
+    """Hold the signature of a version against that of the one which it takes over from. Names and dtypes have to be the
+    same, and every size that was taken has to be taken on. Raises BadRequest where a client would notice."""
+    for side, specs, former_specs in (
+        ("input", signature.inputs, former.inputs), ("output", signature.outputs, former.outputs)
+    ):  # fmt: skip
+        ours, theirs = {spec.name: spec for spec in specs}, {spec.name: spec for spec in former_specs}
+        for name in sorted({*ours} ^ {*theirs}):
+            raise _other_signature(f"has the {side} {name}" if name in ours else f"lacks the {side} {name}")
+        for name, spec in ours.items():
+            before = theirs[name]
+            fits = _takes_sizes if side == "input" else _may_give_sizes
+            axes = zip(spec.shape, before.shape, strict=False)
+            alike = spec.dtype == before.dtype and len(spec.shape) == len(before.shape)
+            if not alike or not all(fits(axis, signature, other, former) for axis, other in axes):
+                raise _other_signature(f"has the {side} {spec}, the one that answers has {before}")
+
+
+def _takes_sizes(axis: Axis, signature: Signature, other: Axis, former: Signature) -> bool:
+    """Whether an axis may have all sizes that another may have."""
+    if isinstance(axis, int):
+        return axis == other
+    sizes = signature.bounds.get(axis, ANY_SIZE)
+    if isinstance(other, int):
+        return other in sizes
+    needed = former.bounds.get(other, ANY_SIZE)
+    return (
+        needed.low in sizes
+        and needed.step % sizes.step == 0
+        and (sizes.high is None or (needed.high is not None and needed.high <= sizes.high))
+    )
+
+
+def _may_give_sizes(axis: Axis, _signature: Signature, other: Axis, _former: Signature) -> bool:
+    """Whether an output's axis is not known to have another size; that of a TorchScript file is not known at all."""
+    return axis == other or isinstance(axis, str) or isinstance(other, str)
+
+
+def _other_signature(how: str) -> BadRequest:
+    return BadRequest(
+        f"its signature is not that of the version that answers: it {how}",
+        fix="serve it as a model of another name, or start the server with --allow-signature-change",
+    )
 
 
 def answers_rows_alike(session: Session, folder: Path) -> bool:

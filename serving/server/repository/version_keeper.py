@@ -11,8 +11,9 @@ from enum import IntEnum
 from pathlib import Path
 from typing import TypeAlias
 
-from ....models.errors import StepFailed, TransloadError
+from ....models.errors import BadRequest, StepFailed, TransloadError
 from ....models.foreign_errors import first_line
+from ....models.signature import Signature
 from ...session import Session
 from ..metrics import Metrics
 from .batching_parameters import BatchingParameters
@@ -41,6 +42,11 @@ class VersionSource:
     number: int
     folder: Path | None  # None of a session that was opened elsewhere
 
+    @property
+    def is_deleted(self) -> bool:
+        """Whether its folder is gone."""
+        return self.folder is not None and not self.folder.exists()
+
 
 # Opens a version; the event is to be set when its process ends. Raises TransloadError.
 Opener: TypeAlias = Callable[[VersionSource, threading.Event], OpenedSession]
@@ -62,7 +68,7 @@ class DeathLimit:
 class VersionKeeper:
     """Opens one version in a thread of its own, and again when its process dies.
     `on_change` is called in that thread when the version answers, and when it has ended; `warn` takes a sentence about
-    a death or a failure."""
+    a death or a failure. It fails where clients of a model of `former_signature` could not ask it."""
 
     def __init__(
         self,
@@ -73,6 +79,7 @@ class VersionKeeper:
         warn: Callable[[str], None],
         *,
         batching: BatchingParameters | None = None,
+        former_signature: Signature | None = None,
     ) -> None:
         self.source = source
         self.state = ModelState.START
@@ -81,7 +88,7 @@ class VersionKeeper:
         self.is_exhausted = False  # its process died too often
         self.settled = threading.Event()  # it has been available, or it has ended
         self._opener, self._metrics, self._on_change, self._warn = opener, metrics, on_change, warn
-        self._batching = batching
+        self._batching, self._former_signature = batching, former_signature
         self._wake = threading.Event()
         self._is_retired = self._is_closed = False
         self._deaths = DeathLimit()
@@ -131,7 +138,8 @@ class VersionKeeper:
     def _fail(self, error: TransloadError) -> None:
         self.failure = error
         self._set_state(ModelState.END)
-        self._warn(f"{self._title} is not served: {error.what}")
+        mend = f"; {error.fix}" if isinstance(error, BadRequest) else ""  # of the others it is to read the log
+        self._warn(f"{self._title} is not served: {error.what}{mend}")
 
     def _serve_until_lost(self) -> str:
         """Open, and serve until the process ends; return what ended it. Raises what the opener raises."""
@@ -148,7 +156,7 @@ class VersionKeeper:
         served = ServedVersion(self.source.name, self.source.number, opened, self._metrics)
         try:
             if self.source.folder is not None:
-                check_version(opened.session, self.source.folder)
+                check_version(opened.session, self.source.folder, self._former_signature)
                 self._allow_batches(served, opened.session, self.source.folder)
             served.loaded_bytes = served.resident_bytes
             self._metrics.add_model(self.source.name, opened.runtime)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,10 @@ import pytest
 
 from transload.models.dataset import Dataset
 from transload.models.job import Job
+from transload.models.probes.probe_set import Probe
 from transload.models.signature import Bounds, Signature, TensorSpec
 from transload.pipeline.drift import golden_samples
-from transload.pipeline.drift.golden_samples import GoldenFacts, answer_golden, read_golden
+from transload.pipeline.drift.golden_samples import GoldenFacts, answer_golden, keep_samples, read_golden
 
 OUT = TensorSpec("a/b", "float32", ("batch", 2))  # no name for a file
 
@@ -85,3 +88,25 @@ def test_large_calls_are_left_out_but_for_the_first(ask: Callable[..., Any], mon
     assert len(ask(("batch", 2), samples(9, 2))) == 2
     monkeypatch.setattr(golden_samples, "_MOST_BYTES", 1)
     assert len(ask(("batch", 2), samples(9, 2))) == 1
+
+
+@pytest.mark.parametrize(("factor", "is_kept"), [(1.0, True), (1.5, False)])
+def test_checked_calls_are_kept_where_the_copy_answers_them(factor: float, *, is_kept: bool, tmp_path: Path) -> None:
+    signature = Signature((TensorSpec("x", "float32", ("batch", 2)),), (TensorSpec("y", "float32", ("batch", 2)),))
+    inputs = np.arange(1, 13, dtype=np.float32).reshape(6, 2)
+    session: Any = SimpleNamespace(signature=signature, run=lambda feeds: {"y": feeds["x"] * np.float32(factor)})
+    check: Any = SimpleNamespace(record=SimpleNamespace(signature=signature), precision="fp32")
+    probes: list[Any] = [
+        SimpleNamespace(
+            probe=Probe(batch), data=Dataset({"x": inputs}), rows=[np.arange(batch)], answers=[{"y": inputs[:batch]}]
+        )
+        for batch in (1, 2, 5)
+    ]
+    row = {"tolerance": {"sqnr_db": 60.0}, "sqnr_db": 130.0}
+    results: list[Any] = [SimpleNamespace(probe=probe.probe, row=row) for probe in probes]
+    keep_samples(tmp_path, session, check, probes, results)
+    assert (tmp_path / "golden.json").exists() == is_kept
+    if is_kept:
+        document = json.loads((tmp_path / "golden.json").read_text())
+        assert document["tolerance"] == {"least_db": 60.0, "most_unequal": 0.0}
+        assert [call["inputs"][0]["shape"] for call in document["calls"]] == [[1, 2], [2, 2]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,8 @@ from transload.serving.checked_session import CheckedSession
 from transload.serving.server import tfserving_grpc
 from transload.serving.server.embedded import EmbeddedServer
 from transload.serving.server.http_server import HttpServer
-from transload.serving.server.repository.model_repository import Repository, hold_session
+from transload.serving.server.repository.model_repository import Repository
+from transload.serving.server.repository.served_version import OpenedSession
 
 TWO = Signature(
     (TensorSpec("b", "float32", ("batch", 2)), TensorSpec("a", "int64", ("batch",))),
@@ -63,9 +64,12 @@ class Served:
     addresses: dict[str, str] = field(default_factory=dict)
 
 
-def serve(signature: Signature) -> Served:
+def serve(signature: Signature, other_sessions: Mapping[str, Signature] | None = None) -> Served:
+    """Serve a model, as `other_sessions` too."""
     session = NumpySession(signature)
-    model = hold_session("m", session)
+    model = Repository()
+    sessions = {name: NumpySession(other) for name, other in (other_sessions or {}).items()}
+    model.add_opened("m", OpenedSession(session, "unknown", other_sessions=sessions))
     rest = HttpServer(model, "127.0.0.1", 0)
     server = EmbeddedServer(model, tfserving_grpc.GrpcServer(model, "127.0.0.1", 0), rest, "127.0.0.1")
     return Served(session, server, model, server.addresses())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import threading
+import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 from transload.models.errors import BadRequest
 from transload.serving.server.access_log import AccessLog
 from transload.serving.server.http_server import HttpServer
+from transload.serving.server.metrics import RequestRecord
 from transload.serving.server.repository.model_repository import hold_session
 from transload.serving.server.tfserving_grpc import GrpcServer
 from transload.serving.wire.tfserving_messages import stock
@@ -99,3 +102,101 @@ def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"the access log {tmp_path} cannot be written: Is a directory\n  fix: name another file"
     )
+
+
+def test_a_full_disk_is_told_once(one: Any) -> None:
+    told: list[str] = []
+    log = AccessLog("/dev/full", warn=told.append)
+    for _ in range(3):
+        log.add(RequestRecord("REST", "GET /healthz"))
+    sentence = "the access log /dev/full cannot be written: No space left on device; requests are answered all the same"
+    assert told == [sentence]
+    log.close()
+
+
+def test_a_warning_that_cannot_be_printed_fails_no_request() -> None:
+    def warn(_: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    log = AccessLog("/dev/full", warn=warn)
+    log.add(RequestRecord("REST", "GET /healthz"))
+    log.close()
+
+
+def count(path: Path) -> int:
+    return len(path.read_text().splitlines())
+
+
+def test_a_log_is_opened_again_and_no_line_is_lost(tmp_path: Path) -> None:
+    told: list[str] = []
+    path, former = tmp_path / "log", tmp_path / "log.old"
+    log = AccessLog(str(path), warn=told.append)
+    stop = threading.Event()
+    written = 0
+
+    def write() -> None:
+        nonlocal written
+        while not stop.is_set():
+            log.add(RequestRecord("REST", "GET /healthz"))
+            written += 1
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    total = 0
+    for _ in range(20):
+        path.rename(former)
+        assert log.reopen()
+        time.sleep(0.002)
+        total += count(former)  # whole lines
+    stop.set()
+    thread.join()
+    assert total + count(path) == written
+    assert told == []
+    log.close()
+
+
+def test_a_log_that_was_renamed_or_removed_is_begun_anew_and_told(tmp_path: Path) -> None:
+    told: list[str] = []
+    path = tmp_path / "log"
+    log = AccessLog(str(path), warn=told.append)
+    for remove in (path.unlink, lambda: path.rename(tmp_path / "log.old")):
+        log.check()
+        remove()
+        log.check()
+        log.check()
+        log.add(RequestRecord("REST", "GET /healthz"))
+        assert count(path) == 1
+    assert told == [f"the access log {path} was renamed or removed, and is begun anew"] * 2
+    log.close()
+
+
+def test_a_log_whose_folder_is_gone_is_told_once(tmp_path: Path) -> None:
+    told: list[str] = []
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    log = AccessLog(str(folder / "log"), warn=told.append)
+    folder.rename(tmp_path / "moved")
+    for _ in range(3):
+        log.check()
+        log.add(RequestRecord("REST", "GET /healthz"))
+    (sentence,) = told
+    assert "cannot be opened: No such file or directory" in sentence
+    folder.mkdir()
+    log.check()
+    assert told[1:] == [f"the access log {folder / 'log'} was renamed or removed, and is begun anew"]
+    log.close()
+
+
+def test_a_log_that_has_grown_to_its_limit_is_kept_once(tmp_path: Path) -> None:
+    told: list[str] = []
+    path = tmp_path / "log"
+    log = AccessLog(str(path), limit_bytes=1000, warn=told.append)
+    for lines in (7, 8):
+        for _ in range(lines):
+            log.add(RequestRecord("REST", "GET /healthz"))
+        log.check()
+        assert count(tmp_path / "log.1") == lines
+        assert count(path) == 0
+    assert told == []
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["log", "log.1"]
+    log.close()

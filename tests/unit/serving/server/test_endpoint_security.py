@@ -263,11 +263,18 @@ def test_a_listed_page_is_told_before_it_asks(serving: Callable[[EndpointSecurit
         with serving(EndpointSecurity(token=token, origins=frozenset({b"https://listed.example"}))) as addresses:
             for origin, status in (("https://listed.example", 204), ("https://evil.example", None)):
                 with closing(http.client.HTTPConnection(addresses["rest"], timeout=60)) as link:
-                    link.request("OPTIONS", "/v1/models/m:predict", None, {"Origin": origin})
+                    asked = {
+                        "Access-Control-Request-Method": "POST",
+                        "Access-Control-Request-Headers": "x-a, content-type",
+                    }
+                    link.request("OPTIONS", "/v1/models/m:predict", None, {"Origin": origin, **asked})
                     reply = link.getresponse()
                     reply.read()
                 assert (reply.status == 204) is (status == 204)
                 assert reply.headers["access-control-allow-origin"] == (origin if status else None)
+                if status:
+                    assert reply.headers["access-control-allow-methods"] == "GET, POST"
+                    assert reply.headers["access-control-allow-headers"] == "x-a, content-type"
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.7"])  # noqa: S104

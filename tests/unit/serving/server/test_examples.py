@@ -13,9 +13,10 @@ import pytest
 
 from transload.models.signature import Signature, TensorSpec
 from transload.serving.server.examples import tfserving_examples
+from transload.serving.wire.tensor_proto import encode
 from transload.serving.wire.tfserving_messages import stock
 
-from .conftest import Served, serve
+from .conftest import TWO, Served, serve
 
 SERVICE = "tensorflow.serving.PredictionService"
 VALUE = Signature((TensorSpec("x", "float32", ("batch", 1)),), (TensorSpec("y", "float32", ("batch", 1)),))
@@ -127,6 +128,51 @@ def test_multi_inference_answers_one_task(
     assert refusal(served, "MultiInference", message) == (
         "UNIMPLEMENTED", "Unsupported signature method_name: tensorflow/serving/predict",
     )  # fmt: skip
+
+
+@pytest.fixture
+def several() -> Iterator[Served]:
+    served = serve(
+        Signature((TensorSpec("x", "float32", ("batch", 1)),), (TensorSpec("y", "float32", ("batch", 1)),)),
+        {"also": VALUE, "pairs": TWO},
+    )
+    yield served
+    served.server.close()
+
+
+def test_tasks_of_several_signatures_are_answered_in_their_order(several: Served) -> None:
+    message = request("MultiInference", {"x": [1.5]}, {"x": [2]})
+    for name, method in (("also", "regress"), ("", "classify")):
+        task = message.tasks.add(method_name=f"tensorflow/serving/{method}")
+        task.model_spec.name, task.model_spec.signature_name = "m", name
+    values, scores = call(several, "MultiInference", message).results
+    assert [item.value for item in values.regression_result.regressions] == [3.0, 4.0]
+    assert [row.classes[0].score for row in scores.classification_result.classifications] == [3.0, 4.0]
+    assert [part.model_spec.signature_name for part in (values, scores)] == ["also", "serving_default"]
+    message.tasks[0].model_spec.signature_name = "none"
+    assert refusal(several, "MultiInference", message) == (
+        "INVALID_ARGUMENT", "Requested signature not found in model graph: none",
+    )  # fmt: skip
+
+
+def test_a_request_chooses_its_signature(several: Served) -> None:
+    rows = {"signature_name": "pairs", "instances": [{"b": [1, 2], "a": 10}]}
+    assert post(several, "predict", rows) == (200, {"predictions": [{"sum": [11.0, 12.0], "kept": 10}]})
+    assert post(several, "predict", {"instances": [[1.5]]}) == (200, {"predictions": [[3.0]]})
+    body = {"signature_name": "also", "examples": [{"x": 1.5}]}
+    assert post(several, "regress", body) == (200, {"results": [3.0]})
+    message = request("Regression", {"x": [1.5]})
+    message.model_spec.signature_name = "also"
+    assert call(several, "Regress", message).model_spec.signature_name == "also"
+    predict = stock().PredictRequest()
+    predict.model_spec.name, predict.model_spec.signature_name = "m", "pairs"
+    encode(np.array([[1, 2]], np.float32), predict.inputs["b"])
+    encode(np.array([10]), predict.inputs["a"])
+    reply = call(several, "Predict", predict)
+    assert (reply.model_spec.signature_name, sorted(reply.outputs)) == ("pairs", ["kept", "sum"])
+    for name, other in (("none", "not found"), ("also", "input size does not match")):
+        predict.model_spec.signature_name = name
+        assert other in refusal(several, "Predict", predict)[1]
 
 
 def test_rest_takes_examples_as_tf_serving_documents_them(one: Served) -> None:

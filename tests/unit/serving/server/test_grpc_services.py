@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +27,7 @@ SERVICES = [
     "inference.GRPCInferenceService",
     "grpc.health.v1.Health",
 ]
+REFLECTION = ["grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"]
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
 UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
 
@@ -34,10 +38,14 @@ def channel(one: Any) -> Iterator[grpc.Channel]:
         yield channel
 
 
-def reflect(channel: grpc.Channel, **asked: str) -> Any:
-    request = reflection_pb2.ServerReflectionRequest(**asked)
-    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
-    (reply,) = stub.ServerReflectionInfo(iter([request]), timeout=60)
+def reflect(channel: grpc.Channel, version: str = "v1alpha", **asked: str) -> Any:
+    """Ask a version of reflection; their messages are the same."""
+    ask = channel.stream_stream(
+        f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
+        reflection_pb2.ServerReflectionRequest.SerializeToString,
+        reflection_pb2.ServerReflectionResponse.FromString,
+    )
+    (reply,) = ask(iter([reflection_pb2.ServerReflectionRequest(**asked)]), timeout=60)
     return reply
 
 
@@ -47,6 +55,42 @@ def test_the_server_and_each_service_are_healthy(channel: grpc.Channel, service:
     request = health_pb2.HealthCheckRequest(service=service)
     assert stub.Check(request, timeout=60).status == SERVING
     assert next(stub.Watch(request, timeout=60)).status == SERVING
+
+
+def test_a_server_is_ready_when_all_models_answer_and_alive_in_any_case(one: Any, channel: grpc.Channel) -> None:
+    stub = health_pb2_grpc.HealthStub(channel)
+    watched = stub.Watch(health_pb2.HealthCheckRequest(), timeout=60)
+    assert next(watched).status == SERVING
+    (keeper,) = one.repository._keepers["m"].values()
+    served, keeper.served = keeper.served, None
+    one.server.tell_ready()
+    assert next(watched).status == NOT_SERVING
+    for service in SERVICES:
+        is_alive = service == "grpc.health.v1.Health"
+        status = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=60).status
+        assert status == (SERVING if is_alive else NOT_SERVING)
+    for path, status in (("healthz", 200), ("v2/health/live", 200), ("v2/health/ready", 503)):
+        with closing(http.client.HTTPConnection(one.addresses["rest"], timeout=60)) as link:
+            link.request("GET", f"/{path}")
+            assert link.getresponse().status == status
+    keeper.served = served
+    one.server.tell_ready()
+    assert next(watched).status == SERVING
+
+
+def test_a_client_may_ping(one: Any) -> None:
+    """By default a server cuts off who pings more often than every 5 minutes, at the third ping."""
+    options = [
+        ("grpc.keepalive_time_ms", 1100), ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.keepalive_permit_without_calls", 1), ("grpc.http2.max_pings_without_data", 0),
+    ]  # fmt: skip
+    with grpc.insecure_channel(one.addresses["grpc"], options) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        watched = stub.Watch(health_pb2.HealthCheckRequest(), timeout=60)
+        assert next(watched).status == SERVING
+        time.sleep(5.5)
+        one.server.drain(10)
+        assert next(watched).status == NOT_SERVING
 
 
 def test_a_service_that_is_not_there_is_not_found(channel: grpc.Channel) -> None:
@@ -80,17 +124,21 @@ def test_a_drain_says_not_serving_before_the_last_request_is_answered(
     np.testing.assert_array_equal(outputs["y"], np.array([[2, 4]], np.float32))
 
 
-def test_reflection_lists_the_services(channel: grpc.Channel) -> None:
-    reply = reflect(channel, list_services="")
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+def test_reflection_lists_the_services(version: str, channel: grpc.Channel) -> None:
+    reply = reflect(channel, version, list_services="")
     names = [service.name for service in reply.list_services_response.service]
-    assert sorted(names) == sorted([*SERVICES, "grpc.reflection.v1alpha.ServerReflection"])
+    assert sorted(names) == sorted([*SERVICES, *REFLECTION])
 
 
-@pytest.mark.parametrize("symbol", [*SERVICES, "tensorflow.serving.PredictRequest", "tensorflow.TensorProto"])
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+@pytest.mark.parametrize(
+    "symbol", [*SERVICES, *REFLECTION, "tensorflow.serving.PredictRequest", "tensorflow.TensorProto"]
+)
 def test_reflection_describes_services_and_messages_with_all_that_they_import(
-    channel: grpc.Channel, symbol: str
+    channel: grpc.Channel, symbol: str, version: str
 ) -> None:
-    reply = reflect(channel, file_containing_symbol=symbol)
+    reply = reflect(channel, version, file_containing_symbol=symbol)
     files = [
         descriptor_pb2.FileDescriptorProto.FromString(data)
         for data in reply.file_descriptor_response.file_descriptor_proto

@@ -112,6 +112,13 @@ def classified() -> Any:
     return request
 
 
+def with_parameter(name: str, **value: Any) -> Any:
+    return infer_request(parameters={name: messages().InferParameter(**value)})
+
+
+NEITHER = "neither sequences nor priorities are served"
+
+
 def oversized() -> Any:
     request = messages().ModelInferRequest(model_name="m")
     request.inputs.add(name="b", datatype="FP32", shape=[4_000_000, 1, 8, 8]).contents.fp32_contents.append(1)
@@ -134,11 +141,24 @@ REFUSED = {
         infer_request(outputs=[OUTPUT(name="sum"), OUTPUT(name="sum")]),
         ("INVALID_ARGUMENT", "output 'sum' is requested twice"),
     ),
+    "sequence": (
+        with_parameter("sequence_id", int64_param=7), ("INVALID_ARGUMENT", f"parameter sequence_id: {NEITHER}")
+    ),
+    "sequence text": (
+        with_parameter("sequence_id", string_param="a"), ("INVALID_ARGUMENT", f"parameter sequence_id: {NEITHER}")
+    ),
+    "priority": (with_parameter("priority", uint64_param=1), ("INVALID_ARGUMENT", f"parameter priority: {NEITHER}")),
     "classification": (classified(), ("INVALID_ARGUMENT", "output 'sum': classification is not served")),
     "size": (
         oversized(), ("RESOURCE_EXHAUSTED", "tensor 'b': [4000000, 1, 8, 8] of FP32 is more than 67108864 bytes")
     ),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("parameter", [("priority", {"uint64_param": 0}), ("request_name", {"string_param": "a"})])
+def test_parameters_that_stand_for_none_or_change_nothing_are_answered(client: Client, parameter: Any) -> None:
+    request = with_parameter(parameter[0], **parameter[1])
+    assert client.send("ModelInfer", request.SerializeToString()).model_name == "m"
 
 
 @pytest.mark.parametrize("case", REFUSED)

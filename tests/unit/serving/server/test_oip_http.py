@@ -148,6 +148,10 @@ REFUSED: list[tuple[str, str, object, int, str]] = [
     ("GET", "/v2/models/m/versions/x", None, 400, "a version is a number, got 'x'"),
     ("GET", f"/v2/models/m/versions/{'9' * 5000}", None, 400, f"a version is a number, got '{'9' * 60}...'"),
     ("POST", "/v2/models/m/infer", {"inputs": INPUTS[:1]}, 400, "the model takes the inputs b, a, got b"),
+    *((
+        "POST", "/v2/models/m/infer", {"inputs": INPUTS, "parameters": {name: value}}, 400,
+        f"parameter {name}: neither sequences nor priorities are served",
+    ) for name, value in (("sequence_id", 7), ("sequence_id", "a"), ("sequence_start", True), ("priority", 1))),
     ("POST", "/v2/models/m/infer", [], 400, "the request is no JSON object"),
     ("POST", "/v2/models/m/infer", None, 400, "JSON Parse error: The document is empty"),
     (
@@ -180,6 +184,11 @@ def test_refusals(two: Any, case: tuple[str, str, object, int, str]) -> None:
     method, path, document, status, words = case
     assert ask(two, method, path, document) == (status, {"error": words})
     assert two.session.runs == 0
+
+
+def test_parameters_that_stand_for_none_or_change_nothing_are_answered(two: Any) -> None:
+    parameters = {"sequence_id": 0, "sequence_start": False, "priority": 0, "request_name": "abc"}
+    assert ask(two, "POST", "/v2/models/m/infer", {"inputs": INPUTS, "parameters": parameters})[0] == 200
 
 
 def test_readiness_ends_with_the_drain(two: Any) -> None:

@@ -39,7 +39,8 @@ def paths_in(module: ModuleType) -> set[str]:
     """Return the paths that a module's literals name."""
     tree = ast.parse(Path(module.__file__ or "").read_text())
     texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    return {path.rstrip("/") for text in texts if text.startswith(STARTS) for path in expand(text)}
+    paths = {path.rstrip("/") for text in texts if text.startswith(STARTS) for path in expand(text)}
+    return paths | ({"/"} & {*texts} if module is http_app else set())
 
 
 def test_the_document_has_the_paths_of_the_code() -> None:

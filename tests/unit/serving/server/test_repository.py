@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -130,12 +131,48 @@ def test_a_version_that_cannot_be_loaded_is_never_switched_to(
     add_version(base, 11)
     repository.refresh()
     until(lambda: warnings)
-    assert warnings == ["version 11 of the model m is not served: version 11 is broken"]
+    assert warnings == ["version 11 of the model m is not served: version 11 is broken; mend it"]
     repository.refresh()
     assert states(repository) == {11: ModelState.END, 10: ModelState.AVAILABLE}
     assert repository.find("m").number == 10
     with pytest.raises(BadRequest, match="version 11 is broken"):
         repository.apply([ModelConfig("m", base)])
+    assert repository.find("m").number == 10
+
+
+def test_a_version_that_was_deleted_is_taken_out_though_the_others_are_broken(
+    repository: Repository, base: Path, processes: Processes, until: Callable[..., None]
+) -> None:
+    repository.apply([ModelConfig("m", base)])
+    processes.broken = {2}
+    shutil.rmtree(base / "1")
+    repository.refresh()
+    assert repository.find("m").number == 10
+    shutil.rmtree(base / "10")
+    repository.refresh()  # 2 is tried
+    until(lambda: states(repository)[2] is ModelState.END)
+    until(lambda: states(repository)[10] is ModelState.END)
+    with pytest.raises(ServingError, match="Servable not found"):
+        repository.find("m")
+
+
+def test_a_version_that_was_deleted_answers_until_another_is_loaded(
+    repository: Repository, base: Path, processes: Processes, until: Callable[..., None]
+) -> None:
+    repository.apply([ModelConfig("m", base)])
+    processes.go_on.clear()
+    shutil.rmtree(base / "10")
+    repository.refresh()
+    until(lambda: states(repository)[2] is ModelState.LOADING)
+    assert repository.find("m").number == 10
+    processes.go_on.set()
+    until(lambda: repository.find("m").number == 2)
+
+
+def test_a_model_none_of_whose_folders_is_there_is_served_on(repository: Repository, base: Path) -> None:
+    repository.apply([ModelConfig("m", base)])
+    base.rename(base.with_name("unmounted"))
+    repository.refresh()
     assert repository.find("m").number == 10
 
 

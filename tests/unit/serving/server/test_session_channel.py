@@ -30,11 +30,11 @@ SIGNATURE = Signature(
 class Echo:
     """Answers with its inputs, or does what a test asks."""
 
-    signature = SIGNATURE
     device = "cpu"
     error: Exception | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, signature: Signature = SIGNATURE) -> None:
+        self.signature = signature
         self.go_on = threading.Event()
         self.go_on.set()
         self.answers: dict[str, Array] = {}
@@ -63,7 +63,7 @@ def timeout_s() -> float:
 def channel(echo: Echo, timeout_s: float) -> Iterator[ChannelSession]:
     line, theirs = socket.socketpair()
     host = SessionHost(echo, theirs)
-    assert host.describe() == {"signature": SIGNATURE.to_json(), "device": "cpu"}
+    assert host.describe() == {"signature": SIGNATURE.to_json(), "device": "cpu", "other_signatures": {}}
     session = ChannelSession(line, SIGNATURE, "cpu", "echo", timeout_s, threading.Event())
     yield session
     session.close()
@@ -119,3 +119,18 @@ def test_no_answer_in_time_gives_the_process_up(echo: Echo, channel: ChannelSess
     assert channel.lost.is_set()
     with pytest.raises(SessionLost, match="the process of echo ended"):
         channel.run(feeds(1, 1))
+
+
+def test_a_process_answers_for_each_of_its_sessions() -> None:
+    line, theirs = socket.socketpair()
+    other = Signature((TensorSpec("x", "float32", ("n",)),), (TensorSpec("x", "float32", ("n",)),))
+    host = SessionHost(Echo(), theirs, {"other": Echo(other)})
+    assert host.describe()["other_signatures"] == {"other": other.to_json()}
+    lost = threading.Event()
+    first = ChannelSession(line, SIGNATURE, "cpu", "echo", 60, lost)
+    second = ChannelSession(line, other, "cpu", "echo", 60, lost, number=1)
+    for _ in range(3):
+        assert first.run(feeds(1, 2))["flag"]
+        assert second.run({"x": np.arange(3, dtype=np.float32)})["x"].tolist() == [0, 1, 2]
+    for session in (second, first, host):
+        session.close()

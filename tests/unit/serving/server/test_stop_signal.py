@@ -36,6 +36,24 @@ def test_a_signal_that_has_come_is_seen_by_all_who_ask() -> None:
         assert stop.wait(0) is True
 
 
+def test_a_hangup_has_something_done_and_ends_nothing() -> None:
+    hangups: list[int] = []
+    with stop_on_signals(lambda: hangups.append(1)) as stop:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert stop.wait(10) is False
+        assert hangups == [1]
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.wait() is True
+    assert hangups == [1, 1]
+
+
+def test_a_hangup_ends_a_server_that_has_nothing_to_do_at_it() -> None:
+    with stop_on_signals() as stop:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert stop.wait() is True
+
+
 def test_another_signal_does_not_end_it() -> None:
     former = signal.signal(signal.SIGUSR1, lambda *_: None)
     with stop_on_signals() as stop:

@@ -126,7 +126,7 @@ def test_an_input_of_the_name_b64_can_be_named(one: Any) -> None:
         ("GET", "/v1/models/m:predict", 400, "Malformed request: GET /v1/models/m:predict"),
         ("POST", "/v1/models/m", 400, "Malformed request: POST /v1/models/m"),
         ("POST", "/v1/models/m:explain", 400, "Malformed request: POST /v1/models/m:explain"),
-        ("GET", "/", 400, "Malformed request: GET /"),
+        ("GET", "/v1", 400, "Malformed request: GET /v1"),
         ("DELETE", "/v1/models/m", 400, "Malformed request: DELETE /v1/models/m"),
     ],
 )
@@ -150,7 +150,8 @@ def test_a_runtime_that_fails_is_500_and_the_server_goes_on(one: Any) -> None:
 def test_status_metadata_and_health(two: Any) -> None:
     available = {"version": "1", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
     for path in ("/v1/models/m", "/v1/models/m/versions/1"):
-        assert ask(two, "GET", path) == (200, {"model_version_status": [available]})
+        assert ask(two, "GET", path) == (200, {"model_version_status": [available], "name": "m", "ready": True})
+    assert ask(two, "GET", "/") == (200, {"status": "alive"})
     status, found = ask(two, "GET", "/v1/models/m/metadata")
     assert status == 200
     assert found["model_spec"] == {"name": "m", "signature_name": "", "version": "1"}

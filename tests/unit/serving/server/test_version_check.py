@@ -14,6 +14,7 @@ import pytest
 
 from transload.models.artifact import GOLDEN
 from transload.models.errors import BadRequest, SessionLost
+from transload.models.signature import Signature, TensorSpec, parse_input
 from transload.serving.server.repository.batching_parameters import BatchingParameters
 from transload.serving.server.repository.model_config import ModelConfig
 from transload.serving.server.repository.model_repository import Repository
@@ -152,3 +153,75 @@ def test_golden_samples_of_another_form_are_refused(old: str, new: str, tmp_path
     session: Any = None  # is not asked
     with pytest.raises(BadRequest, match=r"golden\.json holds no golden samples: "):
         check_version(session, tmp_path)
+
+
+def specs(*texts: str) -> tuple[TensorSpec, ...]:
+    return tuple(parse_input(text) for text in texts)
+
+
+FORMER = Signature(specs("x=float32[batch=1..64,8]"), specs("y=float32[batch,4]"))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "words"),
+    [
+        (["x=float32[n,8]"], ["y=float32[n,4]"], None),  # another name of an axis, and more sizes
+        (["x=float32[batch=1..64,width]"], ["y=float32[rows,4]"], None),
+        (["x=float32[batch=0..128,8]"], ["y=float32[batch,classes]"], None),  # a file that does not say its outputs
+        (["x=float32[batch=1..64,9]"], ["y=float32[batch,4]"], "has the input x=float32"),
+        (["x=float32[batch=1..32,8]"], ["y=float32[batch,4]"], "has the input x=float32"),
+        (["x=float32[batch=2..64,8]"], ["y=float32[batch,4]"], "has the input x=float32"),
+        (["x=float32[batch=0..64:2,8]"], ["y=float32[batch,4]"], "has the input x=float32"),
+        (["x=float32[1,8]"], ["y=float32[1,4]"], "has the input x=float32"),
+        (["x=int32[batch,8]"], ["y=float32[batch,4]"], "has the input x=int32"),
+        (["x=float32[batch,8,1]"], ["y=float32[batch,4]"], "has the input x=float32"),
+        (["z=float32[batch,8]"], ["y=float32[batch,4]"], "lacks the input x"),
+        (["x=float32[batch,8]", "z=float32[batch]"], ["y=float32[batch,4]"], "has the input z"),
+        (["x=float32[batch,8]"], ["y=float32[batch,5]"], "has the output y=float32"),
+        (["x=float32[batch,8]"], ["y=float64[batch,4]"], "has the output y=float64"),
+        (["x=float32[batch,8]"], ["y=float32[batch,4]", "w=float32[batch]"], "has the output w"),
+        (["x=float32[batch,8]"], ["w=float32[batch,4]"], "has the output w"),
+    ],
+)
+def test_a_version_takes_over_where_no_client_would_notice(
+    inputs: list[str], outputs: list[str], words: str | None, one_session: Any, tmp_path: Path
+) -> None:
+    session = one_session()
+    session.signature = Signature(specs(*inputs), specs(*outputs))
+    if words is None:
+        check_version(session, tmp_path, FORMER)
+    else:
+        with pytest.raises(BadRequest, match=f"its signature is not that of the version that answers: it {words}"):
+            check_version(session, tmp_path, FORMER)
+
+
+@pytest.mark.parametrize("is_allowed", [False, True])
+def test_a_version_of_another_signature_is_switched_to_where_that_is_allowed(
+    is_allowed: bool, one_session: Any, tmp_path: Path, until: Callable[..., None]
+) -> None:
+    def open_version(source: VersionSource, lost: threading.Event) -> OpenedSession:
+        session = one_session()
+        if source.number == 2:
+            session.signature = Signature(specs("x=float32[batch,3]"), session.signature.outputs)
+        return OpenedSession(session, "numpy", lost)
+
+    def add(number: int) -> None:
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "artifact.json").touch()
+
+    told: list[str] = []
+    repository = Repository(open_version, warn=told.append, allow_signature_change=is_allowed)
+    add(1)
+    repository.apply([ModelConfig("m", tmp_path)])
+    add(2)
+    repository.refresh()
+    until(lambda: repository.find("m").number == 2 or told)
+    assert repository.find("m").number == (2 if is_allowed else 1)
+    assert [sentence.partition(":")[0] for sentence in told] == (
+        [] if is_allowed else ["version 2 of the model m is not served"]
+    )
+    repository.close()
+    anew = Repository(open_version)  # at the start nothing answers that could be taken over from
+    anew.apply([ModelConfig("m", tmp_path)])
+    assert anew.find("m").number == 2
+    anew.close()
