@@ -6,6 +6,7 @@ latency  p50 of one client: in process, embedded and behind `transload serve`, b
 rate     requests per second of 8 clients (h2load), beside the echoes, MLServer, KServe, LitServe and Triton's Python
          backend
 cold     seconds from the command `transload serve` to the first answer, for each format
+large    the longest waits of others beside bodies of 14 and 60 MB, behind `transload serve`
 decode   a 224x224x3 image sent as float_val
 
 The model is an MLP of 20 inputs and 10 outputs, batch 1, one thread. Everything of a part alternates in rounds; ratios
@@ -32,6 +33,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import large_bodies
 import latency
 import load
 import numpy as np
@@ -68,7 +70,8 @@ ECHOES = {"grpc": "echo grpc", "http": "echo uvicorn"}
 def main() -> int:
     """Measure the parts that are named, print, write."""
     parts: dict[str, Callable[[Path, argparse.Namespace], Any]] = {
-        "latency": measure_latency, "rate": measure_rates, "cold": measure_cold_starts, "decode": measure_decode,
+        "latency": measure_latency, "rate": measure_rates, "cold": measure_cold_starts, "large": measure_large,
+        "decode": measure_decode,
     }  # fmt: skip
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("parts", nargs="*", choices=[*parts, []])
@@ -232,6 +235,17 @@ def measure_cold_starts(work: Path, options: argparse.Namespace) -> list[dict[st
         {"name": form, "median_s": float(np.median(values)), "least_s": min(values), "most_s": max(values)}
         for form, values in seconds.items()
     ]
+
+
+def measure_large(work: Path, options: argparse.Namespace) -> list[dict[str, Any]]:  # noqa: ARG001
+    """Return how long others wait beside large bodies."""
+    (work / "wide.py").write_text(large_bodies.NET)
+    words = ["convert", "wide.py:Twice", "--input", f"x=float32[batch,{large_bodies.WIDTH}]", "--to", "onnx"]
+    subprocess.run([*servers.TRANSLOAD, *words, "--out", "wide", "--quiet"], cwd=work, check=True, capture_output=True)
+    command, small = large_bodies.command(work / "copies" / "onnx", work / "wide" / "onnx"), make_requests(SAMPLE)
+    with servers.running(command, work / "large") as ports:
+        servers.wait_for(lambda: latency.make_call(small["oip-grpc"], ports.grpc)())  # noqa: PLW0108  (it connects anew)
+        return large_bodies.measure(ports, small["oip-grpc"])
 
 
 def measure_decode(work: Path, options: argparse.Namespace) -> list[dict[str, Any]]:  # noqa: ARG001

@@ -22,9 +22,10 @@ from . import oip_grpc
 from .examples import tfserving_examples
 from .grpc_services import add_health, add_reflection, parse_message, patience_of, token_check
 from .metrics import RequestRecord
+from .repository.body_decoders import SIGNATURE
 from .repository.model_config import configs_of
 from .repository.model_repository import Repository
-from .repository.served_version import MOST_WAITING, SIGNATURE, ServedVersion, feed_name
+from .repository.served_version import MOST_WAITING, ServedVersion, feed_name
 from .server_records import IDLE_TIMEOUT_S, READ_TIMEOUT_S, url_host
 from .serving_error import Code, ServingError, as_status, invalid, unavailable
 

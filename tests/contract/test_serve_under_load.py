@@ -171,13 +171,45 @@ def test_sigterm_loses_no_answer(tries: int, artifact: Callable[[str], Path], co
             assert server.next_warning() == "ended with 0"
 
 
-def test_requests_are_gathered_up_to_the_batch_of_the_latency_bound(tmp_path: Path) -> None:
-    model = tmp_path / "model.onnx"
+def write_double(model: Path) -> None:
+    """Write the model of DOUBLE: y = 2 x, z = |x|."""
     tensors = [make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in "xyz"]
     graph = make_graph(
         [make_node("Add", ["x", "x"], ["y"]), make_node("Abs", ["x"], ["z"])], "double", tensors[:1], tensors[1:]
     )
     onnx.save(make_model(graph, opset_imports=[make_opsetid("", 18)], ir_version=10), model)
+
+
+def test_a_large_body_is_read_in_the_process_of_the_model(tmp_path: Path) -> None:
+    """The listener answers others meanwhile. Its seconds of processor time tell, however busy the machine is."""
+    write_double(tmp_path / "model.onnx")
+    x = np.random.default_rng(0).random((200_000, 3))
+    with serving(tmp_path / "model.onnx") as server:
+        listener = psutil.Process(server.process.pid)
+        model = max(listener.children(recursive=True), key=lambda process: process.memory_info().rss)
+        before = [sum(process.cpu_times()[:2]) for process in (listener, model)]
+        connection = http.client.HTTPConnection(server.rest, timeout=60)
+        for path, document, key in (
+            ("/v1/models/m:predict", {"instances": x.tolist()}, "predictions"),
+            ("/v2/models/m/infer", {"inputs": [{"name": "x", "datatype": "FP32", "shape": x.shape, "data": x.tolist()}],
+                                    "outputs": [{"name": "y"}]}, "outputs"),
+        ):  # fmt: skip
+            connection.request("POST", path, json.dumps(document))
+            rows = json.loads(connection.getresponse().read())[key]
+            y = rows[0]["data"] if key == "outputs" else [row["y"] for row in rows]
+            np.testing.assert_allclose(np.reshape(y, x.shape), 2 * x, rtol=1e-6)
+        connection.request("POST", "/v1/models/m:predict", json.dumps({"instances": [["x"] * 3] * 100_000}))
+        reply = connection.getresponse()
+        assert (reply.status, b"not of expected type" in reply.read()) == (400, True)
+        after = [sum(process.cpu_times()[:2]) for process in (listener, model)]
+        connection.close()
+        listener_s, model_s = np.subtract(after, before)
+        assert model_s > listener_s
+
+
+def test_requests_are_gathered_up_to_the_batch_of_the_latency_bound(tmp_path: Path) -> None:
+    model = tmp_path / "model.onnx"
+    write_double(model)
     bound = BatchInBound(bound_s=0.01, batch=4, p99_s=0.009, throughput_per_s=2e3)
     keep_settings(model, place_of(model, RUNTIMES["onnxruntime"], "cpu"), DEFAULTS, 1, bound)
     two, twenty = np.ones((2, 3), np.float32), np.arange(60, dtype=np.float32).reshape(20, 3)

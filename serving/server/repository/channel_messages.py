@@ -2,8 +2,10 @@
 
 Both sides know the signature, so that a message is nothing but
 
-    head       int64 bytes of the whole message, int64 kind (0 arrays, 1 an error), then for arrays each size (int64)
-    arrays     the bytes of each; or JSON {"kind", "what", "fix"} of an error
+    head       int64 bytes of the whole message, int64 kind (0 arrays, 1 an error, 2 a document, 3 a refusal), then for
+               arrays each size (int64)
+    arrays     the bytes of each; or JSON {"kind", "what", "fix"} of an error, {"code", "what"} of a refusal; or a line
+               of JSON, and bytes
 
 Head and arrays begin at multiples of 16 bytes of the message, so that arrays are read in the memory in which they came.
 """
@@ -12,16 +14,20 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ....models.errors import ERRORS, SessionLost, TransloadError
 from ....models.signature import Array, TensorSpec
+from ...wire.tensor_proto import TooLarge
+from ..serving_error import Code, ServingError
 
 _HEAD = struct.Struct("=qq")
-_ARRAYS, _ERROR = 0, 1
+_ARRAYS, _ERROR, _DOCUMENT, _REFUSAL = range(4)
+_ERRORS: Mapping[str, type[TransloadError]] = {**ERRORS, "TooLarge": TooLarge}
 _ALIGNMENT = 16
 _PADDING = [bytes(size) for size in range(_ALIGNMENT)]
 _BUFFER_BYTES = 1 << 16  # longer messages get memory of their own, and are read into it
@@ -58,13 +64,11 @@ class MessageLayout:
     def unpack(self, message: Message) -> list[Array]:
         """Return the arrays of a message; they lie in its memory.
         Raises the error that it carries, SessionLost where it is not of this layout."""
-        try:
-            if _HEAD.unpack_from(message)[1] == _ARRAYS:
+        with _trusting_nothing():
+            if kind_of(message) == _ARRAYS:
                 return self._read_arrays(message)
             record = json.loads(message[_HEAD.size :])
-            sent = ERRORS[record["kind"]](record["what"], fix=record["fix"])
-        except (ValueError, LookupError, TypeError, OverflowError, MemoryError, struct.error) as error:
-            raise SessionLost("a message differs from the signature", fix="open the session again") from error
+            sent = _ERRORS[record["kind"]](record["what"], fix=record["fix"])
         raise sent
 
     def _read_arrays(self, message: Message) -> list[Array]:
@@ -88,11 +92,51 @@ class MessageLayout:
         return arrays
 
 
-def pack_error(error: TransloadError) -> list[Any]:
+@contextmanager
+def _trusting_nothing() -> Iterator[None]:
+    """Raise SessionLost where a message is not what it is read as."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, OverflowError, MemoryError, struct.error) as error:
+        raise SessionLost("a message differs from the signature", fix="open the session again") from error
+
+
+def kind_of(message: Message) -> int:
+    """Return the kind of a message, at least as long as a head."""
+    return int(_HEAD.unpack_from(message)[1])
+
+
+def is_document(message: Message) -> bool:
+    """Whether `unpack_document` reads a message."""
+    return kind_of(message) in {_DOCUMENT, _REFUSAL}
+
+
+def pack_document(document: Any, data: bytes = b"") -> list[Any]:
+    """Return the buffers of a message that carries a JSON document, and bytes behind it."""
+    return _pack(_DOCUMENT, json.dumps(document).encode() + b"\n", data)
+
+
+def unpack_document(message: Message) -> tuple[Any, memoryview]:
+    """Return a document and the bytes behind it. Raises the ServingError of a refusal, SessionLost where it is none."""
+    with _trusting_nothing():
+        end = message.index(b"\n", _HEAD.size) + 1
+        document = json.loads(message[_HEAD.size : end])
+        if kind_of(message) == _DOCUMENT:
+            return document, memoryview(message)[end:]
+        refusal = ServingError(Code(document["code"]), str(document["what"]))
+    raise refusal
+
+
+def pack_error(error: TransloadError | ServingError) -> list[Any]:
     """Return the buffers of a message that carries an error."""
-    kind = next(cls.__name__ for cls in type(error).__mro__ if cls.__name__ in ERRORS)
-    text = json.dumps({"kind": kind, "what": error.what, "fix": error.fix}).encode()
-    return [_HEAD.pack(_HEAD.size + len(text), _ERROR), text]
+    if isinstance(error, ServingError):
+        return _pack(_REFUSAL, json.dumps({"code": error.code, "what": error.text}).encode() + b"\n")
+    kind = next(cls.__name__ for cls in type(error).__mro__ if cls.__name__ in _ERRORS)
+    return _pack(_ERROR, json.dumps({"kind": kind, "what": error.what, "fix": error.fix}).encode())
+
+
+def _pack(kind: int, *parts: bytes) -> list[Any]:
+    return [_HEAD.pack(_HEAD.size + sum(map(len, parts)), kind), *parts]
 
 
 class MessageBuffer:

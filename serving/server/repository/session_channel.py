@@ -14,10 +14,20 @@ from typing import Any
 
 from ....models.errors import SessionLost, SessionTimeout, TransloadError
 from ....models.signature import Array, Signature
-from ...checked_session import CheckedSession
+from ...checked_session import CheckedSession, FeedCheck
 from ...memory_return import MemoryReturn
 from ...session import Session
-from .channel_messages import Message, MessageBuffer, MessageLayout, pack_error
+from ..serving_error import ServingError
+from .body_decoders import DECODERS
+from .channel_messages import (
+    Message,
+    MessageBuffer,
+    MessageLayout,
+    is_document,
+    pack_document,
+    pack_error,
+    unpack_document,
+)
 
 _BUFFER_BYTES = 4 << 20  # of the socket, each way: most requests go in one piece
 MOST_PARTS = 64  # of one sendmsg; the kernel takes 1024
@@ -77,11 +87,36 @@ class ChannelSession(CheckedSession):
         self.line, self.timeout_s, self.lost = line, timeout_s, lost
         self._inputs, self._answers = MessageLayout(signature.inputs), MessageLayout(signature.outputs)
         self._buffer = MessageBuffer()
-        self._socket = connect(line)
+        self._socket = self._connect()
+
+    def _connect(self) -> socket.socket:
+        connection = connect(self.line)
         # Not settimeout, by which Python asks poll before each call.
-        limit = struct.pack("@ll", int(timeout_s), int(timeout_s % 1 * 1e6))
+        limit = struct.pack("@ll", int(self.timeout_s), int(self.timeout_s % 1 * 1e6))
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-            self._socket.setsockopt(socket.SOL_SOCKET, option, limit)
+            connection.setsockopt(socket.SOL_SOCKET, option, limit)
+        return connection
+
+    def decode(self, name: str, body: bytes, options: Mapping[str, Any]) -> tuple[list[Array], Any]:
+        """Have the other process decode the body of a request; return the inputs in the signature's order, and what
+        else it says. By any number of threads: each call has a connection of its own, and no other waits for it.
+        Raises as the decoder, BadRequest where the inputs do not fit the signature, and as `run`."""
+        buffer = MessageBuffer()
+        try:
+            with self._connect() as connection:
+                send(connection, pack_document({"decoder": name, "options": options}, body))
+                messages = receive(connection, buffer)
+                document = unpack_document(messages[0])[0] if is_document(messages[0]) else None
+                if document is not None and len(messages) < 2:
+                    messages += receive(connection, buffer)
+        except (BlockingIOError, TimeoutError) as error:
+            raise SessionTimeout(
+                f"a body was not read in {self.timeout_s:g} s", fix="send less at once, or raw bytes"
+            ) from error
+        except (OSError, EOFError, SessionLost) as error:
+            self.lost.set()
+            raise SessionLost(f"the process of {self._runtime} ended", fix="open the session again") from error
+        return self._inputs.unpack(messages[-1]), document
 
     def _answer(self, values: Sequence[Array]) -> Sequence[Array]:
         try:
@@ -141,7 +176,21 @@ class SessionHost:
                 for message in receive(connection, buffer):
                     self._answer_once(connection, message)
 
+    def _decode(self, message: Message) -> list[Any]:
+        """Return the buffers of the reply to a body: what it says beside the inputs, and these."""
+        try:
+            request, body = unpack_document(message)
+            feeds, document = DECODERS[request["decoder"]](self._session.signature, bytes(body), **request["options"])
+            values = FeedCheck(self._session.signature.inputs)(feeds)
+        except (TransloadError, ServingError) as error:
+            return pack_error(error)
+        return [*pack_document(document), *self._inputs.pack(values)]
+
     def _answer_once(self, connection: socket.socket, message: Message) -> None:
+        if is_document(message):
+            send(connection, self._decode(message))
+            self._memory.add_request(len(message))
+            return
         try:
             values = self._inputs.unpack(message)
             with self._lock:

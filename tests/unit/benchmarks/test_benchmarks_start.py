@@ -33,7 +33,7 @@ def test_it_starts(name: str) -> None:
 @pytest.mark.slow
 def test_a_round_of_latency_beside_the_echoes(tmp_path: Path) -> None:
     out = tmp_path / "serving.json"
-    words = [sys.executable, "-P", HOME / "serving", "latency", "--rounds", "1", "--out", out]
+    words = [sys.executable, "-P", str(HOME / "serving"), "latency", "--rounds", "1", "--out", str(out)]
     subprocess.run(words, check=True, capture_output=True, timeout=500)
     rows: dict[str, Any] = {row["name"]: row for row in json.loads(out.read_text())["latency"]["rows"]}
     assert rows["echo grpc"]["ratio"] == [1.0, 1.0, 1.0]
