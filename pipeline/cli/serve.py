@@ -38,6 +38,10 @@ BatchingFile = Annotated[
         "--batching-parameters-file", metavar="FILE", help="Gather requests into batches, by TF Serving's parameters."
     ),
 ]
+Instances = Annotated[
+    int,
+    typer.Option("--instances", min=1, max=64, metavar="N", help="Processes of each model; the idlest answers."),
+]
 Host = Annotated[str, typer.Option("--host", metavar="HOST", help="Where to listen; 0.0.0.0 in a container.")]
 GrpcPort = Annotated[int, typer.Option("--grpc-port", min=0, max=65535, metavar="PORT", help="0 takes a free one.")]
 RestPort = Annotated[int, typer.Option("--rest-port", min=0, max=65535, metavar="PORT", help="0 takes a free one.")]
@@ -78,6 +82,7 @@ def command(
     input_: options.Input = None,
     enable_batching: EnableBatching = False,
     batching_parameters_file: BatchingFile = None,
+    instances: Instances = 1,
     host: Host = "127.0.0.1",
     grpc_port: GrpcPort = 8500,
     rest_port: RestPort = 8501,
@@ -116,7 +121,7 @@ def command(
             name=name, config_file=model_config_file, host=host, grpc_port=grpc_port, rest_port=rest_port,
             device=device or "auto", threads=threads, untuned=untuned, max_body_bytes=max_body << 20,
             access_log=access_log, inputs=option_values.parse_inputs(input_), enable_batching=enable_batching,
-            batching_file=batching_parameters_file,
+            batching_file=batching_parameters_file, instances=instances,
             tls_cert=tls_cert, tls_key=tls_key, tls_client_ca=tls_client_ca, token_file=token_file, insecure=insecure,
             trust=trust, origins=tuple(origin or ()),
         ),

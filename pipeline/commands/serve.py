@@ -63,6 +63,7 @@ class ServeOptions:
     rest_port: int = 8501
     device: str = "auto"
     threads: int | None = None  # None: as tuned, else 1
+    instances: int = 1  # processes of each version
     untuned: bool = False  # leave tuning.json beside a model alone
     max_body_bytes: int = MAX_BODY_BYTES
     access_log: str | None = None
@@ -138,6 +139,7 @@ def serve(
         repository = Repository(
             processes.open,
             still_s=_STILL_S,
+            instances=options.instances,
             batching=batching,
             max_body_bytes=options.max_body_bytes,
             access_log=access_log,

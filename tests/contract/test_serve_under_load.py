@@ -246,6 +246,26 @@ def test_a_death_under_load_gives_errors_and_no_wrong_answer(artifact: Callable[
         assert set(clients.outcomes) == {"answered", "UNAVAILABLE", ended}
 
 
+def test_of_two_instances_one_answers_while_the_other_is_started_again(
+    artifact: Callable[[str], Path], contract: Any
+) -> None:
+    feeds = contract.feeds_of(2)
+    with serving(artifact("onnx"), "--instances", "2") as server:
+        clients = Clients(server, feeds, contract.answers_to(feeds), until_error=False)
+        try:
+            for _ in range(2):
+                clients.wait_for_answers(100)
+                psutil.Process(server.process.pid).children()[0].kill()
+                assert "the worker was killed by SIGKILL" in server.next_warning()
+                assert "answers again" in server.next_warning()
+            clients.wait_for_answers(100)
+        finally:
+            clients.stop()
+        failed = sum(count for outcome, count in clients.outcomes.items() if outcome != "answered")
+        assert clients.outcomes["wrong"] == 0
+        assert failed <= 2 * 8  # what each client had asked the one that died
+
+
 def test_a_running_server_is_measured_and_validated(
     artifact: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,6 +27,8 @@ from ..serving_error import Code, ServingError
 _HEAD = struct.Struct("=qq")
 _ARRAYS, _ERROR, _DOCUMENT, _REFUSAL = range(4)
 _ERRORS: Mapping[str, type[TransloadError]] = {**ERRORS, "TooLarge": TooLarge}
+# Of a message that is not what it is read as: nothing that the process of a model says is trusted.
+_FAULTS = (ValueError, LookupError, TypeError, OverflowError, MemoryError, struct.error)
 _ALIGNMENT = 16
 _PADDING = [bytes(size) for size in range(_ALIGNMENT)]
 _BUFFER_BYTES = 1 << 16  # longer messages get memory of their own, and are read into it
@@ -64,11 +65,13 @@ class MessageLayout:
     def unpack(self, message: Message) -> list[Array]:
         """Return the arrays of a message; they lie in its memory.
         Raises the error that it carries, SessionLost where it is not of this layout."""
-        with _trusting_nothing():
-            if kind_of(message) == _ARRAYS:
+        try:
+            if _HEAD.unpack_from(message)[1] == _ARRAYS:
                 return self._read_arrays(message)
             record = json.loads(message[_HEAD.size :])
             sent = _ERRORS[record["kind"]](record["what"], fix=record["fix"])
+        except _FAULTS as error:
+            raise _not_as_expected() from error
         raise sent
 
     def _read_arrays(self, message: Message) -> list[Array]:
@@ -92,23 +95,13 @@ class MessageLayout:
         return arrays
 
 
-@contextmanager
-def _trusting_nothing() -> Iterator[None]:
-    """Raise SessionLost where a message is not what it is read as."""
-    try:
-        yield
-    except (ValueError, LookupError, TypeError, OverflowError, MemoryError, struct.error) as error:
-        raise SessionLost("a message differs from the signature", fix="open the session again") from error
-
-
-def kind_of(message: Message) -> int:
-    """Return the kind of a message, at least as long as a head."""
-    return int(_HEAD.unpack_from(message)[1])
+def _not_as_expected() -> SessionLost:
+    return SessionLost("a message differs from the signature", fix="open the session again")
 
 
 def is_document(message: Message) -> bool:
     """Whether `unpack_document` reads a message."""
-    return kind_of(message) in {_DOCUMENT, _REFUSAL}
+    return bool(_HEAD.unpack_from(message)[1] >= _DOCUMENT)
 
 
 def pack_document(document: Any, data: bytes = b"") -> list[Any]:
@@ -118,12 +111,14 @@ def pack_document(document: Any, data: bytes = b"") -> list[Any]:
 
 def unpack_document(message: Message) -> tuple[Any, memoryview]:
     """Return a document and the bytes behind it. Raises the ServingError of a refusal, SessionLost where it is none."""
-    with _trusting_nothing():
+    try:
         end = message.index(b"\n", _HEAD.size) + 1
         document = json.loads(message[_HEAD.size : end])
-        if kind_of(message) == _DOCUMENT:
+        if _HEAD.unpack_from(message)[1] == _DOCUMENT:
             return document, memoryview(message)[end:]
         refusal = ServingError(Code(document["code"]), str(document["what"]))
+    except _FAULTS as error:
+        raise _not_as_expected() from error
     raise refusal
 
 

@@ -102,6 +102,11 @@ class ServedVersion:
         return bool(rows)
 
     @property
+    def waiting(self) -> int:
+        """The predictions that wait, the one that runs among them."""
+        return self._waiting
+
+    @property
     def full_batch(self) -> int | None:
         """The rows at which a batch is full; None where requests are not gathered."""
         return self._batches.full_rows if self._batches else None
