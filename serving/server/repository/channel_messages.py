@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,6 +32,7 @@ _ERRORS: Mapping[str, type[TransloadError]] = {**ERRORS, "TooLarge": TooLarge}
 _FAULTS = (ValueError, LookupError, TypeError, OverflowError, MemoryError, struct.error)
 _ALIGNMENT = 16
 _PADDING = [bytes(size) for size in range(_ALIGNMENT)]
+_SMALL_BYTES = 1 << 12  # of an array, that is copied: a view of it costs more
 _BUFFER_BYTES = 1 << 16  # longer messages get memory of their own, and are read into it
 _MOST_BYTES = 1 << 34  # a longer one is a fault of the other side
 
@@ -41,9 +43,11 @@ class MessageLayout:
     """The arrays of one direction, as they lie in a message."""
 
     def __init__(self, specs: Sequence[TensorSpec]) -> None:
-        self._dtypes = [np.dtype(spec.dtype) for spec in specs]
-        self._ranks = [len(spec.shape) for spec in specs]
-        count = sum(self._ranks)
+        ends = [*accumulate(len(spec.shape) for spec in specs)]
+        self._fields = [  # dtype, and where its sizes are among all
+            (np.dtype(spec.dtype), end - len(spec.shape), end) for spec, end in zip(specs, ends, strict=True)
+        ]
+        count = sum(len(spec.shape) for spec in specs)
         padding = -(_HEAD.size + 8 * count) % _ALIGNMENT
         self._head = struct.Struct(f"=qq{count}q{padding}x")
 
@@ -54,7 +58,7 @@ class MessageLayout:
         for array in arrays:
             size = array.nbytes
             if size:
-                parts.append(np.ascontiguousarray(array).data.cast("B"))
+                parts.append(array.tobytes() if size <= _SMALL_BYTES else np.ascontiguousarray(array).data.cast("B"))
                 if padding := -size % _ALIGNMENT:
                     parts.append(_PADDING[padding])
                     total += padding
@@ -75,23 +79,14 @@ class MessageLayout:
         raise sent
 
     def _read_arrays(self, message: Message) -> list[Array]:
-        _, _, *sizes = self._head.unpack_from(message)
-        arrays, offset, start = [], self._head.size, 0
-        for dtype, rank in zip(self._dtypes, self._ranks, strict=True):
-            shape = sizes[start : start + rank]
-            start += rank
-            count = 1
-            for size in shape:
-                if size < 0:
-                    raise ValueError(shape)
-                count *= size
-            if count:
-                array = np.frombuffer(message, dtype, count, offset).reshape(shape)
-                size = array.nbytes
-                offset += size + -size % _ALIGNMENT
-            else:
-                array = np.empty(shape, dtype)
+        sizes = self._head.unpack_from(message)[2:]
+        arrays, offset = [], self._head.size
+        for dtype, start, end in self._fields:
+            array: Array = np.ndarray(
+                sizes[start:end], dtype, message, offset
+            )  # which holds the sizes against the bytes
             arrays.append(array)
+            offset += array.nbytes + -array.nbytes % _ALIGNMENT
         return arrays
 
 
