@@ -147,11 +147,10 @@ def serve(
         )
         try:
             with _kept_logs(scratch):
-                _load(repository, configs)
+                answering = _load(repository, configs)
                 server = listen(repository, options.host, options.grpc_port, options.rest_port, security)
                 try:
                     warnings.begin(options)
-                    answering = [_describe(repository, config) for config in configs]
                     ready(Serving(server.addresses(), answering, processes.scratch))
                     _watch(repository, stop)
                     server.drain(_DRAIN_S)
@@ -248,12 +247,17 @@ def _access_log(name: str | None) -> AccessLog | None:
     return AccessLog("/dev/stderr" if name == "-" else str(Path(name).absolute()))
 
 
-def _load(repository: Repository, configs: Sequence[ModelConfig]) -> None:
-    """Load all models. Raises the error of the first that cannot be loaded."""
+def _load(repository: Repository, configs: Sequence[ModelConfig]) -> list[ServingModel]:
+    """Load all models, and describe them. Raises the error of the first that cannot be loaded; StepFailed where a
+    process dies as soon as it has loaded its model."""
     try:
         repository.apply(configs)
     except ServingError as error:
         raise BadRequest(error.text, fix="correct the configuration file") from error
+    try:
+        return [_describe(repository, config) for config in configs]
+    except ServingError as error:
+        raise StepFailed(error.text, fix="read the log") from error
 
 
 def _describe(repository: Repository, config: ModelConfig) -> ServingModel:
