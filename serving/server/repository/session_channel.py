@@ -152,7 +152,7 @@ class SessionHost:
         self._names = [spec.name for spec in session.signature.inputs]
         # numpy works a dtype's name out at each look, which takes longer than all else here.
         self._outputs = [(spec, np.dtype(spec.dtype)) for spec in session.signature.outputs]
-        self._lock = threading.Lock()
+        self._lock, self._decoding = threading.Lock(), threading.Lock()
         self._memory = MemoryReturn()
         self._inputs, self._answers = MessageLayout(session.signature.inputs), MessageLayout(session.signature.outputs)
         self._line = line
@@ -184,8 +184,10 @@ class SessionHost:
         """Return the buffers of the reply to a body: what it says beside the inputs, and these."""
         try:
             request, body = unpack_document(message)
-            feeds, document = DECODERS[request["decoder"]](self._session.signature, bytes(body), **request["options"])
-            values = FeedCheck(self._session.signature.inputs)(feeds)
+            signature, decode = self._session.signature, DECODERS[request["decoder"]]
+            with self._decoding:  # another request waits for one body at a time to let go of Python's lock
+                feeds, document = decode(signature, bytes(body), **request["options"])
+            values = FeedCheck(signature.inputs)(feeds)
         except (TransloadError, ServingError) as error:
             return pack_error(error)
         return [*pack_document(document), *self._inputs.pack(values)]
