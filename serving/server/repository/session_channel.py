@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -19,7 +20,7 @@ from ....models.signature import Array, Signature
 from ...checked_session import CheckedSession, FeedCheck
 from ...memory_return import MemoryReturn
 from ...session import Session
-from ..serving_error import ServingError
+from ..serving_error import Code, ServingError
 from .body_decoders import DECODERS
 from .channel_messages import (
     Message,
@@ -190,6 +191,9 @@ class SessionHost:
             values = FeedCheck(signature.inputs)(feeds)
         except (TransloadError, ServingError) as error:
             return pack_error(error)
+        except Exception:  # noqa: BLE001  (a fault of ours is no reason to lose the model)
+            traceback.print_exc()
+            return pack_error(ServingError(Code.INTERNAL, "internal error"))
         return [*pack_document(document), *self._inputs.pack(values)]
 
     def _answer_once(self, connection: socket.socket, message: Message) -> None:

@@ -151,6 +151,8 @@ def test_what_is_wrong_with_a_body_arrives_as_its_error(channel: ChannelSession)
         row = {"name": "big", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}
         body = json.dumps({"inputs": [row]}).encode()
         channel.decode("oip", body, {"header_length": None, "most_bytes": 4})
+    with pytest.raises(ServingError, match="internal error"):
+        channel.decode("rows", b"{}", {"unknown": 1})
     assert not channel.lost.is_set()
 
 
