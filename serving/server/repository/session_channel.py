@@ -20,7 +20,7 @@ from ....models.signature import Array, Signature
 from ...checked_session import CheckedSession, FeedCheck
 from ...memory_return import MemoryReturn
 from ...session import Session
-from ..serving_error import Code, ServingError
+from ..serving_error import Code, ServingError, unavailable
 from .body_decoders import DECODERS
 from .channel_messages import (
     Message,
@@ -116,9 +116,11 @@ class ChannelSession(CheckedSession):
             raise SessionTimeout(
                 f"a body was not read in {self.timeout_s:g} s", fix="send less at once, or raw bytes"
             ) from error
-        except (OSError, EOFError, SessionLost) as error:
+        except (ConnectionError, EOFError, SessionLost) as error:
             self.lost.set()
             raise SessionLost(f"the process of {self._runtime} ended", fix="open the session again") from error
+        except OSError as error:  # this process has no socket left, which is no fault of the other
+            raise unavailable(f"a body cannot be handed on: {error.strerror}") from error
         return self._inputs.unpack(messages[-1]), document
 
     def _answer(self, values: Sequence[Array]) -> Sequence[Array]:

@@ -21,9 +21,14 @@ def test_records_are_counted_in_their_order() -> None:
 def test_every_record_of_many_threads_is_counted_once() -> None:
     counted: list[int] = []
     pending = PendingRecords(counted.append)
+
+    def bring(start: int) -> None:
+        for number in range(start, start + 10_000):
+            pending.add(number)
+
     with ThreadPoolExecutor(8) as threads:
         for start in range(0, 80_000, 10_000):
-            threads.submit(lambda start=start: [pending.add(start + at) for at in range(10_000)])
+            threads.submit(bring, start)
         for _ in range(50):
             threads.submit(pending.flush)
     pending.flush()

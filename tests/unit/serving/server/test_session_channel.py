@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import socket
 import struct
 import threading
@@ -13,6 +15,7 @@ import pytest
 
 from transload.models.errors import BadRequest, SessionLost, SessionTimeout
 from transload.models.signature import Array, Signature, TensorSpec
+from transload.serving.server.repository import session_channel
 from transload.serving.server.repository.session_channel import ChannelSession, SessionHost
 from transload.serving.server.serving_error import Code, ServingError
 from transload.serving.wire.tensor_proto import TooLarge
@@ -153,6 +156,16 @@ def test_what_is_wrong_with_a_body_arrives_as_its_error(channel: ChannelSession)
         channel.decode("oip", body, {"header_length": None, "most_bytes": 4})
     with pytest.raises(ServingError, match="internal error"):
         channel.decode("rows", b"{}", {"unknown": 1})
+    assert not channel.lost.is_set()
+
+
+def test_a_listener_without_sockets_loses_no_model(channel: ChannelSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_line: socket.socket) -> socket.socket:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(session_channel, "connect", refuse)
+    with pytest.raises(ServingError, match="a body cannot be handed on: Too many open files"):
+        decode(channel, {})
     assert not channel.lost.is_set()
 
 
