@@ -74,10 +74,12 @@ class HttpLink:
         if not reply.startswith(b"HTTP/1.1 200"):
             raise ValueError(reply)
         head, _, body = reply.partition(b"\r\n\r\n")
-        length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
-        while len(body) < length:
-            body += self._receive()
-        return body
+        missing = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0]) - len(body)
+        parts = [body]
+        while missing > 0:
+            parts.append(self._receive())
+            missing -= len(parts[-1])
+        return b"".join(parts)
 
     def _receive(self) -> bytes:
         if data := self._socket.recv(1 << 16):
