@@ -245,7 +245,7 @@ def measure_large(work: Path, options: argparse.Namespace) -> list[dict[str, Any
     command, small = large_bodies.command(work / "copies" / "onnx", work / "wide" / "onnx"), make_requests(SAMPLE)
     with servers.running(command, work / "large") as ports:
         servers.wait_for(lambda: latency.make_call(small["oip-grpc"], ports.grpc)())  # noqa: PLW0108  (it connects anew)
-        return large_bodies.measure(ports, small["oip-grpc"])
+        return large_bodies.measure(ports, small["oip-grpc"], work)
 
 
 def measure_decode(work: Path, options: argparse.Namespace) -> list[dict[str, Any]]:  # noqa: ARG001

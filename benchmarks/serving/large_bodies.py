@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import http.client
 import json
-import threading
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -60,31 +62,34 @@ def command(copies: Path, wide: Path) -> servers.Command:
     return servers.Command([*servers.TRANSLOAD, *words, "--max-body", "512"], servers.Ports(grpc_port, http_port))
 
 
-def measure(ports: servers.Ports, small: WireRequest, sizes_mb: tuple[int, ...] = SIZES_MB) -> list[dict[str, Any]]:
-    """Return the longest waits beside each large request, and none (its name is "nothing")."""
+def measure(ports: servers.Ports, small: WireRequest, folder: Path) -> list[dict[str, Any]]:
+    """Return the longest waits beside each large request, and beside nothing. Each is sent by a process of its own: a
+    client holds Python's lock, too."""
     others = {"healthz": _health(ports.http), "other model": latency.make_call(small, ports.grpc)}
-    rows = [{"name": "nothing", **_waits(others, lambda: time.sleep(2))}]
-    for megabytes in sizes_mb:
+    rows = [{"name": "nothing", **_waits(others, [sys.executable, "-c", "import time; time.sleep(2)"])}]
+    for megabytes in SIZES_MB:
         for name, request in large_requests(megabytes):
-            call = _large_call(request, ports)
-            rows.append({"name": name, "MB": megabytes, **_waits(others, call)})
+            (folder / "body").write_bytes(request.body)
+            about = json.dumps([request.protocol, request.path, request.headers, getattr(ports, request.protocol)])
+            words = [sys.executable, "-P", __file__, about, str(folder / "body")]
+            rows.append({"name": name, "MB": megabytes, **_waits(others, words)})
     return rows
 
 
-def _waits(others: dict[str, Callable[[], object]], call: Callable[[], object]) -> dict[str, Any]:
-    """Return milliseconds: the most and the median of each of the others while `call` runs."""
+def _waits(others: dict[str, Callable[[], object]], words: list[str]) -> dict[str, Any]:
+    """Return milliseconds: the most and the median of each of the others while a command runs."""
     for ask in others.values():
         ask()
-    thread = threading.Thread(target=call)
     waits: dict[str, list[float]] = {name: [] for name in others}
     start = time.perf_counter()
-    thread.start()
-    while thread.is_alive():
+    process = subprocess.Popen(words, env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)})
+    while process.poll() is None:
         for name, ask in others.items():
             begun = time.perf_counter()
             ask()
             waits[name].append(1e3 * (time.perf_counter() - begun))
     spent = time.perf_counter() - start
+    assert process.returncode == 0
     return {
         "large_s": spent,
         **{f"{name} {what}_ms": float(reduce(values)) for name, values in waits.items()
@@ -102,12 +107,15 @@ def _health(port: int) -> Callable[[], object]:
     return ask
 
 
-def _large_call(request: WireRequest, ports: servers.Ports) -> Callable[[], object]:
-    if request.protocol == "http":
-        data, link = latency.http_bytes(request), latency.HttpLink(ports.http)
-        return lambda: link.send(data)
+def _send(protocol: str, path: str, headers: dict[str, str], port: int, body: bytes) -> None:
+    if protocol == "http":
+        latency.HttpLink(port).send(latency.http_bytes(WireRequest(protocol, path, body, headers, "")))
+        return
     import grpc
 
-    channel = grpc.insecure_channel(f"127.0.0.1:{ports.grpc}", [("grpc.max_receive_message_length", -1)])
-    method, body = channel.unary_unary(request.path), request.body
-    return lambda: method(body, timeout=120)
+    with grpc.insecure_channel(f"127.0.0.1:{port}", [("grpc.max_receive_message_length", -1)]) as channel:
+        channel.unary_unary(path)(body, timeout=120)
+
+
+if __name__ == "__main__":
+    _send(*json.loads(sys.argv[1]), Path(sys.argv[2]).read_bytes())

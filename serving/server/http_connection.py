@@ -250,10 +250,10 @@ class HttpConnection(asyncio.Protocol):
         self._go_on()
 
     def _reply(self, request: HttpRequest, reply: HttpReply) -> None:
+        self._application.end(request)
         if not self._transport.is_closing() and not self._is_ending:
             self._write(reply, request)
             self._due = self._loop.time() + IDLE_TIMEOUT_S
-        self._application.end(request)  # the client waits for no count
         if request.is_last or CLOSE in reply.headers:
             self._end()
 

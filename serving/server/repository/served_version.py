@@ -237,8 +237,8 @@ class ServedVersion:
         if isinstance(answers, TransloadError):
             receiver(restarting(self.name) if self._opened.lost.is_set() else answers, seconds)
             return
+        self._metrics.add_run(self.name, self.runtime, seconds)
         receiver(dict(zip(self._outputs, answers, strict=True)), seconds)
-        self._metrics.add_run(self.name, self.runtime, seconds)  # the client waits for no count
 
     def _enter(self, values: Sequence[Array]) -> None:
         """Count a prediction that waits. Raises ServingError RESOURCE_EXHAUSTED where there are too many."""
