@@ -7,7 +7,7 @@ They take what the recipes take, channels first, and turn it: so both can be ask
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -148,5 +148,9 @@ NETS: dict[str, Callable[[Trained], keras.Model]] = {
 }
 
 if __name__ == "__main__":
-    recipe, weights, file = sys.argv[1:]
-    NETS[recipe](Trained(np.load(weights))).save(file)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("recipe", choices=NETS)
+    parser.add_argument("weights")
+    parser.add_argument("file")
+    options = parser.parse_args()
+    NETS[options.recipe](Trained(np.load(options.weights))).save(options.file)

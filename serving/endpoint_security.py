@@ -41,21 +41,8 @@ class EndpointSecurity:
         sends text/plain without asking first."""
         if self.token is not None or self.client_ca is not None:
             return ""
-        host, origin = headers.get(b"host", b""), headers.get(b"origin")
-        if is_loopback(self.host) and host and not self._is_own(host):
-            return f"the request is for the host {host.decode(errors='replace')}, which {_LISTS}"
-        is_own = self._is_own(host) and origin in (b"http://" + host, b"https://" + host)
-        if not (origin is None or is_own or origin in self.origins):
-            return f"the request is from a web page of {origin.decode(errors='replace')}, which {_LISTS}"
-        if headers.get(b"content-type", b"").strip().lower().startswith(b"text/plain"):
-            return "a body is JSON, and text/plain is refused without a token"
-        return ""
-
-    def _is_own(self, host: bytes) -> bool:
-        """Whether a Host names this machine: by an address, as localhost, or as a listed origin does."""
-        name = re.sub(rb":\d*$", b"", host).strip(b"[]").lower()
-        listed = (origin.partition(b"://")[2] for origin in self.origins)
-        return _is_address(name) or name in (b"localhost", self.host.encode()) or host in listed
+        host, content = headers.get(b"host", b""), headers.get(b"content-type", b"")
+        return _fault_of_page(host, headers.get(b"origin"), content, self.host, self.origins)
 
     def allows(self, authorization: bytes) -> bool:
         """Whether the authorization field of a request (RFC 6750) holds the token."""
@@ -74,6 +61,23 @@ class EndpointSecurity:
 
 
 OPEN = EndpointSecurity()
+
+
+@lru_cache(maxsize=256)  # a client sends the same fields again, and this takes longer than a small model
+def _fault_of_page(host: bytes, origin: bytes | None, content: bytes, own: str, origins: frozenset[bytes]) -> str:
+    """Return what `fault_of_page` does, by fields of a request and of the server."""
+    name = re.sub(rb":\d*$", b"", host).strip(b"[]").lower()
+    listed = (listed.partition(b"://")[2] for listed in origins)
+    # By an address, as localhost, or as a listed origin does.
+    is_own = _is_address(name) or name in (b"localhost", own.encode()) or host in listed
+    if is_loopback(own) and host and not is_own:
+        return f"the request is for the host {host.decode(errors='replace')}, which {_LISTS}"
+    is_own_page = is_own and origin in (b"http://" + host, b"https://" + host)
+    if not (origin is None or is_own_page or origin in origins):
+        return f"the request is from a web page of {origin.decode(errors='replace')}, which {_LISTS}"
+    if content.strip().lower().startswith(b"text/plain"):
+        return "a body is JSON, and text/plain is refused without a token"
+    return ""
 
 
 def read_security(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
 import numpy as np
 from wire_requests import WireRequest
 
-from transload.pipeline.bench.comparison import compare
+from transload.models.signature import Array
 from transload.pipeline.bench.rounds import RoundsPlan, Series, empty_series, run_rounds
-from transload.pipeline.bench.statistics import doubts, summary
+from transload.pipeline.bench.statistics import find_doubts, summary
 
 WARM_UP = 200
 
@@ -52,22 +52,39 @@ class HttpLink:
     """One kept connection, on which prepared bytes are sent: a client that costs little."""
 
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), 30)
+        self._port = port
+        self._connect()
+
+    def _connect(self) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", self._port), 30)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self, data: bytes) -> bytes:
-        """Send the bytes of a request and return the body of its reply. Raises ValueError unless it is 200."""
-        self._socket.sendall(data)
-        reply = self._socket.recv(1 << 16)
+        """Send the bytes of a request and return the body of its reply. Raises ValueError unless it is 200, EOFError
+        where the server closes the connection in between."""
+        try:
+            self._socket.sendall(data)
+            reply = self._receive()
+        except (OSError, EOFError):  # a connection that was idle while the others were measured
+            self._connect()
+            self._socket.sendall(data)
+            reply = self._receive()
         while b"\r\n\r\n" not in reply:
-            reply += self._socket.recv(1 << 16)
+            reply += self._receive()
         if not reply.startswith(b"HTTP/1.1 200"):
             raise ValueError(reply)
         head, _, body = reply.partition(b"\r\n\r\n")
-        length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
-        while len(body) < length:
-            body += self._socket.recv(1 << 16)
-        return body
+        missing = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0]) - len(body)
+        parts = [body]
+        while missing > 0:
+            parts.append(self._receive())
+            missing -= len(parts[-1])
+        return b"".join(parts)
+
+    def _receive(self) -> bytes:
+        if data := self._socket.recv(1 << 16):
+            return data
+        raise EOFError
 
 
 def http_bytes(request: WireRequest) -> bytes:
@@ -101,20 +118,22 @@ def measure(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str,
 def describe(series: Series, reference: Series) -> dict[str, Any]:
     """Return the figures of a series, paired by rounds with a reference."""
     times = summary(series.samples_s, 1)
-    ratio = compare(series, reference)
     rounds, reference_rounds = series.processes[0].rounds, reference.processes[0].rounds
-    added = [
-        1e6 * (float(np.median(rounds[at])) - float(np.median(reference_rounds[at])))
-        for at in rounds.keys() & reference_rounds.keys()
-    ]
-    low, middle, high = np.percentile(added, [25, 50, 75])
+    common = sorted(rounds.keys() & reference_rounds.keys())
+    medians, references = (
+        np.array([1e6 * np.median(chunks[at]) for at in common]) for chunks in (rounds, reference_rounds)
+    )
     return {
         "p50_us": 1e6 * times.p50_s,
         "p99_us": 1e6 * times.p99_s,
         "calls": len(series.samples_s),
         "reference": reference.pair[0],
-        "ratio": ratio and ratio.center,
-        "added_us": middle,
-        "added_quartiles_us": [low, high],
-        "doubts": list(doubts(series)),
+        "ratio": quartiles(medians / references),
+        "added_us": quartiles(medians - references),
+        "doubts": [doubt.text for doubt in find_doubts(series)],
     }
+
+
+def quartiles(values: Array | Sequence[float]) -> list[float]:
+    """Return what a quarter, the half and three quarters of the values are below."""
+    return [float(value) for value in np.percentile(values, [25, 50, 75])]

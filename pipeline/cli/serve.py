@@ -42,6 +42,10 @@ Host = Annotated[
     str,
     typer.Option("--host", metavar="HOST", help="Where to listen; 0.0.0.0 in a container, unix:FOLDER for sockets."),
 ]
+Instances = Annotated[
+    int,
+    typer.Option("--instances", min=1, max=64, metavar="N", help="Processes of each model; the idlest answers."),
+]
 GrpcPort = Annotated[int, typer.Option("--grpc-port", min=0, max=65535, metavar="PORT", help="0 takes a free one.")]
 RestPort = Annotated[int, typer.Option("--rest-port", min=0, max=65535, metavar="PORT", help="0 takes a free one.")]
 MaxBody = Annotated[
@@ -89,6 +93,7 @@ def command(
     input_: options.Input = None,
     enable_batching: EnableBatching = False,
     batching_parameters_file: BatchingFile = None,
+    instances: Instances = 1,
     host: Host = "127.0.0.1",
     grpc_port: GrpcPort = 8500,
     rest_port: RestPort = 8501,
@@ -132,7 +137,7 @@ def command(
             device=device or "auto", threads=threads, untuned=untuned, max_body_bytes=max_body << 20,
             access_log=access_log, access_log_limit_bytes=access_log_limit and access_log_limit << 20,
             allow_signature_change=allow_signature_change, inputs=option_values.parse_inputs(input_),
-            enable_batching=enable_batching, batching_file=batching_parameters_file,
+            enable_batching=enable_batching, batching_file=batching_parameters_file, instances=instances,
             tls_cert=tls_cert, tls_key=tls_key, tls_client_ca=tls_client_ca, token_file=token_file, insecure=insecure,
             trust=trust, origins=tuple(origin or ()),
         ),

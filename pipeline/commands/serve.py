@@ -63,6 +63,7 @@ class ServeOptions:
     rest_port: int = 8501
     device: str = "auto"
     threads: int | None = None  # None: as tuned, else 1
+    instances: int = 1  # processes of each version
     untuned: bool = False  # leave tuning.json beside a model alone
     max_body_bytes: int = MAX_BODY_BYTES
     access_log: str | None = None
@@ -139,6 +140,7 @@ def serve(
         repository = Repository(
             processes.open,
             still_s=_STILL_S,
+            instances=options.instances,
             batching=batching,
             max_body_bytes=options.max_body_bytes,
             access_log=access_log,
@@ -147,11 +149,10 @@ def serve(
         )
         try:
             with _kept_logs(scratch):
-                _load(repository, configs)
+                answering = _load(repository, configs)
                 server = listen(repository, options.host, options.grpc_port, options.rest_port, security)
                 try:
                     warnings.begin(options)
-                    answering = [_describe(repository, config) for config in configs]
                     ready(Serving(server.addresses(), answering, processes.scratch))
                     _watch(repository, server, stop, access_log)
                     server.drain(_DRAIN_S)
@@ -259,12 +260,17 @@ def _access_log(options: ServeOptions, warn: Callable[[str], None]) -> AccessLog
     return AccessLog(path, limit_bytes=None if name == "-" else options.access_log_limit_bytes, warn=warn)
 
 
-def _load(repository: Repository, configs: Sequence[ModelConfig]) -> None:
-    """Load all models. Raises the error of the first that cannot be loaded."""
+def _load(repository: Repository, configs: Sequence[ModelConfig]) -> list[ServingModel]:
+    """Load all models, and describe them. Raises the error of the first that cannot be loaded; StepFailed where a
+    process dies as soon as it has loaded its model."""
     try:
         repository.apply(configs)
     except ServingError as error:
         raise BadRequest(error.text, fix="correct the configuration file") from error
+    try:
+        return [_describe(repository, config) for config in configs]
+    except ServingError as error:
+        raise StepFailed(error.text, fix="read the log") from error
 
 
 def _describe(repository: Repository, config: ModelConfig) -> ServingModel:

@@ -86,6 +86,7 @@ class ModelProcesses:
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
     # Of each version's folder: the state in which it was checked, and what was checked.
     _checked: dict[Path, tuple[object, CheckedFiles]] = field(default_factory=dict)
+    _checks: dict[Path, threading.Lock] = field(default_factory=dict)  # held while such a folder is checked
 
     def open(self, source: VersionSource, lost: threading.Event) -> OpenedSession:
         """Open a version, as an Opener of serving.server.repository does; files that have changed are checked again.
@@ -144,11 +145,12 @@ class ModelProcesses:
 
     def _checked_files(self, path: Path, log: Path) -> CheckedFiles:
         """Return the checked files of a model, checked again where its own have changed."""
-        state = state_of(path)
-        checked = self._checked.get(path)
-        if checked is None or checked[0] != state:
-            checked = self._checked[path] = state, self._check(path, log)
-        return checked[1]
+        with self._checks.setdefault(path, threading.Lock()):  # of several instances, one checks
+            state = state_of(path)
+            checked = self._checked.get(path)
+            if checked is None or checked[0] != state:
+                checked = self._checked[path] = state, self._check(path, log)
+            return checked[1]
 
     def _check(self, path: Path, log: Path) -> CheckedFiles:
         """Check a model in a worker of its own, with the limits of taking in. Return the artifact, a copy of it where

@@ -252,7 +252,7 @@ class HttpConnection(asyncio.Protocol):
     def _reply(self, request: HttpRequest, reply: HttpReply) -> None:
         self._application.end(request)
         if not self._transport.is_closing() and not self._is_ending:
-            self._transport.write(_written(reply, request))
+            self._write(reply, request)
             self._due = self._loop.time() + IDLE_TIMEOUT_S
         if request.is_last or CLOSE in reply.headers:
             self._end()
@@ -270,8 +270,17 @@ class HttpConnection(asyncio.Protocol):
     def _refuse(self, reply: HttpReply) -> None:
         """Send a reply to what is no request."""
         if not self._is_busy:
-            self._transport.write(_written(reply, None))
+            self._write(reply, None)
         self._end()
+
+    def _write(self, reply: HttpReply, request: HttpRequest | None) -> None:
+        head = _head(reply, request)
+        body = b"" if request is not None and request.method == "HEAD" else reply.body
+        if len(body) > LONG_BYTES:  # not copied: that would hold the loop
+            self._transport.write(head)
+            self._transport.write(body)
+        else:
+            self._transport.write(head + body)
 
     def _end(self) -> None:
         """Close the connection when the client has read its last reply: it may still be sending."""
@@ -317,18 +326,15 @@ def _date_line() -> bytes:
     return _date[1]
 
 
-def _written(reply: HttpReply, request: HttpRequest | None) -> bytes:
-    """Return the bytes of a reply."""
-    body = reply.body
+def _head(reply: HttpReply, request: HttpRequest | None) -> bytes:
+    """Return the bytes of a reply that come before its body."""
     parts = [
         _LINES[reply.status], _date_line(),
-        b"content-type: %b\r\ncontent-length: %d\r\n" % (reply.media_type, len(body)),
+        b"content-type: %b\r\ncontent-length: %d\r\n" % (reply.media_type, len(reply.body)),
     ]  # fmt: skip
     for name, value in reply.headers:
         parts += (name, b": ", value, b"\r\n")
     if request is not None and request.is_last and CLOSE not in reply.headers:
         parts.append(b"connection: close\r\n")
     parts.append(b"\r\n")
-    if request is None or request.method != "HEAD":
-        parts.append(body)
     return b"".join(parts)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Self
+
+from .pending_records import PendingRecords
 
 
 @dataclass(slots=True)
@@ -54,11 +55,13 @@ class Stopwatch:
     """The steps of one inference, in the order of _STEPS. It counts the inference when the last has ended, or as failed
     where a `with` block of it raises."""
 
-    __slots__ = ("_key", "_marks_ns", "_statistics", "samples")
+    __slots__ = ("_marks_ns", "_statistics", "ended_ns", "key", "samples")
 
     def __init__(self, statistics: InferenceStatistics, key: tuple[str, int]) -> None:
         self.samples = 1
-        self._statistics, self._key = statistics, key
+        self.ended_ns = 0  # of the Unix clock
+        self.key = key
+        self._statistics = statistics
         self._marks_ns = [time.perf_counter_ns()]  # the beginning, and the end of each step
 
     def lap(self) -> None:
@@ -66,19 +69,24 @@ class Stopwatch:
         marks = self._marks_ns
         marks.append(time.perf_counter_ns())
         if len(marks) > len(_STEPS):
-            self._statistics.add(self._key, [end - start for start, end in pairwise(marks)], self.samples)
+            self._statistics.add(self)
 
     def split_lap(self, seconds: float) -> None:
         """End two steps, the second of which has taken `seconds`."""
         now = time.perf_counter_ns()
         self._marks_ns += (max(now - int(seconds * 1e9), self._marks_ns[-1]), now)
 
+    @property
+    def laps_ns(self) -> list[int]:
+        """How long each step has taken."""
+        return [end - start for start, end in pairwise(self._marks_ns)]
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
-            self._statistics.add_failed(self._key, time.perf_counter_ns() - self._marks_ns[0])
+            self._statistics.add_failed(self.key, time.perf_counter_ns() - self._marks_ns[0])
 
 
 class InferenceStatistics:
@@ -87,9 +95,11 @@ class InferenceStatistics:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: dict[tuple[str, int], InferenceCounts] = {}
+        self._pending = PendingRecords(self._count)
 
     def of(self, name: str, number: int) -> dict[str, Any]:
         """Return the statistics of a version."""
+        self._pending.flush()
         with self._lock:
             return self._find((name, number)).to_json()
 
@@ -97,12 +107,17 @@ class InferenceStatistics:
         """Begin an inference of a version, whose first step is decoding."""
         return Stopwatch(self, (name, number))
 
-    def add(self, key: tuple[str, int], laps_ns: Sequence[int], samples: int) -> None:
-        """Count an inference by the times of its steps."""
+    def add(self, watch: Stopwatch) -> None:
+        """Count an inference whose steps have ended."""
+        watch.ended_ns = time.time_ns()
+        self._pending.add(watch)
+
+    def _count(self, watch: Stopwatch) -> None:
+        laps_ns = watch.laps_ns
         with self._lock:
-            counts = self._find(key)
-            counts.last_inference_ms = time.time_ns() // 1_000_000
-            counts.samples += samples
+            counts = self._find(watch.key)
+            counts.last_inference_ms = max(watch.ended_ns // 1_000_000, counts.last_inference_ms)
+            counts.samples += watch.samples
             for part, ns in zip(counts.answered, (sum(laps_ns), *laps_ns), strict=True):
                 part.count += 1
                 part.ns += ns

@@ -13,6 +13,8 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from .pending_records import PendingRecords
+
 PATH = "/monitoring/prometheus/metrics"
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BOUNDS = [10 * 1.8**power for power in range(33)]  # microseconds, up to about 20 minutes
@@ -59,6 +61,7 @@ class Metrics:
         self._latencies: dict[tuple[str, str, str], Histogram] = {}
         self._runs: dict[tuple[str, str, str], Histogram] = {}
         self._models: set[str] = set()
+        self._pending = PendingRecords(self._count)
 
     def add_model(self, name: str, runtime: str) -> None:
         """Count requests for this model under its name from now on."""
@@ -70,13 +73,16 @@ class Metrics:
         """Count a request that has its answer."""
         if record.api is None:
             return
-        seconds = time.perf_counter() - record.start
+        self._pending.add((record, time.perf_counter() - record.start))
+
+    def _count(self, request: tuple[RequestRecord, float]) -> None:
+        record, seconds = request
         with self._lock:
             name = record.model if record.model in self._models else ""
             key = name, record.status
             self._requests[key] = self._requests.get(key, 0) + 1
             if record.status == "OK":
-                entry = name, record.api, record.protocol
+                entry = name, record.api or "", record.protocol
                 if entry not in self._latencies:
                     self._latencies[entry] = Histogram()
                 self._latencies[entry].add(seconds)
@@ -89,6 +95,7 @@ class Metrics:
     def page(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
         prefix = ":tensorflow:serving"
+        self._pending.flush()
         with self._lock:
             lines = [f"# TYPE {prefix}:request_count counter"]
             for (model, status), count in self._requests.items():

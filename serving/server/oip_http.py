@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from ...models.signature import Array
-from ..wire.oip_json import LENGTH_HEADER, InferRequest, join_body, read_request, write_tensors
+from ..wire.oip_json import LENGTH_HEADER, InferRequest, join_body, write_tensors
 from ..wire.oip_tensors import shown
 from ..wire.tfserving_json import dumps, loads
 from . import oip_documents as documents
@@ -69,7 +69,8 @@ def _infer(repository: Repository, match: re.Match[str], http: HttpRequest, body
     http.record.device = served.device
     header_length = http.headers[_LENGTH].decode("latin-1") if _LENGTH in http.headers else None
     with repository.statistics.start(served.name, served.number) as watch:
-        request = read_request(body, header_length, repository.max_body_bytes)
+        feeds, rest = served.decode("oip", body, header_length=header_length, most_bytes=repository.max_body_bytes)
+        request = InferRequest(feeds=feeds, **rest)
         names = documents.check_outputs(served, list(request.outputs))
         watch.samples = served.count_samples(request.feeds)
         watch.lap()

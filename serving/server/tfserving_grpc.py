@@ -23,9 +23,10 @@ from .examples import tfserving_examples
 from .grpc_services import add_health, add_reflection, parse_message, patience_of, tell_health, token_check
 from .listener_address import address_of, cannot_listen, prepare_socket
 from .metrics import RequestRecord
+from .repository.body_decoders import SIGNATURE
 from .repository.model_config import configs_of
 from .repository.model_repository import Repository
-from .repository.served_version import MOST_WAITING, SIGNATURE, ServedVersion, feed_name
+from .repository.served_version import MOST_WAITING, ServedVersion, feed_name
 from .server_records import IDLE_TIMEOUT_S, READ_TIMEOUT_S
 from .serving_error import Code, ServingError, as_status, invalid, unavailable
 

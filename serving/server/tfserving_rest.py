@@ -6,19 +6,21 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any
 
 from ...models.signature import Array
-from ..wire.tfserving_json import dumps, is_base64, loads, to_array
+from ..wire.tfserving_json import dumps, dumps_arrays, write_rows
 from .examples import tfserving_examples
 from .http_messages import HttpProtocol, HttpReply, HttpRequest, Prediction
 from .metrics import RequestRecord
+from .repository.body_decoders import SIGNATURE
 from .repository.model_repository import Repository
-from .repository.served_version import SIGNATURE, ServedVersion
+from .repository.served_version import ServedVersion
 from .repository.version_keeper import ModelState
 from .serving_error import Code, ServingError, invalid
 from .tfserving_grpc import signature_map
 
+_KEY = b'"signature_name"'
+_NAMED = re.compile(_KEY + rb'\s*:\s*"([^"\\]*)"')
 _PATH = re.compile(
     r"/v1/models/([^/:]+)(?:/versions/([0-9]{1,18})|/labels/([^/:]+))?(:predict|:classify|:regress|/metadata|)",
     re.IGNORECASE,
@@ -89,9 +91,8 @@ def _predict(repository: Repository, match: re.Match[str], body: bytes, record: 
     model = _find(repository, match)
     record.device = model.device
     with repository.statistics.start(model.name, model.number) as watch:
-        document = loads(body)
-        model = _with_signature(model, document)
-        in_rows, feeds = _feeds(model, document)
+        model = _with_signature(model, body)
+        feeds, in_rows = model.decode("rows", body, signature_name=model.signature_name)
         watch.samples = model.count_samples(feeds)
         watch.lap()
     return Prediction(model, feeds, _write_rows if in_rows else _write_columns, watch)
@@ -120,88 +121,21 @@ _ACTIONS: dict[tuple[str, str], Callable[[Repository, re.Match[str], bytes, Requ
 PROTOCOL = HttpProtocol(answer, _find_served)
 
 
-def _with_signature(model: ServedVersion, document: Any) -> ServedVersion:
-    """Return the model as the signature that a request names. Raises ServingError."""
-    if not isinstance(document, dict):
-        raise invalid("JSON Value: the document Is not object")
-    wanted = document.get("signature_name", "")
-    if not isinstance(wanted, str):
-        raise invalid("JSON Value: the document not formatted correctly. 'signature_name' key must be a string value.")
+def _with_signature(model: ServedVersion, body: bytes) -> ServedVersion:
+    """Return the model as the signature that a request names. Raises ServingError.
+
+    The body may be long, and is read elsewhere: no text in it holds the word between bare quotes."""
+    at = body.find(_KEY) if len(model.signatures) > 1 else -1
+    named = _NAMED.match(body, at) if at >= 0 else None
+    wanted = named[1].decode(errors="replace") if named else ""
     if (chosen := model.signatures.get(wanted or SIGNATURE)) is None:
         raise invalid(f'Serving signature name: "{wanted}" not found in signature def')
     return chosen
 
 
-def _feeds(model: ServedVersion, document: Mapping[str, Any]) -> tuple[bool, dict[str, Array]]:
-    """Whether the request came in rows, and its inputs. Raises ServingError, BadRequest."""
-    if "instances" in document and "inputs" in document:
-        raise invalid(
-            "JSON Value: the document Not formatted correctly expecting only one of 'inputs' or 'instances' keys "
-            "to exist "
-        )
-    if "instances" in document:
-        return True, _from_rows(model, document["instances"])
-    if "inputs" in document:
-        return False, _from_columns(model, document["inputs"])
-    raise invalid("Missing 'inputs' or 'instances' key")
-
-
-def _from_rows(model: ServedVersion, rows: Any) -> dict[str, Array]:
-    specs = model.signature.inputs
-    if not isinstance(rows, list):
-        raise invalid("JSON Value: the document Excepting 'instances' to be an list/array")
-    if not rows:
-        raise invalid("JSON Value: the document No values in 'instances' array")
-    if not isinstance(rows[0], dict) or is_base64(rows[0]):
-        if len(specs) > 1:
-            raise invalid(
-                "instances is a plain list, but expecting list of objects as multiple input tensors required as per "
-                "tensorinfo_map"
-            )
-        for at, row in enumerate(rows):
-            if isinstance(row, dict) and not is_base64(row):
-                raise invalid(f"Expecting value/list but got object at item {at} of input list")
-        return {specs[0].name: to_array(rows, specs[0], len(rows))}
-    names = {spec.name for spec in specs}
-    for at, row in enumerate(rows):
-        _check_row(at, row, names)
-    return {spec.name: to_array([row[spec.name] for row in rows], spec, len(rows)) for spec in specs}
-
-
-def _check_row(at: int, row: Any, names: set[str]) -> None:
-    if not isinstance(row, dict):
-        raise invalid(f"Expecting object but got list at item {at} of input list")
-    for name in row:
-        if name not in names:
-            raise invalid(
-                f"Failed to process element: {at} key: {name} of 'instances' list. Error: INVALID_ARGUMENT: "
-                f"JSON object: does not have named input: {name}"
-            )
-    if set(row) != names:
-        raise invalid(
-            f"Failed to process element: {at} of 'instances' list. JSON object: keys must be equal to: "
-            f"{','.join(sorted(names))}"
-        )
-
-
-def _from_columns(model: ServedVersion, columns: Any) -> dict[str, Array]:
-    specs = model.signature.inputs
-    if not isinstance(columns, dict) or is_base64(columns):
-        if len(specs) > 1:
-            raise invalid(
-                "inputs is a plain value/list, but expecting an object as multiple input tensors required as per "
-                "tensorinfo_map"
-            )
-        return {specs[0].name: to_array(columns, specs[0])}
-    for spec in specs:
-        if spec.name not in columns:
-            raise invalid(f"Missing named input: {spec.name} in 'inputs' object.")
-    return {spec.name: to_array(columns[spec.name], spec) for spec in specs}
-
-
 def _write_columns(answers: Mapping[str, Array]) -> HttpReply:
     arrays = list(answers.values())
-    return HttpReply(dumps({"outputs": arrays[0] if len(arrays) == 1 else dict(answers)}, arrays))
+    return HttpReply(dumps_arrays({"outputs": arrays[0] if len(arrays) == 1 else dict(answers)}, arrays))
 
 
 def _write_rows(answers: Mapping[str, Array]) -> HttpReply:
@@ -214,6 +148,7 @@ def _write_rows(answers: Mapping[str, Array]) -> HttpReply:
         batch = len(value)
     arrays = list(answers.values())
     if len(arrays) == 1:
-        return HttpReply(dumps({"predictions": arrays[0]}, arrays))
-    rows = [{name: value[at] for name, value in answers.items()} for at in range(batch or 0)]
-    return HttpReply(dumps({"predictions": rows}, arrays))
+        return HttpReply(dumps_arrays({"predictions": arrays[0]}, arrays))
+    names = list(answers)
+    rows = write_rows(arrays, lambda part: [dict(zip(names, row, strict=True)) for row in zip(*part, strict=True)])
+    return HttpReply(b'{"predictions":%b}' % rows)

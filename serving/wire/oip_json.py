@@ -16,7 +16,7 @@ import numpy as np
 from ...models.errors import BadRequest
 from ...models.signature import Array
 from .oip_tensors import NAME_OF, Claim, check_parameters, decode_raw, read_claim, refuse, shown
-from .tfserving_json import dumps, loads
+from .tfserving_json import dumps_arrays, loads
 
 LENGTH_HEADER = "inference-header-content-length"
 # What is read into what, by the letters of numpy.
@@ -172,7 +172,7 @@ def write_tensors(arrays: Mapping[str, Array], binary: Collection[str]) -> tuple
 
 def join_body(document: Mapping[str, Any], arrays: Sequence[Array], parts: Sequence[bytes]) -> tuple[bytes, int | None]:
     """Return a body, and the length of its JSON if bytes follow it. `arrays` are those in `document`."""
-    text = dumps(document, arrays)
+    text = dumps_arrays(document, arrays)
     return (b"".join([text, *parts]), len(text)) if parts else (text, None)
 
 

@@ -133,11 +133,13 @@ def parse(data: bytes, message: str) -> Message:
 
 
 def _read_right(tensor: Message) -> bool:
-    if tensor.tensor_content or tensor.dtype not in (1, 2):
+    if tensor.dtype not in (1, 2):
         return True
-    wanted: int = math.prod([dim.size for dim in tensor.tensor_shape.dim]) * BY_NUMBER[tensor.dtype].dtype.itemsize
     values: bytes = tensor.float_val if tensor.dtype == 1 else tensor.double_val
-    return len(values) == wanted and wanted > 0
+    if not values:  # the content is looked at last: each look copies it
+        return bool(tensor.tensor_content)
+    wanted: int = math.prod([dim.size for dim in tensor.tensor_shape.dim]) * BY_NUMBER[tensor.dtype].dtype.itemsize
+    return len(values) == wanted
 
 
 def decode_all(tensors: Mapping[str, Message]) -> dict[str, Array]:

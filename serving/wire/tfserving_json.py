@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from .tensor_proto import BY_DTYPE, TooLarge
 
 _FIX = "see https://www.tensorflow.org/tfx/serving/api_rest"
 _MOST_AXES = 64  # numpy's limit
+_PIECE_BYTES = 1 << 16  # of arrays, that are written at once
 _MOST_MARKS = 1 << 22  # `[`, `{` and `"` of a document: empty objects take 30 times their bytes
 _MARKS = b'[{"'
 _MOST_WIDE_BYTES = 8 << 20  # of a document with NaN or Infinity, which is parsed three times, and slowly
@@ -62,7 +63,7 @@ def loads(body: bytes) -> Any:
             raise refuse(f"JSON Parse error: {error.msg} at offset: {error.pos}") from error
 
 
-def dumps(document: Mapping[str, Any], arrays: Sequence[Array]) -> bytes:
+def dumps(document: Any, arrays: Sequence[Array]) -> bytes:
     """JSON of a document that holds `arrays`; numbers that are not finite are written as NaN and Infinity."""
     data = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY, default=_listed)
     if b"null" not in data:  # which orjson writes for what is not finite; a look at the text costs less than at arrays
@@ -70,6 +71,33 @@ def dumps(document: Mapping[str, Any], arrays: Sequence[Array]) -> bytes:
     if all(array.dtype.kind != "f" or np.isfinite(array).all() for array in arrays):
         return data
     return json.dumps(document, default=_listed, separators=(",", ":")).encode()
+
+
+def dumps_arrays(document: Any, arrays: Sequence[Array]) -> bytes:
+    """`dumps` of a document that holds whole arrays; long ones are written in pieces, see `write_rows`."""
+    if sum([array.nbytes for array in arrays]) <= _PIECE_BYTES:
+        return dumps(document, arrays)
+    return orjson.dumps(document, default=lambda array: orjson.Fragment(_write_array(array)))
+
+
+def _write_array(array: Array) -> bytes:
+    if not array.ndim or array.nbytes <= _PIECE_BYTES:
+        return dumps(array, [array])
+    if array[0].nbytes > _PIECE_BYTES:
+        return b"[" + b",".join([_write_array(row) for row in array]) + b"]"
+    return write_rows([array], lambda part: part[0])
+
+
+def write_rows(arrays: Sequence[Array], rows_of: Callable[[Sequence[Array]], Any]) -> bytes:
+    """Return a JSON list of a row for each row of arrays of equal length. `rows_of` makes rows of a part of the arrays.
+    A piece takes a millisecond; other threads get Python's lock in between."""
+    rows = max(_PIECE_BYTES // max(sum([array[:1].nbytes for array in arrays]), 16), 1)
+    pieces = [b"["]
+    for start in range(0, len(arrays[0]), rows):
+        part = [array[start : start + rows] for array in arrays]
+        pieces += (dumps(rows_of(part), part)[1:-1], b",")
+    pieces[max(len(pieces) - 1, 1) :] = [b"]"]
+    return b"".join(pieces)
 
 
 def _listed(value: Any) -> Any:

@@ -171,13 +171,45 @@ def test_sigterm_loses_no_answer(tries: int, artifact: Callable[[str], Path], co
             assert server.next_warning() == "ended with 0"
 
 
-def test_requests_are_gathered_up_to_the_batch_of_the_latency_bound(tmp_path: Path) -> None:
-    model = tmp_path / "model.onnx"
+def write_double(model: Path) -> None:
+    """Write the model of DOUBLE: y = 2 x, z = |x|."""
     tensors = [make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in "xyz"]
     graph = make_graph(
         [make_node("Add", ["x", "x"], ["y"]), make_node("Abs", ["x"], ["z"])], "double", tensors[:1], tensors[1:]
     )
     onnx.save(make_model(graph, opset_imports=[make_opsetid("", 18)], ir_version=10), model)
+
+
+def test_a_large_body_is_read_in_the_process_of_the_model(tmp_path: Path) -> None:
+    """The listener answers others meanwhile. Its seconds of processor time tell, however busy the machine is."""
+    write_double(tmp_path / "model.onnx")
+    x = np.random.default_rng(0).random((200_000, 3))
+    with serving(tmp_path / "model.onnx") as server:
+        listener = psutil.Process(server.process.pid)
+        model = max(listener.children(recursive=True), key=lambda process: process.memory_info().rss)
+        before = [sum(process.cpu_times()[:2]) for process in (listener, model)]
+        connection = http.client.HTTPConnection(server.rest, timeout=60)
+        for path, document, key in (
+            ("/v1/models/m:predict", {"instances": x.tolist()}, "predictions"),
+            ("/v2/models/m/infer", {"inputs": [{"name": "x", "datatype": "FP32", "shape": x.shape, "data": x.tolist()}],
+                                    "outputs": [{"name": "y"}]}, "outputs"),
+        ):  # fmt: skip
+            connection.request("POST", path, json.dumps(document))
+            rows = json.loads(connection.getresponse().read())[key]
+            y = rows[0]["data"] if key == "outputs" else [row["y"] for row in rows]
+            np.testing.assert_allclose(np.reshape(y, x.shape), 2 * x, rtol=1e-6)
+        connection.request("POST", "/v1/models/m:predict", json.dumps({"instances": [["x"] * 3] * 100_000}))
+        reply = connection.getresponse()
+        assert (reply.status, b"not of expected type" in reply.read()) == (400, True)
+        after = [sum(process.cpu_times()[:2]) for process in (listener, model)]
+        connection.close()
+        listener_s, model_s = np.subtract(after, before)
+        assert model_s > listener_s
+
+
+def test_requests_are_gathered_up_to_the_batch_of_the_latency_bound(tmp_path: Path) -> None:
+    model = tmp_path / "model.onnx"
+    write_double(model)
     bound = BatchInBound(bound_s=0.01, batch=4, p99_s=0.009, throughput_per_s=2e3)
     keep_settings(model, place_of(model, RUNTIMES["onnxruntime"], "cpu"), DEFAULTS, 1, bound)
     two, twenty = np.ones((2, 3), np.float32), np.arange(60, dtype=np.float32).reshape(20, 3)
@@ -212,6 +244,26 @@ def test_a_death_under_load_gives_errors_and_no_wrong_answer(artifact: Callable[
             clients.stop()
         ended = "503, the process of the model m ended, and is started again"
         assert set(clients.outcomes) == {"answered", "UNAVAILABLE", ended}
+
+
+def test_of_two_instances_one_answers_while_the_other_is_started_again(
+    artifact: Callable[[str], Path], contract: Any
+) -> None:
+    feeds = contract.feeds_of(2)
+    with serving(artifact("onnx"), "--instances", "2") as server:
+        clients = Clients(server, feeds, contract.answers_to(feeds), until_error=False)
+        try:
+            for _ in range(2):
+                clients.wait_for_answers(100)
+                psutil.Process(server.process.pid).children()[0].kill()
+                assert "the worker was killed by SIGKILL" in server.next_warning()
+                assert "answers again" in server.next_warning()
+            clients.wait_for_answers(100)
+        finally:
+            clients.stop()
+        failed = sum(count for outcome, count in clients.outcomes.items() if outcome != "answered")
+        assert clients.outcomes["wrong"] == 0
+        assert failed <= 2 * 8  # what each client had asked the one that died
 
 
 def test_a_running_server_is_measured_and_validated(

@@ -15,7 +15,8 @@ import numpy as np
 from ....models.signature import Array
 from ...wire.tfserving_json import dumps, is_base64, loads
 from ...wire.tfserving_messages import Message, stock
-from ..repository.served_version import SIGNATURE, Patience, ServedVersion
+from ..repository.body_decoders import SIGNATURE
+from ..repository.served_version import Patience, ServedVersion
 from ..serving_error import Code, ServingError, invalid
 from .example_batch import (
     Example,

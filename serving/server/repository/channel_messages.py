@@ -2,8 +2,10 @@
 
 Both sides know the signature, so that a message is nothing but
 
-    head       int64 bytes of the whole message, int64 kind (0 arrays, 1 an error), then for arrays each size (int64)
-    arrays     the bytes of each; or JSON {"kind", "what", "fix"} of an error
+    head       int64 bytes of the whole message, int64 kind (0 arrays, 1 an error, 2 a document, 3 a refusal), then for
+               arrays each size (int64)
+    arrays     the bytes of each; or JSON {"kind", "what", "fix"} of an error, {"code", "what"} of a refusal; or a line
+               of JSON, and bytes
 
 Head and arrays begin at multiples of 16 bytes of the message, so that arrays are read in the memory in which they came.
 """
@@ -12,18 +14,25 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ....models.errors import ERRORS, SessionLost, TransloadError
 from ....models.signature import Array, TensorSpec
+from ...wire.tensor_proto import TooLarge
+from ..serving_error import Code, ServingError
 
 _HEAD = struct.Struct("=qq")
-_ARRAYS, _ERROR = 0, 1
+_ARRAYS, _ERROR, _DOCUMENT, _REFUSAL = range(4)
+_ERRORS: Mapping[str, type[TransloadError]] = {**ERRORS, "TooLarge": TooLarge}
+# Of a message that is not what it is read as: nothing that the process of a model says is trusted.
+_FAULTS = (ValueError, LookupError, TypeError, OverflowError, MemoryError, struct.error)
 _ALIGNMENT = 16
 _PADDING = [bytes(size) for size in range(_ALIGNMENT)]
+_SMALL_BYTES = 1 << 12  # of an array, that is copied: a view of it costs more
 _BUFFER_BYTES = 1 << 16  # longer messages get memory of their own, and are read into it
 _MOST_BYTES = 1 << 34  # a longer one is a fault of the other side
 
@@ -34,9 +43,11 @@ class MessageLayout:
     """The arrays of one direction, as they lie in a message."""
 
     def __init__(self, specs: Sequence[TensorSpec]) -> None:
-        self._dtypes = [np.dtype(spec.dtype) for spec in specs]
-        self._ranks = [len(spec.shape) for spec in specs]
-        count = sum(self._ranks)
+        ends = [*accumulate(len(spec.shape) for spec in specs)]
+        self._fields = [  # dtype, and where its sizes are among all
+            (np.dtype(spec.dtype), end - len(spec.shape), end) for spec, end in zip(specs, ends, strict=True)
+        ]
+        count = sum(len(spec.shape) for spec in specs)
         padding = -(_HEAD.size + 8 * count) % _ALIGNMENT
         self._head = struct.Struct(f"=qq{count}q{padding}x")
 
@@ -47,7 +58,7 @@ class MessageLayout:
         for array in arrays:
             size = array.nbytes
             if size:
-                parts.append(np.ascontiguousarray(array).data.cast("B"))
+                parts.append(array.tobytes() if size <= _SMALL_BYTES else np.ascontiguousarray(array).data.cast("B"))
                 if padding := -size % _ALIGNMENT:
                     parts.append(_PADDING[padding])
                     total += padding
@@ -62,37 +73,60 @@ class MessageLayout:
             if _HEAD.unpack_from(message)[1] == _ARRAYS:
                 return self._read_arrays(message)
             record = json.loads(message[_HEAD.size :])
-            sent = ERRORS[record["kind"]](record["what"], fix=record["fix"])
-        except (ValueError, LookupError, TypeError, OverflowError, MemoryError, struct.error) as error:
-            raise SessionLost("a message differs from the signature", fix="open the session again") from error
+            sent = _ERRORS[record["kind"]](record["what"], fix=record["fix"])
+        except _FAULTS as error:
+            raise _not_as_expected() from error
         raise sent
 
     def _read_arrays(self, message: Message) -> list[Array]:
-        _, _, *sizes = self._head.unpack_from(message)
-        arrays, offset, start = [], self._head.size, 0
-        for dtype, rank in zip(self._dtypes, self._ranks, strict=True):
-            shape = sizes[start : start + rank]
-            start += rank
-            count = 1
-            for size in shape:
-                if size < 0:
-                    raise ValueError(shape)
-                count *= size
-            if count:
-                array = np.frombuffer(message, dtype, count, offset).reshape(shape)
-                size = array.nbytes
-                offset += size + -size % _ALIGNMENT
-            else:
-                array = np.empty(shape, dtype)
+        sizes = self._head.unpack_from(message)[2:]
+        arrays, offset = [], self._head.size
+        for dtype, start, end in self._fields:
+            array: Array = np.ndarray(
+                sizes[start:end], dtype, message, offset
+            )  # which holds the sizes against the bytes
             arrays.append(array)
+            offset += array.nbytes + -array.nbytes % _ALIGNMENT
         return arrays
 
 
-def pack_error(error: TransloadError) -> list[Any]:
+def _not_as_expected() -> SessionLost:
+    return SessionLost("a message differs from the signature", fix="open the session again")
+
+
+def is_document(message: Message) -> bool:
+    """Whether `unpack_document` reads a message."""
+    return bool(_HEAD.unpack_from(message)[1] >= _DOCUMENT)
+
+
+def pack_document(document: Any, data: bytes = b"") -> list[Any]:
+    """Return the buffers of a message that carries a JSON document, and bytes behind it."""
+    return _pack(_DOCUMENT, json.dumps(document).encode() + b"\n", data)
+
+
+def unpack_document(message: Message) -> tuple[Any, memoryview]:
+    """Return a document and the bytes behind it. Raises the ServingError of a refusal, SessionLost where it is none."""
+    try:
+        end = message.index(b"\n", _HEAD.size) + 1
+        document = json.loads(message[_HEAD.size : end])
+        if _HEAD.unpack_from(message)[1] == _DOCUMENT:
+            return document, memoryview(message)[end:]
+        refusal = ServingError(Code(document["code"]), str(document["what"]))
+    except _FAULTS as error:
+        raise _not_as_expected() from error
+    raise refusal
+
+
+def pack_error(error: TransloadError | ServingError) -> list[Any]:
     """Return the buffers of a message that carries an error."""
-    kind = next(cls.__name__ for cls in type(error).__mro__ if cls.__name__ in ERRORS)
-    text = json.dumps({"kind": kind, "what": error.what, "fix": error.fix}).encode()
-    return [_HEAD.pack(_HEAD.size + len(text), _ERROR), text]
+    if isinstance(error, ServingError):
+        return _pack(_REFUSAL, json.dumps({"code": error.code, "what": error.text}).encode() + b"\n")
+    kind = next(cls.__name__ for cls in type(error).__mro__ if cls.__name__ in _ERRORS)
+    return _pack(_ERROR, json.dumps({"kind": kind, "what": error.what, "fix": error.fix}).encode())
+
+
+def _pack(kind: int, *parts: bytes) -> list[Any]:
+    return [_HEAD.pack(_HEAD.size + sum(map(len, parts)), kind), *parts]
 
 
 class MessageBuffer:

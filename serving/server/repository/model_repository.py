@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from ....models.errors import TransloadError
 from ...memory_return import MemoryReturn
@@ -23,12 +24,16 @@ from ..metrics import Metrics, RequestRecord
 from ..server_records import MAX_BODY_BYTES
 from ..serving_error import Code, ServingError, invalid, not_found, restarting, unavailable
 from .batching_parameters import BatchingParameters
+from .instance_group import InstanceGroup
 from .model_config import ModelConfig, VersionPolicy, is_model_name
 from .process_growth import ProcessGrowth
 from .served_version import OpenedSession, ServedVersion
 from .version_keeper import ModelState, Opener, VersionKeeper, VersionSource
 
 _READERS_S = 30.0  # for which a version that is taken out waits for requests that have found it
+
+
+Keeper: TypeAlias = VersionKeeper | InstanceGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ class VersionStatus:
 class Replacement:
     """A version that is to take the place of one with the same number, which answers until then."""
 
-    successor: VersionKeeper
+    successor: Keeper
     is_over: threading.Event = field(default_factory=threading.Event)  # it has taken over, or has failed
 
 
@@ -54,15 +59,17 @@ def _no_opener(source: VersionSource, lost: threading.Event) -> OpenedSession:  
 
 class Repository:
     """Models by name, and what all protocols of a server share. Thread-safe.
-    `opener` opens a version, in a process of its own or in this one; `warn` takes sentences about versions that die or
-    cannot be loaded. `refresh` loads no version of which something was written in the last `still_s` seconds. Without
-    `allow_signature_change` a version that clients of the one that answers could not ask is not served."""
+    `opener` opens a version, in a process of its own or in this one, `instances` times; `warn` takes sentences about
+    versions that die or cannot be loaded. `refresh` loads no version of which something was written in the last
+    `still_s` seconds. Without `allow_signature_change` a version that clients of the one that answers could not ask is
+    not served."""
 
     def __init__(
         self,
         opener: Opener = _no_opener,
         *,
         still_s: float = 0.0,
+        instances: int = 1,
         batching: BatchingParameters | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
         access_log: AccessLog | None = None,
@@ -76,13 +83,14 @@ class Repository:
         self.max_body_bytes = max_body_bytes
         self._access_log = access_log
         self._opener, self._warn, self._still_s = opener, warn, still_s
-        self._batching, self._allow_signature_change = batching, allow_signature_change
+        self._batching, self._instances = batching, instances
+        self._allow_signature_change = allow_signature_change
         self._configs: dict[str, ModelConfig] = {}  # what is to be served
         self._known: dict[str, ModelConfig] = {}  # what was ever to be served
         self._folders: set[Path] = set()  # of all that was; what a client swaps stays among them
         self._fixed: set[str] = set()  # models of add_opened
         # By name, then by number, the latest first. Replaced and not changed: requests read it without a lock.
-        self._keepers: Mapping[str, Mapping[int, VersionKeeper]] = {}
+        self._keepers: Mapping[str, Mapping[int, Keeper]] = {}
         self._growth = ProcessGrowth()
         self._replacements: dict[tuple[str, int], Replacement] = {}  # under way, or failed
         self._lock = threading.RLock()
@@ -239,7 +247,7 @@ class Repository:
                 self._warn(f"version {served.number} of the model {served.name} gets a new process: {growth}")
                 self._replace(keeper, keeper.source)
 
-    def _replace(self, keeper: VersionKeeper, source: VersionSource) -> None:
+    def _replace(self, keeper: Keeper, source: VersionSource) -> None:
         """Start `source` in the place of a version that answers until the new one does."""
 
         def warn(sentence: str) -> None:
@@ -253,7 +261,7 @@ class Repository:
         successor.start()
         threading.Thread(target=self._finish, args=(keeper, replacement), name="replace", daemon=True).start()
 
-    def _finish(self, keeper: VersionKeeper, replacement: Replacement) -> None:
+    def _finish(self, keeper: Keeper, replacement: Replacement) -> None:
         """Let the successor take over as soon as it answers."""
         successor = replacement.successor
         source = successor.source
@@ -313,7 +321,7 @@ class Repository:
             keeper.retire()
             threading.Thread(target=self._take_out, args=(keeper,), name="take-out", daemon=True).start()
 
-    def _unwanted(self, name: str, numbers: Collection[int] | None) -> list[VersionKeeper]:
+    def _unwanted(self, name: str, numbers: Collection[int] | None) -> list[Keeper]:
         """Return the versions to take out: those not wanted, once all that are wanted have settled and one answers.
         Where all that are wanted have failed, those that somebody has deleted. `numbers`: the wanted ones; None where
         the model is not wanted."""
@@ -330,20 +338,25 @@ class Repository:
                 return []
         return present
 
-    def _take_out(self, keeper: VersionKeeper) -> None:
+    def _take_out(self, keeper: Keeper) -> None:
         self.admission.wait_for_earlier(_READERS_S)
         keeper.close()
 
     def _keeper(
         self, source: VersionSource, opener: Opener, warn: Callable[[str], None], answering: ServedVersion | None
-    ) -> VersionKeeper:
+    ) -> Keeper:
         """Return the keeper of a version that is to take over from the one that is `answering`."""
         former = None if answering is None or self._allow_signature_change else answering.signature
-        return VersionKeeper(
-            source, opener, self.metrics, self.refresh, warn, batching=self._batching, former_signature=former
-        )
 
-    def _start(self, source: VersionSource, opener: Opener) -> VersionKeeper:
+        def make(on_change: Callable[[], None]) -> VersionKeeper:
+            return VersionKeeper(
+                source, opener, self.metrics, on_change, warn, batching=self._batching, former_signature=former
+            )
+
+        several = self._instances > 1 and source.folder is not None
+        return InstanceGroup(source, self._instances, make, self.refresh) if several else make(self.refresh)
+
+    def _start(self, source: VersionSource, opener: Opener) -> Keeper:
         present = self._keepers.get(source.name, {})
         answering = next((served for keeper in present.values() if (served := keeper.served)), None)
         keeper = self._keeper(source, opener, self._warn, answering)
@@ -363,7 +376,7 @@ def _check_labels(config: ModelConfig, numbers: Collection[int]) -> None:
             )
 
 
-def _status(keeper: VersionKeeper) -> VersionStatus:
+def _status(keeper: Keeper) -> VersionStatus:
     return VersionStatus(keeper.source.number, keeper.state, keeper.failure)
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ....models.errors import TransloadError
 from ....models.signature import Array, Signature
@@ -24,13 +24,14 @@ from ..metrics import Metrics
 from ..serving_error import Code, ServingError, invalid, restarting
 from .batch_queue import BatchQueue, QueuedRequest, batching_obstacle, largest_batch
 from .batching_parameters import BatchingParameters
+from .body_decoders import DECODERS, SIGNATURE
 from .channel_link import ChannelLink
 from .session_channel import ChannelSession
 
-SIGNATURE = "serving_default"
 MOST_WAITING = 64  # predictions, the one that runs among them; later ones are refused at once
 _LONGEST_WAIT_S = 3600.0
 _LARGE_BYTES = 1 << 20  # of a request's inputs, for which a runtime may take memory that it keeps
+_LONG_BODY_BYTES = 1 << 18  # is decoded in the model's process: 5 ms of JSON, for which a listener stands still
 _QUICK_S = 0.005  # a model that is faster runs on the event loop: handing it to a thread costs 0.1 ms
 
 
@@ -111,6 +112,11 @@ class ServedVersion:
         return obstacle
 
     @property
+    def waiting(self) -> int:
+        """The predictions that wait, the one that runs among them."""
+        return self._waiting
+
+    @property
     def full_batch(self) -> int | None:
         """The rows at which a batch is full; None where requests are not gathered."""
         return self._batches.full_rows if self._batches else None
@@ -175,6 +181,23 @@ class ServedVersion:
         """Return how many samples a request has: the size of the first input's batch, 1 where there is none."""
         axis, value = self._sample_axis, feeds.get(self._inputs[0])
         return 1 if axis is None or value is None or axis >= value.ndim else value.shape[axis]
+
+    def decode(self, decoder: str, body: bytes, **options: Any) -> tuple[Mapping[str, Array], Any]:
+        """Return what a decoder of body_decoders.py reads in a request. A long body is read in the model's own process,
+        where it has one. Raises ServingError and TransloadError."""
+        channel = self._opened.channel
+        if channel is None or len(body) < _LONG_BODY_BYTES:
+            return DECODERS[decoder](self.signature, body, **options)
+        self.last_large_at = time.monotonic() + channel.timeout_s  # its process may be large as long as that takes
+        try:
+            values, rest = channel.decode(decoder, body, options)
+        except TransloadError as error:
+            if self._opened.lost.is_set():
+                raise restarting(self.name) from error
+            raise
+        finally:
+            self.last_large_at = time.monotonic()
+        return dict(zip(self._inputs, values, strict=True)), rest
 
     def predict(
         self, feeds: Mapping[str, Array], patience: Patience = PATIENT, started: Callable[[], None] = lambda: None

@@ -8,16 +8,29 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
 from ....models.errors import SessionLost, SessionTimeout, TransloadError
 from ....models.signature import Array, Signature
-from ...checked_session import CheckedSession
+from ...checked_session import CheckedSession, FeedCheck
 from ...memory_return import MemoryReturn
 from ...session import Session
-from .channel_messages import Message, MessageBuffer, MessageLayout, pack_error
+from ..serving_error import Code, ServingError, unavailable
+from .body_decoders import DECODERS
+from .channel_messages import (
+    Message,
+    MessageBuffer,
+    MessageLayout,
+    is_document,
+    pack_document,
+    pack_error,
+    unpack_document,
+)
 
 _BUFFER_BYTES = 4 << 20  # of the socket, each way: most requests go in one piece
 MOST_PARTS = 64  # of one sendmsg; the kernel takes 1024
@@ -78,11 +91,38 @@ class ChannelSession(CheckedSession):
         self.line, self.timeout_s, self.lost, self.number = line, timeout_s, lost, number
         self._inputs, self._answers = MessageLayout(signature.inputs), MessageLayout(signature.outputs)
         self._buffer = MessageBuffer()
-        self._socket = connect(line, number)
+        self._socket = self._connect()
+
+    def _connect(self) -> socket.socket:
+        connection = connect(self.line, self.number)
         # Not settimeout, by which Python asks poll before each call.
-        limit = struct.pack("@ll", int(timeout_s), int(timeout_s % 1 * 1e6))
+        limit = struct.pack("@ll", int(self.timeout_s), int(self.timeout_s % 1 * 1e6))
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-            self._socket.setsockopt(socket.SOL_SOCKET, option, limit)
+            connection.setsockopt(socket.SOL_SOCKET, option, limit)
+        return connection
+
+    def decode(self, name: str, body: bytes, options: Mapping[str, Any]) -> tuple[list[Array], Any]:
+        """Have the other process decode the body of a request; return the inputs in the signature's order, and what
+        else it says. By any number of threads: each call has a connection of its own, and no other waits for it.
+        Raises as the decoder, BadRequest where the inputs do not fit the signature, and as `run`."""
+        buffer = MessageBuffer()
+        try:
+            with self._connect() as connection:
+                send(connection, pack_document({"decoder": name, "options": options}, body))
+                messages = receive(connection, buffer)
+                document = unpack_document(messages[0])[0] if is_document(messages[0]) else None
+                if document is not None and len(messages) < 2:
+                    messages += receive(connection, buffer)
+        except (BlockingIOError, TimeoutError) as error:
+            raise SessionTimeout(
+                f"a body was not read in {self.timeout_s:g} s", fix="send less at once, or raw bytes"
+            ) from error
+        except (ConnectionError, EOFError, SessionLost) as error:
+            self.lost.set()
+            raise SessionLost(f"the process of {self._runtime} ended", fix="open the session again") from error
+        except OSError as error:  # this process has no socket left, which is no fault of the other
+            raise unavailable(f"a body cannot be handed on: {error.strerror}") from error
+        return self._inputs.unpack(messages[-1]), document
 
     def _answer(self, values: Sequence[Array]) -> Sequence[Array]:
         try:
@@ -118,7 +158,9 @@ class SessionHost:
         self._session, self._other_sessions = session, other_sessions or {}
         self._hosts = [SessionHost(other, None) for other in self._other_sessions.values()]
         self._names = [spec.name for spec in session.signature.inputs]
-        self._lock = threading.Lock()
+        # numpy works a dtype's name out at each look, which takes longer than all else here.
+        self._outputs = [(spec, np.dtype(spec.dtype)) for spec in session.signature.outputs]
+        self._lock, self._decoding = threading.Lock(), threading.Lock()
         self._memory = MemoryReturn()
         self._inputs, self._answers = MessageLayout(session.signature.inputs), MessageLayout(session.signature.outputs)
         self._line = line
@@ -153,7 +195,26 @@ class SessionHost:
                 for message in receive(connection, buffer):
                     self._answer_once(connection, message)
 
+    def _decode(self, message: Message) -> list[Any]:
+        """Return the buffers of the reply to a body: what it says beside the inputs, and these."""
+        try:
+            request, body = unpack_document(message)
+            signature, decode = self._session.signature, DECODERS[request["decoder"]]
+            with self._decoding:  # another request waits for one body at a time to let go of Python's lock
+                feeds, document = decode(signature, bytes(body), **request["options"])
+            values = FeedCheck(signature.inputs)(feeds)
+        except (TransloadError, ServingError) as error:
+            return pack_error(error)
+        except Exception:  # noqa: BLE001  (a fault of ours is no reason to lose the model)
+            traceback.print_exc()
+            return pack_error(ServingError(Code.INTERNAL, "internal error"))
+        return [*pack_document(document), *self._inputs.pack(values)]
+
     def _answer_once(self, connection: socket.socket, message: Message) -> None:
+        if is_document(message):
+            send(connection, self._decode(message))
+            self._memory.add_request(len(message))
+            return
         try:
             values = self._inputs.unpack(message)
             with self._lock:
@@ -161,21 +222,22 @@ class SessionHost:
         except TransloadError as error:
             send(connection, pack_error(error))
         else:
-            send(connection, self._answers.pack(answers))
-            self._memory.add_request(len(message) + sum(array.nbytes for array in answers))
+            parts = self._answers.pack(answers)
+            send(connection, parts)
+            self._memory.add_request(len(message) + sum(map(len, parts)))
 
     def _run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Return the answers in the signature's order, in its dtypes and ranks. Raises SessionLost where they differ:
         the message has no room for others."""
         answers = self._session.run(feeds)
-        for spec in self._session.signature.outputs:
+        for spec, dtype in self._outputs:
             value = answers[spec.name]
-            if value.dtype.name != spec.dtype or value.ndim != len(spec.shape):
+            if value.dtype != dtype or value.ndim != len(spec.shape):
                 raise SessionLost(
                     f"the answer {spec.name} is {value.dtype.name}{list(value.shape)}, its record says {spec}",
                     fix="convert the model again",
                 )
-        return [answers[spec.name] for spec in self._session.signature.outputs]
+        return [answers[spec.name] for spec, _ in self._outputs]
 
 
 def _set_buffers(end: socket.socket) -> None:

@@ -459,3 +459,44 @@ def test_a_request_for_what_cannot_be_changes_nothing(repository: Repository, ba
         repository.apply_request([ModelConfig("other", Path("m"))])
     assert states(repository) == {10: ModelState.AVAILABLE}
     assert repository.names == ["m"]
+
+
+def test_of_several_instances_the_idlest_answers_and_a_death_stops_no_other(
+    processes: Processes, base: Path, warnings: list[str], until: Callable[..., None]
+) -> None:
+    repository = Repository(processes.open, instances=2, warn=warnings.append)
+    try:
+        repository.apply([ModelConfig("m", base)])
+        first = repository.find("m")
+        first._enter([])  # a request waits for it
+        second = repository.find("m")
+        assert second is not first
+        assert states(repository) == {10: ModelState.AVAILABLE}
+        lost = next(lost for _, session, lost in processes.opened if session is second._session)
+        processes.go_on.clear()
+        lost.set()
+        until(lambda: repository.find("m") is first)
+        assert states(repository) == {10: ModelState.AVAILABLE}
+        assert repository.is_available
+        processes.go_on.set()
+        until(lambda: repository.find("m") not in {first, second})
+        first._leave()
+        assert len(processes.opened) == 3
+        assert warnings[0] == "version 10 of the model m died and is started again: it was killed"
+        repository.unload("m")
+        until(lambda: states(repository) == {10: ModelState.END})
+        with pytest.raises(ServingError, match="Servable not found"):
+            repository.find("m")
+    finally:
+        repository.close()
+
+
+def test_a_version_of_which_no_instance_can_be_opened_fails(processes: Processes, base: Path) -> None:
+    processes.broken.add(10)
+    repository = Repository(processes.open, instances=3)
+    try:
+        with pytest.raises(BadRequest, match="version 10 is broken"):
+            repository.apply([ModelConfig("m", base)])
+        assert states(repository) == {10: ModelState.END}
+    finally:
+        repository.close()

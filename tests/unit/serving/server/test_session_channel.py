@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import json
+import os
 import socket
+import struct
 import threading
 from collections.abc import Iterator, Mapping
 
@@ -11,7 +15,10 @@ import pytest
 
 from transload.models.errors import BadRequest, SessionLost, SessionTimeout
 from transload.models.signature import Array, Signature, TensorSpec
+from transload.serving.server.repository import session_channel
 from transload.serving.server.repository.session_channel import ChannelSession, SessionHost
+from transload.serving.server.serving_error import Code, ServingError
+from transload.serving.wire.tensor_proto import TooLarge
 
 SIGNATURE = Signature(
     (
@@ -133,4 +140,76 @@ def test_a_process_answers_for_each_of_its_sessions() -> None:
         assert first.run(feeds(1, 2))["flag"]
         assert second.run({"x": np.arange(3, dtype=np.float32)})["x"].tolist() == [0, 1, 2]
     for session in (second, first, host):
+        session.close()
+
+
+NAMED = {"signature_name": "serving_default"}
+ROW = {"half": [1.5, 2, 3], "flag": True, "big": [1, 2]}
+
+
+def decode(channel: ChannelSession, document: object) -> tuple[list[Array], object]:
+    return channel.decode("rows", json.dumps(document).encode(), NAMED)
+
+
+def test_a_body_is_decoded_on_the_other_side(channel: ChannelSession) -> None:
+    columns = {"half": [[1.5, 2, 3]], "flag": True, "big": [[1.0, 2.0]]}
+    (half, flag, big), in_rows = decode(channel, {"inputs": columns})
+    assert (half.tolist(), bool(flag), big.tolist(), in_rows) == ([[1.5, 2, 3]], True, [[1, 2]], False)
+    assert half.dtype == np.float16
+
+
+def test_what_is_wrong_with_a_body_arrives_as_its_error(channel: ChannelSession) -> None:
+    with pytest.raises(ServingError, match="Missing 'inputs' or 'instances' key") as caught:
+        decode(channel, {})
+    assert caught.value.code is Code.INVALID_ARGUMENT
+    with pytest.raises(BadRequest, match="JSON Parse error"):
+        channel.decode("rows", b"{", NAMED)
+    with pytest.raises(BadRequest, match="input half"):
+        decode(channel, {"inputs": {"half": [[1, 2]], "flag": True, "big": [[1]]}})
+    with pytest.raises(TooLarge, match="is more than 4 bytes"):
+        row = {"name": "big", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}
+        body = json.dumps({"inputs": [row]}).encode()
+        channel.decode("oip", body, {"header_length": None, "most_bytes": 4})
+    with pytest.raises(ServingError, match="internal error"):
+        channel.decode("rows", b"{}", {"unknown": 1})
+    assert not channel.lost.is_set()
+
+
+def test_a_listener_without_sockets_loses_no_model(channel: ChannelSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_line: socket.socket, _number: int) -> socket.socket:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(session_channel, "connect", refuse)
+    with pytest.raises(ServingError, match="a body cannot be handed on: Too many open files"):
+        decode(channel, {})
+    assert not channel.lost.is_set()
+
+
+def pack(kind: int, data: bytes) -> bytes:
+    return struct.pack("=qq", 16 + len(data), kind) + data
+
+
+def answer_once(line: socket.socket, reply: bytes) -> None:
+    with socket.socket(fileno=socket.recv_fds(line, 1, 1)[1][0]) as connection:
+        connection.recv(1 << 16)
+        connection.sendall(reply)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [b"", b"x", pack(2, b"no json\n"), pack(2, b"1"), pack(3, b'{"code": 99, "what": ""}\n'), pack(3, b"[]\n"),
+     pack(2, b"1\n") + pack(0, b""), pack(2, b"1\n") + pack(1, b'{"code": 3}'), pack(9, b""),
+     pack(2, b"1\n") + struct.pack("=qq7q", 200, 0, 1, 3, -1, 1 << 62, 1 << 62, 1, 1)],
+)  # fmt: skip
+def test_nothing_that_the_other_side_says_is_trusted(reply: bytes) -> None:
+    line, theirs = socket.socketpair()
+
+    with line, theirs:
+        session = ChannelSession(line, SIGNATURE, "cpu", "liar", 5, threading.Event())
+        socket.socket(fileno=socket.recv_fds(theirs, 1, 1)[1][0]).close()  # of `run`
+        thread = threading.Thread(target=answer_once, args=(theirs, reply))
+        thread.start()
+        with pytest.raises(SessionLost):
+            decode(session, {"instances": [ROW]})
+        thread.join()
         session.close()

@@ -17,7 +17,7 @@ from transload.models.errors import BadRequest
 from transload.models.signature import DTYPES, Array, TensorSpec
 from transload.serving.wire import tfserving_json
 from transload.serving.wire.tensor_proto import TooLarge
-from transload.serving.wire.tfserving_json import dumps, loads, to_array
+from transload.serving.wire.tfserving_json import dumps, dumps_arrays, loads, to_array, write_rows
 
 
 def spec(dtype: str, rank: int = 1) -> TensorSpec:
@@ -144,3 +144,22 @@ def test_words_beside_numbers_are_read_in_documents_of_some_length_only(monkeypa
     assert len(loads(b"[NaN,NaN,NaN,NaN]")) == 4
     with pytest.raises(BadRequest, match="JSON Parse error"):
         loads(b"[NaN,NaN,NaN,NaN,NaN]")
+
+
+@pytest.mark.parametrize("shape", [(70_000,), (3, 50_000), (2, 1, 40_000), (40_000, 2), (50, 40, 30), (1,)])
+@pytest.mark.parametrize("special", [None, np.nan, -np.inf])
+def test_a_long_array_is_written_as_a_short_one(shape: tuple[int, ...], special: float | None) -> None:
+    array = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    if special is not None:
+        array.reshape(-1)[-1] = special
+    for value in (array, array.T, np.asfortranarray(array), array > 0, array.astype(np.float16)):
+        document = json.loads(dumps_arrays({"a": value, "b": {"null": None}}, [value]))
+        assert document["b"] == {"null": None}
+        np.testing.assert_array_equal(np.array(document["a"], value.dtype), value)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 9000])
+def test_rows_of_several_arrays_are_written(count: int) -> None:
+    a, b = np.arange(2 * count, dtype=np.float32).reshape(count, 2), np.arange(count)
+    rows = json.loads(write_rows([a, b], lambda part: [[*row] for row in zip(*part, strict=True)]))
+    assert rows == [[row, at] for row, at in zip(a.tolist(), b.tolist(), strict=True)]
