@@ -158,6 +158,14 @@ def test_tasks_of_several_signatures_are_answered_in_their_order(several: Served
 def test_a_request_chooses_its_signature(several: Served) -> None:
     rows = {"signature_name": "pairs", "instances": [{"b": [1, 2], "a": 10}]}
     assert post(several, "predict", rows) == (200, {"predictions": [{"sum": [11.0, 12.0], "kept": 10}]})
+    behind = {
+        "instances": [{"b": [1, 2], "a": 10}] * 20_000,
+        "signature_name": "pairs",
+    }  # a long body, named at its end
+    status, answer = post(several, "predict", behind)
+    assert (status, len(answer["predictions"]), answer["predictions"][-1]["kept"]) == (200, 20_000, 10)
+    for wrong in ("none", 5, None):
+        assert post(several, "predict", {**rows, "signature_name": wrong})[0] == 400
     assert post(several, "predict", {"instances": [[1.5]]}) == (200, {"predictions": [[3.0]]})
     body = {"signature_name": "also", "examples": [{"x": 1.5}]}
     assert post(several, "regress", body) == (200, {"results": [3.0]})
