@@ -161,7 +161,7 @@ def test_a_request_chooses_its_signature(several: Served) -> None:
     behind = {
         "instances": [{"b": [1, 2], "a": 10}] * 20_000,
         "signature_name": "pairs",
-    }  # a long body, named at its end
+    }  # named at the end
     status, answer = post(several, "predict", behind)
     assert (status, len(answer["predictions"]), answer["predictions"][-1]["kept"]) == (200, 20_000, 10)
     for wrong in ("none", 5, None):
