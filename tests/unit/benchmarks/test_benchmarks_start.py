@@ -16,7 +16,8 @@ HOME = Path(__file__).parents[3] / "benchmarks"
 def commands() -> list[str]:
     """The folders that are started, and the scripts that take options."""
     folders = [main.parent for main in HOME.glob("*/__main__.py")]
-    texts = {script: script.read_text() for script in HOME.rglob("*.py") if script.name != "__main__.py"}
+    ours = (script for script in HOME.rglob("*.py") if "/." not in f"/{script.relative_to(HOME)}")  # no .packages
+    texts = {script: script.read_text() for script in ours if script.name != "__main__.py"}
     scripts = [script for script, text in texts.items() if '__name__ == "__main__"' in text and "argparse" in text]
     return sorted(str(path.relative_to(HOME)) for path in (*folders, *scripts))
 
