@@ -15,6 +15,7 @@ from typing import Any
 from ..models.errors import BadRequest
 from ..models.foreign_files import read_plain
 
+UNIX = "unix:"  # begins a --host that is a folder, with a socket of each protocol in it
 _LEAST_CHARACTERS = 16  # of a token: fewer can be guessed
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")  # b64token of RFC 6750
 _SCHEME = b"Bearer "
@@ -123,7 +124,7 @@ def read_security(
 
 def check_host(host: str, security: EndpointSecurity, *, insecure: bool) -> None:
     """Raises BadRequest where others than this machine could listen in, and nobody has said that they may."""
-    if is_loopback(host) or host.startswith("unix:") or security.context is not None or insecure:
+    if is_loopback(host) or host.startswith(UNIX) or security.context is not None or insecure:
         return
     raise BadRequest(
         f"{host} is open to other machines, and requests would be readable on the way",

@@ -18,6 +18,7 @@ import numpy as np
 import servers
 from wire_requests import WireRequest
 
+from transload.serving.server.tfserving_launch import free_ports
 from transload.serving.wire.tensor_proto import encode
 from transload.serving.wire.tfserving_messages import stock
 
@@ -57,7 +58,7 @@ def large_requests(megabytes: int) -> Iterator[tuple[str, WireRequest]]:
 
 def command(copies: Path, wide: Path) -> servers.Command:
     """Return `transload serve` of both models."""
-    grpc_port, http_port = servers.free_ports(2)
+    grpc_port, http_port = free_ports(2)
     words = ["serve", f"model={copies}", f"wide={wide}", "--grpc-port", str(grpc_port), "--rest-port", str(http_port)]
     return servers.Command([*servers.TRANSLOAD, *words, "--max-body", "512"], servers.Ports(grpc_port, http_port))
 

@@ -8,7 +8,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from servers import Command, Ports, free_ports
+from servers import Command, Ports
+
+from transload.serving.server.tfserving_launch import free_ports
 
 HERE = Path(__file__).resolve().parent
 RIVALS = {  # by the name of the environment's folder: what is installed there

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from transload.serving.server.tfserving_launch import free_ports
 
 HERE = Path(__file__).resolve().parent
 TRANSLOAD = (sys.executable, "-P", "-m", "transload")
@@ -33,15 +34,6 @@ class Command:
     words: list[str]
     ports: Ports | None = None  # None: it prints them, gRPC's first
     environment: Mapping[str, str] = field(default_factory=dict)
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [listener.getsockname()[1] for listener in sockets]
-    for listener in sockets:
-        listener.close()
-    return ports
 
 
 @contextmanager

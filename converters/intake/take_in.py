@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ from .file_content import check_content, refuse_links
 from .intake_records import ArtifactFacts, FileFacts, FileOptions
 from .keras_file import check_keras, load_checked_keras
 from .onnx_file import OnnxFile, check_external, parse_onnx
-from .output_axes import ShapesOf, name_output_axes
+from .output_axes import name_output_axes
 from .pt2_file import check_pt2, load_pt2
 from .pt2_upgrade import is_old_layout, upgrade_pt2
 from .saved_model_folder import read_saved_model, signature_of_saved_model
@@ -94,11 +95,12 @@ def take_in_onnx(job: Job) -> Mapping[str, Any]:
     file.check()
     file.write(job.out)
     payload = job.out / PAYLOAD[Format.ONNX]
+    open_model = cache(lambda: onnx_runner(payload))
     if not requested:
-        check_one_batch(path, signature.inputs, file.unnamed, lambda: onnx_runner(payload))
+        check_one_batch(path, signature.inputs, file.unnamed, open_model)
     if file.has_loops():
-        call_once(signature.inputs, lambda: onnx_runner(payload))
-    named = name_output_axes(signature, lambda: onnx_runner(payload))
+        call_once(signature.inputs, open_model)
+    named = name_output_axes(signature, open_model)
     if named != signature:
         file.declare(named)
         file.write(job.out)
@@ -172,10 +174,7 @@ def take_in_saved_model(job: Job) -> Mapping[str, Any]:
         for part in ("variables", "assets"):  # serving reads nothing else
             if (folder / part).is_dir():
                 shutil.copytree(folder / part, payload / part)
-
-    def open_model() -> ShapesOf:
-        return saved_model_runner(payload, signature.outputs)
-
+    open_model = cache(partial(saved_model_runner, payload, signature.outputs))
     if not requested:
         check_one_batch(folder, signature.inputs, guessed_batches(declared), open_model)
     signature = name_output_axes(signature, open_model)

@@ -118,13 +118,14 @@ def command(
     Each version of a model answers in a process of its own. One that dies is started again, until it dies three times
     within a minute. Versions that appear in a model's folder are loaded, and take over when they answer.
     """
+    from ...serving.endpoint_security import UNIX
     from ..commands.serve import ServeOptions, serve
 
     def ready(serving: Serving) -> None:
         scheme = "http" if tls_cert is None else "https"
         for model in serving.models:
             address = serving.addresses["rest"]
-            end = ":" if address.startswith("unix:") else ""  # as nginx writes it
+            end = ":" if address.startswith(UNIX) else ""  # as nginx writes it
             rest = f"{scheme}://{address}{end}/v1/models/{model.name}:predict"
             print(one_line(f"serving {model.title}: gRPC {serving.addresses['grpc']}, REST {rest}"), flush=True)
         access = f", access log {'stderr' if access_log == '-' else access_log}" if access_log else ""

@@ -132,11 +132,7 @@ def serve(
     remove_abandoned(temporary.glob(f"{_PREFIX}*"))
     reopen = access_log.reopen if access_log else None
     with stop_on_signals(reopen) as stop, scratch_folder(temporary, _PREFIX) as scratch:
-        limits = Limits(
-            seconds=_REQUEST_S, memory_bytes=psutil.virtual_memory().total, threads=options.threads or 1, device=device,
-            spin=True, walled=not options.trust,
-        )  # fmt: skip
-        processes = ModelProcesses(scratch, limits, options.inputs, options.threads, options.untuned)
+        processes = _processes(options, device, scratch)
         repository = Repository(
             processes.open,
             still_s=_STILL_S,
@@ -160,6 +156,15 @@ def serve(
                     server.close()
         finally:
             repository.close()
+
+
+def _processes(options: ServeOptions, device: str, scratch: Path) -> ModelProcesses:
+    """Return what opens each version in a process of its own, with its limits."""
+    limits = Limits(
+        seconds=_REQUEST_S, memory_bytes=psutil.virtual_memory().total, threads=options.threads or 1, device=device,
+        spin=True, walled=not options.trust,
+    )  # fmt: skip
+    return ModelProcesses(scratch, limits, options.inputs, options.threads, options.untuned)
 
 
 def _check_models(configs: Sequence[ModelConfig]) -> None:

@@ -16,6 +16,9 @@ from ...models.signature import Array
 from .noise_floor import MARGIN_DB, UNSTEADY_DB, Limit, OutputNoise
 from .numbers.numeric import OutputDrift
 
+# The drift of an output of which only that it is finite is held against a copy.
+_as_equal = partial(replace, noise=0.0, max_abs=0.0, mismatches=0, by_scale=None)
+
 
 def drifts_to_judge(
     probe: Probe,
@@ -40,8 +43,9 @@ def drifts_to_judge(
         return dict(drifts)
     power = _mean_squares(usual)
     unsteady = {name for name, noise_db in truth.items() if noise_db < UNSTEADY_DB}
-    equal = partial(replace, noise=0.0, max_abs=0.0, mismatches=0, by_scale=None)
-    beside = {name: equal(drift) if name in unsteady else drift.beside(power[name]) for name, drift in drifts.items()}
+    beside = {
+        name: _as_equal(drift) if name in unsteady else drift.beside(power[name]) for name, drift in drifts.items()
+    }
     if probe.is_blank:
         return beside
     return {
@@ -58,7 +62,7 @@ def _near_constants(drifts: Mapping[str, OutputDrift], limits: Mapping[str, Limi
     """
     unsteady = {name: limit.floor_db - MARGIN_DB for name, limit in limits.items() if limit.floor_db < UNSTEADY_DB}
     return {
-        name: replace(drift, noise=0.0, max_abs=0.0, by_scale=None)
+        name: _as_equal(drift)
         if name in unsteady and (drift.sqnr_db is None or drift.sqnr_db >= max(0.0, unsteady[name]))
         else drift
         for name, drift in drifts.items()

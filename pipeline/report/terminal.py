@@ -34,8 +34,9 @@ def print_result(
     """Print the result. `logs` names the log of "ARTIFACT in RUNTIME" or of "ARTIFACT"; `report` is where
     report.html lies."""
     _print_artifacts(result, console)
-    _print_rows(served_view.served_table(result), console)
-    if served_view.served_table(result):
+    served = served_view.served_table(result)
+    _print_rows(served, console)
+    if served:
         _print(Text(served_view.NOTE, style="dim"), console)
     _print_rows(load_view.load_table(result.load), console)
     for doubt in load_view.load_doubts(result.load, _MOST_DOUBTS):

@@ -16,7 +16,7 @@ _HANDLER = "handler.py"
 
 
 def write_torchserve(source: BundleSource) -> Files:
-    """Return the folder `model_store` with the archive."""
+    """Return TorchServe's folder `model_store`, with the archive of the model in it."""
     payload = source.artifact.path
     manifest = {
         "runtime": "python",

@@ -157,7 +157,8 @@ class HttpApplication:
 
 
 def _preflight(headers: Headers) -> tuple[tuple[bytes, bytes], ...]:
-    """Return what a browser is told of a listed page before it asks: that all is allowed which it wants to send."""
+    """Return the fields that answer what a browser asks ahead (CORS) for a page of a listed origin: the page may send
+    every header field that it names."""
     fields = headers.get(b"access-control-request-headers", b"authorization, content-type")
     return (
         (b"access-control-allow-methods", b"GET, POST"), (b"access-control-allow-headers", fields),

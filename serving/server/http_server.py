@@ -7,10 +7,10 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from ..endpoint_security import OPEN, EndpointSecurity
+from ..endpoint_security import OPEN, UNIX, EndpointSecurity
 from .http_app import HttpApplication
 from .http_connection import HttpConnection
-from .listener_address import UNIX, listen_on, remove_socket
+from .listener_address import listen_on, remove_socket
 from .repository.model_repository import Repository
 from .repository.served_version import MOST_WAITING
 from .server_records import READ_TIMEOUT_S

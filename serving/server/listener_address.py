@@ -8,8 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...models.errors import BadRequest
-
-UNIX = "unix:"  # begins a --host that is a folder, with a socket of each protocol in it
+from ..endpoint_security import UNIX
 
 
 def address_of(host: str, port: int, protocol: str) -> str:
@@ -51,7 +50,7 @@ def prepare_socket(host: str, protocol: str) -> None:
 
 
 def remove_socket(host: str, protocol: str) -> None:
-    """Remove a server's own socket."""
+    """Remove the socket file that a server listened on, where it listened in a folder, when it ends."""
     if host.startswith(UNIX):
         _socket_path(host, protocol).unlink(missing_ok=True)
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-_MOST = 256  # together they take less than a millisecond
+_MOST = 256  # records that wait; counting so many takes less than a millisecond
 
 Record = TypeVar("Record")
 

@@ -35,8 +35,8 @@ class StopSignal:
 
 @contextmanager
 def stop_on_signals(on_hangup: Callable[[], object] | None = None) -> Iterator[StopSignal]:
-    """Yield what SIGINT, SIGTERM and SIGHUP reach, in place of ending this process. For the main thread.
-    `on_hangup` is called in `wait` at each SIGHUP."""
+    """Catch SIGINT, SIGTERM and SIGHUP, which would end this process, and yield what waits for them. For the main
+    thread. `on_hangup` is called in `wait` at each SIGHUP."""
     numbers, written = socket.socketpair()
     with numbers, written:
         written.setblocking(False)

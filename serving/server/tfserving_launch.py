@@ -172,7 +172,7 @@ def start_tfserving(
     `scratch` is an empty folder for the layout that TF Serving asks for (MODEL/VERSION/), `log` takes all that it
     prints; without one it goes where this process prints. It listens where its own defaults say, on every interface.
     Raises SessionLost where it ends early, SessionTimeout, BadRequest where the program cannot be run."""
-    ports = {"grpc": free_port(), "rest": free_port()}
+    ports = dict(zip(("grpc", "rest"), free_ports(2), strict=True))
     argv = command(choice, artifact, model, ports, threads, scratch)
     with contextlib.ExitStack() as opened:
         out = opened.enter_context(log.open("ab")) if log else None
@@ -229,7 +229,8 @@ def command(  # noqa: PLR0917  (each is a word of the command line)
     ]
 
 
-def free_port() -> int:
-    """Find a free port of 127.0.0.1: TF Serving cannot be asked which one it took."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
+def free_ports(count: int) -> list[int]:
+    """Find so many different ports of 127.0.0.1 on which nobody listens: TF Serving cannot be asked which it took."""
+    with contextlib.ExitStack() as probes:
+        listeners = [probes.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [listener.getsockname()[1] for listener in listeners]

@@ -56,8 +56,9 @@ def read_request(body: bytes, header_length: str | None, most_bytes: int) -> Inf
         raise refuse("the id of a request is a string")
     feeds = _read_tensors(_rows(document, "inputs"), binary, most_bytes)
     outputs: dict[str, bool] = {}
-    check_parameters(_parameters(document))
-    everything = _flag(_parameters(document), "binary_data_output", default=False)
+    of_all = _parameters(document)
+    check_parameters(of_all)
+    everything = _flag(of_all, "binary_data_output", default=False)
     for row in _rows(document, "outputs") if "outputs" in document else ():
         name, parameters = _name(row), _parameters(row)
         if "classification" in parameters:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+
+from transload.serving.server.tfserving_launch import free_ports
 
 HERE = Path(__file__).parent
 X = [[0.5, -1.0, 2.0, 0.25], [3.0, 0.0, -0.125, 1.0]]
@@ -64,7 +65,7 @@ class Served:
     """The ports of the server, the model configuration, and ONNX Runtime's answers to X by model and version."""
 
     def __init__(self, folder: Path) -> None:
-        self.grpc, self.rest = (f"127.0.0.1:{port}" for port in _free_ports(2))
+        self.grpc, self.rest = (f"127.0.0.1:{port}" for port in free_ports(2))
         two = {"logits": 3, "total": 1}
         self.models = {
             "m/1": write_model(folder / "m" / "1" / "model.onnx", 1, two),
@@ -98,14 +99,6 @@ class Served:
                 return bool(reply.status == 200)
         except (OSError, urllib.error.URLError):
             return False
-
-
-def _free_ports(count: int) -> list[int]:
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 def _run(command: list[str]) -> str:

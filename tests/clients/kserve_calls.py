@@ -9,9 +9,11 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
+from call_results import print_results
 from kserve import InferenceGRPCClient, InferenceRESTClient, InferInput, InferRequest, RESTConfig
 
 X = np.array(json.loads(sys.argv[3]), np.float32)
@@ -69,18 +71,13 @@ ASYNC: dict[str, Callable[[], Awaitable[Any]]] = {
 }
 
 
-def run_all() -> dict[str, Any]:
-    async def run() -> dict[str, Any]:
-        results = {}
-        for name, call in ASYNC.items():
-            try:
-                results[name] = await call()
-            except Exception as error:  # noqa: BLE001  (it is the result)
-                results[name] = f"{type(error).__name__}: {error}"
-        return results
+def run_in(runner: asyncio.Runner, call: Callable[[], Awaitable[Any]]) -> Any:
+    async def wait() -> Any:
+        return await call()
 
-    return asyncio.run(run())
+    return runner.run(wait())
 
 
 if __name__ == "__main__":
-    print(json.dumps(run_all()))
+    with asyncio.Runner() as runner:  # one loop, to which the clients are bound
+        print_results({name: partial(run_in, runner, call) for name, call in ASYNC.items()})

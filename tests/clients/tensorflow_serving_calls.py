@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import numpy as np
 import tensorflow as tf
+from call_results import print_results
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tensorflow_serving.apis import (
     classification_pb2,
@@ -140,15 +141,5 @@ CALLS: dict[str, Callable[[], Any]] = {
 }
 
 
-def run_all() -> dict[str, Any]:
-    results = {}
-    for name, call in CALLS.items():
-        try:
-            results[name] = call()
-        except Exception as error:  # noqa: BLE001  (it is the result)
-            results[name] = f"{type(error).__name__}: {error}"
-    return results
-
-
 if __name__ == "__main__":
-    print(json.dumps(run_all()))
+    print_results(CALLS)

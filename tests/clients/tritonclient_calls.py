@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
+from call_results import print_results
 
 X = np.array(json.loads(sys.argv[3]), np.float32)
 LIBRARIES: dict[str, Any] = {"http": triton_http, "grpc": triton_grpc}
@@ -118,15 +119,5 @@ CALLS: dict[str, Callable[[], Any]] = {
 }
 
 
-def run_all() -> dict[str, Any]:
-    results = {}
-    for name, call in CALLS.items():
-        try:
-            results[name] = call()
-        except Exception as error:  # noqa: BLE001  (it is the result)
-            results[name] = f"{type(error).__name__}: {error}"
-    return results
-
-
 if __name__ == "__main__":
-    print(json.dumps(run_all()))
+    print_results(CALLS)

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -19,17 +18,10 @@ from typing import Any
 import pytest
 
 from transload.pipeline.api import bundle
+from transload.serving.server.tfserving_launch import free_ports
 
 pytestmark = pytest.mark.slow
 _START_S = 120.0
-
-
-def free_ports(count: int) -> list[int]:
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [listener.getsockname()[1] for listener in listeners]
-    for listener in listeners:
-        listener.close()
-    return ports
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import numpy as np
 from ....models.signature import Array
 from ...wire.tfserving_json import dumps, is_base64, loads
 from ...wire.tfserving_messages import Message, stock
-from ..repository.body_decoders import SIGNATURE
+from ..repository.body_decoders import SIGNATURE, named_signature
 from ..repository.served_version import Patience, ServedVersion
 from ..serving_error import Code, ServingError, invalid
 from .example_batch import (
@@ -105,10 +105,9 @@ class JsonExamples:
 def read_json(model: ServedVersion, api: str, body: bytes, most_bytes: int) -> JsonExamples:
     """Read the JSON document of a request of Classify or Regress. Raises ServingError, TransloadError."""
     document = loads(body)
-    name = document.get("signature_name", "") if isinstance(document, dict) else ""
-    if not isinstance(name, str):
-        raise invalid("JSON Value: the document not formatted correctly. 'signature_name' key must be a string value.")
-    model = _with_signature(model, name)
+    if not isinstance(document, dict):
+        raise invalid("JSON Value: the document Is not object")
+    model = _with_signature(model, named_signature(document))
     batch = _read_document(document, {spec.name for spec in model.signature.inputs})
     count = len(batch.examples)
     output = _output_name(model, api, count)
@@ -171,8 +170,6 @@ def _example(message: Message) -> Example:
 def _read_document(document: Any, inputs: Container[str]) -> ExampleList:
     """Return the examples of a JSON document, and their context: of the features those that are inputs.
     Raises ServingError INVALID_ARGUMENT, and RESOURCE_EXHAUSTED where there are too many examples."""
-    if not isinstance(document, dict):
-        raise invalid("JSON Value: the document Is not object")
     context = _read_example(document["context"], inputs) if "context" in document else {}
     if "examples" not in document:
         raise invalid("JSON Value: the document When method is classify, key 'examples' is expected and was not found")

@@ -21,14 +21,20 @@ SIGNATURE = "serving_default"
 Decoder: TypeAlias = Callable[..., tuple[Mapping[str, Array], Any]]
 
 
+def named_signature(document: Mapping[str, Any]) -> str:
+    """Return the signature that a request in TF Serving's JSON names; empty: none. Raises ServingError."""
+    name = document.get("signature_name", "")
+    if not isinstance(name, str):
+        raise invalid("JSON Value: the document not formatted correctly. 'signature_name' key must be a string value.")
+    return name
+
+
 def _read_rows(signature: Signature, body: bytes, signature_name: str) -> tuple[dict[str, Array], bool]:
     """Return the inputs of TF Serving's JSON, and whether they came in rows. Raises ServingError, BadRequest."""
     document = loads(body)
     if not isinstance(document, dict):
         raise invalid("JSON Value: the document Is not object")
-    wanted = document.get("signature_name", "")
-    if not isinstance(wanted, str):
-        raise invalid("JSON Value: the document not formatted correctly. 'signature_name' key must be a string value.")
+    wanted = named_signature(document)
     if (wanted or SIGNATURE) != signature_name:
         raise invalid(f'Serving signature name: "{wanted}" not found in signature def')
     if "instances" in document and "inputs" in document:

@@ -82,9 +82,8 @@ class MessageLayout:
         sizes = self._head.unpack_from(message)[2:]
         arrays, offset = [], self._head.size
         for dtype, start, end in self._fields:
-            array: Array = np.ndarray(
-                sizes[start:end], dtype, message, offset
-            )  # which holds the sizes against the bytes
+            # It holds the sizes against the bytes.
+            array: Array = np.ndarray(sizes[start:end], dtype, message, offset)
             arrays.append(array)
             offset += array.nbytes + -array.nbytes % _ALIGNMENT
         return arrays
