@@ -24,6 +24,8 @@ DTYPES = (
 )  # fmt: skip
 # TensorFlow has these too. A file with such inputs or outputs can be converted; nothing here serves or measures it.
 NARROW_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4")
+# Strings: numpy's name for arrays of Python's `bytes`. A SavedModel with them is served, never converted or measured.
+STRINGS = "object"
 
 
 def served_dtype(name: str) -> str:
@@ -98,7 +100,7 @@ class TensorSpec:
         for text in (self.name, *self.shape):
             if isinstance(text, str) and not (text.isprintable() and len(text) <= _MOST_NAME):
                 raise ValueError(f"a name is up to {_MOST_NAME} letters that can be printed, got {text[:100]!r}")
-        if self.dtype not in DTYPES + NARROW_DTYPES:
+        if self.dtype not in (*DTYPES, *NARROW_DTYPES, STRINGS):
             raise ValueError(f"dtype {self.dtype!r} is none of {', '.join(DTYPES + NARROW_DTYPES)}")
         if any(isinstance(axis, int) and axis < 0 for axis in self.shape):
             raise ValueError(f"a static axis is 0 or more, got {self.shape}")

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
+import numpy as np
+
 from ..models.errors import BadRequest, SessionLost, SizeRefused, TransloadError
 from ..models.foreign_errors import first_line
-from ..models.signature import Array, Signature, TensorSpec, check_feeds
+from ..models.signature import STRINGS, Array, Signature, TensorSpec, check_feeds
 
 _WORDS = 240  # characters of a foreign message that a sentence can carry; the whole of it is in the log, as the cause
 # What TensorFlow puts before the line that says what is wrong, and lines of Python's, which led there.
@@ -81,6 +83,19 @@ class FeedCheck:
             check_feeds(self._specs, feeds)
             self._last = kinds
         return [feeds[name] for name in self._names]
+
+
+def smallest_feeds(signature: Signature) -> dict[str, Array]:
+    """Return zeros and empty strings for the inputs, at the smallest sizes that the signature has."""
+    sizes = {axis: bounds.filled.low for axis, bounds in signature.bounds.items()}
+    return {
+        spec.name: np.full(
+            [sizes.get(axis, 1) if isinstance(axis, str) else axis for axis in spec.shape],
+            b"" if spec.dtype == STRINGS else 0,
+            spec.dtype,
+        )
+        for spec in signature.inputs
+    }
 
 
 class CheckedSession(ABC):

@@ -76,6 +76,21 @@ SAVING = frozenset(
 # The part of SAVING that may run when a model is loaded; it reads the variables' file and no other.
 RESTORING = frozenset({"RestoreV2"})
 
+# Compute with text, parse tf.Examples and decode images: allowed where a model with strings is served. Tables of words
+# are filled from tensors of the model; one that reads a file (InitializeTableFromTextFileV2) has to be trusted.
+_STRING_NAMES = """
+AsString DecodeAndCropJpeg DecodeBase64 DecodeBmp DecodeCSV DecodeGif DecodeImage DecodeJSONExample DecodeJpeg
+DecodePaddedRaw DecodePng DecodeRaw DecodeWav EncodeBase64 EncodeJpeg EncodeJpegVariableQuality EncodePng
+ExtractJpegShape Fingerprint HashTableV2 InitializeTableV2 LookupTableExportV2 LookupTableFindV2
+LookupTableImportV2 LookupTableInsertV2 LookupTableSizeV2 MutableDenseHashTableV2 MutableHashTableV2 ParseExample
+ParseExampleV2 ParseSequenceExample ParseSequenceExampleV2 ParseSingleExample ParseSingleSequenceExample
+ParseTensor ReduceJoin RegexFullMatch RegexReplace SerializeTensor SparseCrossV2 StaticRegexFullMatch
+StaticRegexReplace StringFormat StringJoin StringLength StringLower StringNGrams StringSplit StringSplitV2
+StringStrip StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringToNumber StringUpper Substr
+UnicodeDecode UnicodeDecodeWithOffsets UnicodeEncode UnicodeTranscode UnsortedSegmentJoin
+"""
+STRING_OPERATORS = frozenset(_STRING_NAMES.split())
+
 TRUST = "where you trust whoever made it, give --trust"
 _EFFECTS = {
     **dict.fromkeys(("EagerPyFunc", "PyFunc", "PyFuncStateless"), "runs Python"),

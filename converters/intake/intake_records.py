@@ -28,6 +28,7 @@ class FileOptions(JsonRecord):
     inputs: tuple[TensorSpec, ...] = ()
     external: Mapping[str, str] = field(default_factory=dict)  # digests of an ONNX file's data files, where known
     trust: bool = False  # the model may do more than compute
+    strings: bool = False  # a SavedModel may take and give them: it is served, and not copied
     format: str = ""  # of a file that is only described
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...models.errors import BadRequest
-from ...models.signature import BATCH, Signature, TensorSpec, served_dtype
+from ...models.signature import BATCH, STRINGS, Signature, TensorSpec, served_dtype
 from ...models.tensorflow_names import DEFAULT
-from .allowed_operators import ALLOWED, RESTORING, SAVING, TRUST, effect_of
+from .allowed_operators import ALLOWED, RESTORING, SAVING, STRING_OPERATORS, TRUST, effect_of
 from .file_content import whole_file
 from .saved_model_proto import called_names, message_class
 
@@ -33,13 +33,14 @@ MOST_NODES = 500_000
 _FILE = "saved_model.pb"
 # tensorflow/core/framework/types.proto
 _DTYPES = {
-    1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 7: "text", 9: "int64", 10: "bool",
+    1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 7: STRINGS, 9: "int64", 10: "bool",
     14: "bfloat16", 17: "uint16", 19: "float16", 22: "uint32", 23: "uint64",
 }  # fmt: skip
 
 
-def read_saved_model(folder: Path, *, trust: bool = False) -> MetaGraphDef:
-    """Check a SavedModel without links and return the graph that is served; `trust` leaves the operators unchecked.
+def read_saved_model(folder: Path, *, trust: bool = False, strings: bool = False) -> MetaGraphDef:
+    """Check a SavedModel without links and return the graph that is served; `trust` leaves the operators unchecked, and
+    `strings` allows what no format but this one carries.
 
     Raises BadRequest if it is no complete SavedModel, takes or gives what the formats do not carry, or holds an
     operator that may do more than compute.
@@ -59,10 +60,10 @@ def read_saved_model(folder: Path, *, trust: bool = False) -> MetaGraphDef:
     except DecodeError as error:
         raise BadRequest(f"{file} is no whole SavedModel: it cannot be decoded", fix=_COPY_AGAIN) from error
     with whole_file(folder, "SavedModel", _COPY_AGAIN):
-        return _check_graphs(model.meta_graphs, folder, trust=trust)
+        return _check_graphs(model.meta_graphs, folder, trust=trust, strings=strings)
 
 
-def _check_graphs(meta_graphs: Sequence[MetaGraphDef], folder: Path, *, trust: bool) -> MetaGraphDef:
+def _check_graphs(meta_graphs: Sequence[MetaGraphDef], folder: Path, *, trust: bool, strings: bool) -> MetaGraphDef:
     """Check all graphs of a SavedModel, and return the one that is served."""
     graphs = [graph for graph in meta_graphs if b"serve" in graph.meta_info_def.tags]
     for graph in meta_graphs:
@@ -70,10 +71,11 @@ def _check_graphs(meta_graphs: Sequence[MetaGraphDef], folder: Path, *, trust: b
     if not graphs:
         raise BadRequest(f"{folder} holds no graph that is tagged serve", fix="save it with tf.saved_model.save")
     # Before the operators: what parses text is refused for its text, which no --trust mends.
-    _check_dtypes(graphs[0], folder)
+    _check_dtypes(graphs[0], folder, strings=strings)
     if not trust:
+        allowed = ALLOWED | STRING_OPERATORS if strings else ALLOWED
         for graph in meta_graphs:
-            _check_operators(graph, folder)
+            _check_operators(graph, folder, allowed)
     _check_variables(graphs[0], folder)
     return graphs[0]
 
@@ -142,12 +144,17 @@ def _spec(
     return TensorSpec(name, dtype, tuple(axes))
 
 
-def _check_dtypes(graph: MetaGraphDef, folder: Path) -> None:
+def _check_dtypes(graph: MetaGraphDef, folder: Path, *, strings: bool) -> None:
     if DEFAULT in graph.signature_def:
         entry = graph.signature_def[DEFAULT]
         for tensors in (entry.outputs, entry.inputs):
             for name in sorted(tensors, key=_natural_key):
-                _dtype(folder, name, tensors[name])
+                if _dtype(folder, name, tensors[name]) == STRINGS and not strings:
+                    raise BadRequest(
+                        f"{folder}: {name} is text, and no copy can be made: the other formats do not carry it",
+                        fix=f"serve it as it is: transload serve {folder}; "
+                        "or save a signature that takes and gives numbers or booleans",
+                    )
 
 
 def _dtype(folder: Path, name: str, tensor: TensorInfo) -> str:
@@ -157,11 +164,10 @@ def _dtype(folder: Path, name: str, tensor: TensorInfo) -> str:
         raise BadRequest(f"{folder}: {name} is a ragged or sparse tensor, and the formats carry dense ones alone",
                          fix="save a signature of dense tensors: x.to_tensor(), tf.sparse.to_dense(x)")  # fmt: skip
     try:
-        served_dtype(dtype)
+        return dtype if dtype == STRINGS else served_dtype(dtype)
     except ValueError as error:
         raise BadRequest(f"{folder}: {name} is {dtype}, which the formats do not carry",
                          fix="save a signature that takes and gives numbers or booleans") from error  # fmt: skip
-    return dtype
 
 
 def _natural_key(name: str) -> tuple[tuple[int, str], ...]:
@@ -210,7 +216,7 @@ class _CodeUnit:
     location: str
 
 
-def _check_operators(graph: MetaGraphDef, folder: Path) -> None:
+def _check_operators(graph: MetaGraphDef, folder: Path, allowed: frozenset[str] = ALLOWED) -> None:
     """Raise BadRequest for the first operator that is not allowed where it stands."""
     units = _code_units(graph.graph_def)
     saver = graph.saver_def
@@ -221,7 +227,7 @@ def _check_operators(graph: MetaGraphDef, folder: Path) -> None:
         more = frozenset[str]() if key in served else RESTORING if key in restoring else SAVING if key in saving else ()
         for node in unit.nodes:
             operator = node.op.decode(errors="replace")
-            if operator in ALLOWED:
+            if operator in allowed:
                 continue
             if operator in more and (operator not in RESTORING or _reads_passed_file(node, key, graph)):
                 continue

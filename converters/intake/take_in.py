@@ -27,7 +27,7 @@ from ...models.probes.samples import check_file
 from ...models.probes.user_samples import draws_user_samples
 from ...models.provenance import Provenance
 from ...models.recipe import Recipe
-from ...models.signature import Axis, Signature, TensorSpec, bounds_of, check_inputs
+from ...models.signature import STRINGS, Axis, Signature, TensorSpec, bounds_of, check_inputs
 from ...models.store import digest_of
 from ...models.tensorflow_names import DEFAULT
 from ..calibrated_ranges import calibrated_ranges
@@ -158,7 +158,7 @@ def take_in_saved_model(job: Job) -> Mapping[str, Any]:
     options = FileOptions.from_json(job.options)
     refuse_links(Path(options.path), "SavedModel")
     folder, requested = _checked_folder(options), options.inputs
-    graph = read_saved_model(folder, trust=options.trust)
+    graph = read_saved_model(folder, trust=options.trust, strings=options.strings)
     if DEFAULT in graph.signature_def:
         refuse_composite_inputs(graph, folder)
     declared = signature_of_saved_model(graph, folder, requested)
@@ -276,6 +276,8 @@ def read_checked(folder: Path, *, trust: bool = False) -> Artifact:
     if not artifact.path.exists():
         raise BadRequest(f"{folder} lacks its {artifact.path.name}", fix=_MAKE_AGAIN)
     payload = artifact.path
+    if any(spec.dtype == STRINGS for spec in (*artifact.signature.inputs, *artifact.signature.outputs)):
+        raise BadRequest(f"{folder} says that it takes or gives text, which no artifact does", fix=_MAKE_AGAIN)
     checks: Mapping[Format, Callable[[], object]] = {
         Format.ONNX: lambda: _check_onnx(payload),
         Format.PT2: lambda: check_pt2(payload, trust=trust),

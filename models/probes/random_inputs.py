@@ -131,8 +131,8 @@ def _draw(
         return np.asarray(rng.integers(min(1, most), most + 1, shape), dtype=dtype)
     if dtype.kind == "f":
         return np.asarray(rng.standard_normal(shape) + 0.3, dtype=dtype)
-    if dtype.kind == "b":
-        return _draw_flags(shape, rng)
+    if dtype.kind in "bO":
+        return _draw_flags(shape, rng) if dtype.kind == "b" else np.full(shape, b"", dtype)
     if whole_bytes and dtype.itemsize == 1 and not has_telling_name(spec.name):
         limits = np.iinfo(dtype)
         return np.asarray(rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True))

@@ -171,7 +171,7 @@ class ModelProcesses:
                 return files
             out = spawn.cwd / _TAKEN_IN
             out.mkdir(parents=True)
-            options = FileOptions(path=str(path), sha256=digest_of(path), inputs=self.inputs, trust=trust)
+            options = FileOptions(path=str(path), sha256=digest_of(path), inputs=self.inputs, trust=trust, strings=True)
             job = {"inputs": {}, "out": str(out), "options": options.to_json()}
             run_alone(f"{_INTAKE}:take_in_{form.replace('-', '_')}", job, spawn)
         check_runtime(out)

@@ -97,7 +97,7 @@ def _of_tfserving(url: ModelUrl, signatures: Any) -> DeclaredModel:
 
 def _of_tensor_info(url: ModelUrl, name: str, info: Any) -> DeclaredTensor:
     kind = BY_NUMBER.get(info.dtype)
-    if kind is None:
+    if kind is None or kind.dtype.hasobject:
         raise _refuse_dtype(url, name, f"the TensorFlow type {info.dtype}")
     shape = None if info.tensor_shape.unknown_rank else tuple(dim.size for dim in info.tensor_shape.dim)
     return DeclaredTensor(name=name, dtype=kind.dtype.name, shape=shape)
@@ -134,7 +134,7 @@ def _of_oip(url: ModelUrl, *sides: Iterable[tuple[str, str, Sequence[int]]]) -> 
 
 def _of_oip_row(url: ModelUrl, name: str, datatype: str, shape: Sequence[int]) -> DeclaredTensor:
     kind = BY_NAME.get(datatype)
-    if kind is None:
+    if kind is None or kind.dtype.hasobject:
         raise _refuse_dtype(url, name, datatype or "no datatype")
     return DeclaredTensor(name=name, dtype=kind.dtype.name, shape=tuple(shape))
 
@@ -142,7 +142,7 @@ def _of_oip_row(url: ModelUrl, name: str, datatype: str, shape: Sequence[int]) -
 def _refuse_dtype(url: ModelUrl, name: str, dtype: str) -> BadRequest:
     return BadRequest(
         f"{url.text} has {name} as {dtype}, which no format here carries",
-        fix=f"serve a model of {', '.join(BY_NAME)}",
+        fix=f"serve a model of {', '.join(name for name in BY_NAME if name != 'BYTES')}",
     )
 
 

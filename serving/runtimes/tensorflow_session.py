@@ -17,8 +17,8 @@ import numpy as np
 
 from ...models.artifact import Artifact, read_artifact
 from ...models.errors import BadRequest
-from ...models.signature import Array, Signature, TensorSpec
-from ..checked_session import CheckedSession
+from ...models.signature import STRINGS, Array, Signature, TensorSpec
+from ..checked_session import CheckedSession, smallest_feeds
 from ..session import Session
 from .payload import check_names, opening
 from .provider_check import number, numbered_device, placed
@@ -105,8 +105,8 @@ def _callable_options(definition: Any, signature: Signature) -> Any:
 
 
 def _other_signatures(tf: Any, definitions: Mapping[str, Any]) -> dict[str, Signature]:
-    """Return the further signatures of a SavedModel by name, as it declares them, but those of strings and of tensors
-    of any rank: nothing here carries them."""
+    """Return the further signatures of a SavedModel by name, as it declares them, but those of tensors of any rank:
+    nothing here carries them."""
     signatures: dict[str, Signature] = {}
     for name, definition in definitions.items():
         sides = (definition.inputs, definition.outputs)
@@ -121,27 +121,19 @@ def _specs(tf: Any, tensors: Mapping[str, Any]) -> Iterator[TensorSpec]:
     for name, info in sorted(tensors.items()):
         sizes = tf.TensorShape(info.tensor_shape).as_list()
         shape = tuple(f"{name}_{at}" if size is None else size for at, size in enumerate(sizes))
-        yield TensorSpec(name, tf.as_dtype(info.dtype).name, shape)
+        dtype = tf.as_dtype(info.dtype)
+        yield TensorSpec(name, STRINGS if dtype == tf.string else dtype.name, shape)
 
 
 def _device_of(tf: Any, inner: Any, options: Any, signature: Signature, requested: str) -> str:
     """Where the graph runs. Without a GPU in the session there is one answer; with one, a run on zeros is traced."""
     if not any(device.device_type == "GPU" for device in inner.list_devices()):
         return "cpu"
-    nodes = placement(tf, inner, options, smallest_zeros(signature))
+    nodes = placement(tf, inner, options, [*smallest_feeds(signature).values()])
     return placed(
         ((node.op, numbered_device(requested) if "GPU" in node.device.upper() else "cpu") for node in nodes),
         numbered_device(requested),
     )
-
-
-def smallest_zeros(signature: Signature) -> list[Array]:
-    """Return zeros for each input, at the smallest sizes that the signature has."""
-    sizes = {axis: bounds.filled.low for axis, bounds in signature.bounds.items()}
-    return [
-        np.zeros([sizes.get(axis, 1) if isinstance(axis, str) else axis for axis in spec.shape], spec.dtype)
-        for spec in signature.inputs
-    ]
 
 
 def placement(tf: Any, inner: Any, options: Any, values: Sequence[Array]) -> list[Any]:
@@ -178,7 +170,9 @@ class TensorFlowSession(CheckedSession):
 
     def _answer(self, values: Sequence[Array]) -> Sequence[Array]:
         # Copied: TensorFlow hands out the memory of its tensors, and one may be a weight or a feed.
-        return [np.array(answer) for answer in self._call(*values)]
+        # A string without axes comes as Python's bytes, of which numpy would make an array of letters.
+        answers: Sequence[Any] = self._call(*values)
+        return [np.array(answer, object if isinstance(answer, bytes) else None) for answer in answers]
 
     def _release(self) -> None:
         for session in self.other_sessions.values():

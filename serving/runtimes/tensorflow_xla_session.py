@@ -13,9 +13,10 @@ from typing import Any
 
 from ...models.artifact import Artifact, read_artifact
 from ...models.errors import BadRequest, ToolMissing
+from ..checked_session import smallest_feeds
 from ..session import Session
 from .payload import check_names, opening
-from .tensorflow_session import SIGNATURE, TensorFlowSession, placement, session_config, smallest_zeros
+from .tensorflow_session import SIGNATURE, TensorFlowSession, placement, session_config
 
 NAME = "tensorflow-xla"
 # What stands beside the compiled function in a graph. Anything else would be computed outside of it.
@@ -65,7 +66,7 @@ def _check_compiled(tf: Any, inner: Any, options: Any, artifact: Artifact) -> No
     Raises ToolMissing where something was."""
     library = {function.signature.name: function for function in inner.graph.as_graph_def().library.function}
     calls, left_out = [], []
-    for node in placement(tf, inner, options, smallest_zeros(artifact.signature)):
+    for node in placement(tf, inner, options, [*smallest_feeds(artifact.signature).values()]):
         function = library.get(node.attr["f"].func.name) if "f" in node.attr else None
         if function is not None and function.attr[_MUST_COMPILE].b:
             calls.append(node)

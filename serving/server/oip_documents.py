@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import __version__
-from ...models.signature import Axis, Signature, TensorSpec
+from ...models.signature import STRINGS, Axis, Signature, TensorSpec
 from ..wire.oip_tensors import BY_DTYPE, shown
 from .repository.model_repository import Repository, VersionStatus
 from .repository.served_version import ServedVersion
@@ -118,7 +118,8 @@ def leading_batch(signature: Signature) -> str | None:
 
 
 def _config_row(spec: TensorSpec, skip: int) -> dict[str, Any]:
-    return {"name": spec.name, "data_type": f"TYPE_{BY_DTYPE[spec.dtype].name}", "dims": _dims(spec.shape[skip:])}
+    kind = "STRING" if spec.dtype == STRINGS else BY_DTYPE[spec.dtype].name
+    return {"name": spec.name, "data_type": f"TYPE_{kind}", "dims": _dims(spec.shape[skip:])}
 
 
 def _dims(shape: Sequence[Axis]) -> list[int]:

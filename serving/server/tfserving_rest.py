@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from ...models.signature import Array
+from ..wire.byte_strings import with_texts
 from ..wire.tfserving_json import dumps, dumps_arrays, write_rows
 from .examples import tfserving_examples
 from .http_messages import HttpProtocol, HttpReply, HttpRequest, Prediction
@@ -102,11 +103,14 @@ def _with_examples(repository: Repository, match: re.Match[str], body: bytes, re
     model = _find(repository, match)
     record.device = model.device
     with repository.statistics.start(model.name, model.number) as watch:
-        api = match[4][1:].capitalize()
-        examples = tfserving_examples.read_json(model, api, body, repository.max_body_bytes)
-        watch.samples = examples.count
+        model, api = _with_signature(model, body), match[4][1:].capitalize()
+        most_bytes = repository.max_body_bytes
+        feeds, count = model.decode("examples", body, signature_name=model.signature_name, most_bytes=most_bytes)
+        tfserving_examples.check_answers(model, api, count)
+        watch.samples = count
         watch.lap()
-    return Prediction(examples.model, examples.feeds, lambda answers: HttpReply(examples.to_json(answers)), watch)
+    answer_json = partial(tfserving_examples.answer_json, model, api, count)
+    return Prediction(model, feeds, lambda answers: HttpReply(answer_json(answers)), watch)
 
 
 _ACTIONS: dict[tuple[str, str], Callable[[Repository, re.Match[str], bytes, RequestRecord], HttpReply | Prediction]] = {
@@ -134,6 +138,7 @@ def _with_signature(model: ServedVersion, body: bytes) -> ServedVersion:
 
 
 def _write_columns(answers: Mapping[str, Array]) -> HttpReply:
+    answers = with_texts(answers)
     arrays = list(answers.values())
     return HttpReply(dumps_arrays({"outputs": arrays[0] if len(arrays) == 1 else dict(answers)}, arrays))
 
@@ -146,6 +151,7 @@ def _write_rows(answers: Mapping[str, Array]) -> HttpReply:
         if batch not in (None, len(value)):
             raise invalid(f"Tensor name: {name} has inconsistent batch size: {len(value)} expecting: {batch}")
         batch = len(value)
+    answers = with_texts(answers)
     arrays = list(answers.values())
     if len(arrays) == 1:
         return HttpReply(dumps_arrays({"predictions": arrays[0]}, arrays))

@@ -15,12 +15,13 @@ import numpy as np
 
 from ...models.errors import BadRequest
 from ...models.signature import Array
+from .byte_strings import raw_bytes, string_array
 from .oip_tensors import NAME_OF, Claim, check_parameters, decode_raw, read_claim, refuse, shown
 from .tfserving_json import dumps_arrays, loads
 
 LENGTH_HEADER = "inference-header-content-length"
 # What is read into what, by the letters of numpy.
-_KINDS: dict[str, set[type]] = {"f": {int, float}, "i": {int}, "u": {int}, "b": {bool}}
+_KINDS: dict[str, set[type]] = {"f": {int, float}, "i": {int}, "u": {int}, "b": {bool}, "O": {str}}
 _NAMES = {dict: "an object", list: "a list", str: "a string", int: "an integer", float: "a number with a fraction",
           bool: "true or false", type(None): "null"}  # fmt: skip
 
@@ -90,10 +91,12 @@ def _read_tensors(rows: Sequence[Any], binary: memoryview, most_bytes: int) -> d
             continue
         if row.get("data") is not None:
             raise refuse(f"tensor {shown(claim.name)} has data and binary_data_size: send one of them")
-        if type(size) is not int or size != claim.size_bytes or size > len(binary):
+        any_size = claim.kind.dtype.hasobject  # strings tell their lengths
+        if type(size) is not int or not (any_size or size == claim.size_bytes) or not 0 <= size <= len(binary):
+            wanted = "" if any_size else f"its shape asks for {claim.size_bytes} bytes, and "
             raise refuse(
-                f"tensor {shown(claim.name)}: binary_data_size is {size!r:.30}, its shape asks for {claim.size_bytes} "
-                f"bytes, and {len(binary)} are left of the body"
+                f"tensor {shown(claim.name)}: binary_data_size is {size!r:.30}, {wanted}{len(binary)} "
+                f"{'bytes ' if any_size else ''}are left of the body"
             )
         arrays[claim.name] = decode_raw(claim, binary[:size])
         binary = binary[size:]
@@ -125,6 +128,8 @@ def _from_numbers(claim: Claim, data: Any) -> Array:
         raise refuse(f"tensor {shown(claim.name)}: {claim.kind.name} is not read from {kinds}")
     if len(values) != claim.count:
         raise refuse(f"tensor {shown(claim.name)}: {claim.count} values are expected, got {len(values)}")
+    if wanted.hasobject:
+        return string_array([value.encode() for value in values], claim.shape)
     try:
         raw = np.array(values, np.float64 if wanted.kind == "f" else wanted)
     except OverflowError as error:
@@ -163,12 +168,19 @@ def write_tensors(arrays: Mapping[str, Array], binary: Collection[str]) -> tuple
     for name, array in arrays.items():
         row: dict[str, Any] = {"name": name, "datatype": NAME_OF[array.dtype], "shape": array.shape}
         if name in binary:
-            parts.append(array.tobytes())
+            parts.append(raw_bytes(array))
             row["parameters"] = {"binary_data_size": len(parts[-1])}
         else:
-            row["data"] = array.reshape(-1)
+            row["data"] = _utf8_texts(name, array) if array.dtype.hasobject else array.reshape(-1)
         rows.append(row)
     return rows, parts
+
+
+def _utf8_texts(name: str, array: Array) -> list[str]:
+    try:
+        return [value.decode() for value in array.flat]
+    except UnicodeDecodeError as error:
+        raise refuse(f"output {shown(name)} is no text in UTF-8: ask for it as bytes, by binary_data") from error
 
 
 def join_body(document: Mapping[str, Any], arrays: Sequence[Array], parts: Sequence[bytes]) -> tuple[bytes, int | None]:

@@ -1,4 +1,4 @@
-"""Tensors of the Open Inference Protocol to numpy and back, for every dtype of models.signature.DTYPES.
+"""Tensors of the Open Inference Protocol to numpy and back, for every dtype of models.signature.DTYPES, and BYTES.
 
 Values come as raw bytes (little-endian, row-major) or typed, as a packed list of numbers. Either is read only if it
 holds as many values as its shape asks for: the size is checked before memory is spent on the values.
@@ -15,6 +15,7 @@ import numpy as np
 
 from ...models.errors import BadRequest
 from ...models.signature import Array
+from .byte_strings import MOST_STRINGS, raw_bytes, read_strings, string_array
 from .oip_messages import Message, unread
 from .tensor_proto import TooLarge
 
@@ -52,6 +53,7 @@ DATATYPES = [
         ("FP16", "float16", 0, "float16"),
         ("FP32", "float32", 6, "float32"),
         ("FP64", "float64", 7, "float64"),
+        ("BYTES", "object", 8, "object"),
     )
 ]
 BY_NAME = {kind.name: kind for kind in DATATYPES}
@@ -104,24 +106,38 @@ def read_claim(name: str, datatype: str, shape: Sequence[int], most_bytes: int) 
     Raises BadRequest; TooLarge where it would be longer."""
     kind = BY_NAME.get(datatype)
     if kind is None:
-        why = "is not served: no format here has strings" if datatype == "BYTES" else "is not known"
-        raise refuse(f"tensor {shown(name)}: the datatype {shown(datatype)} {why}; use one of {', '.join(BY_NAME)}")
+        names = ", ".join(BY_NAME)
+        raise refuse(f"tensor {shown(name)}: the datatype {shown(datatype)} is not known; use one of {names}")
     if len(shape) > _MOST_AXES:
         raise refuse(f"tensor {shown(name)}: its shape has {len(shape)} axes, and at most {_MOST_AXES} are read")
     if shape and min(shape) < 0:
         raise refuse(f"tensor {shown(name)}: its shape {list(shape)} has a negative size")
     if math.prod([size or 1 for size in shape]) * kind.dtype.itemsize > most_bytes:  # numpy counts the same way
         raise TooLarge(f"tensor {shown(name)}: {list(shape)} of {datatype} is more than {most_bytes} bytes", fix=_FIX)
+    if kind.dtype.hasobject and math.prod(shape) > MOST_STRINGS:
+        raise TooLarge(f"tensor {shown(name)}: a tensor has at most {MOST_STRINGS} strings", fix=_FIX)
     return Claim(name, kind, tuple(shape), math.prod(shape))
 
 
 def decode_raw(claim: Claim, data: bytes | memoryview) -> Array:
-    """Read a tensor's raw bytes. The array is read-only, and lies in `data`. Raises BadRequest."""
+    """Read a tensor's raw bytes. The array is read-only, and lies in `data`, but for strings. Raises BadRequest."""
+    if claim.kind.dtype.hasobject:
+        return _decode_strings(claim, data)
     if len(data) != claim.size_bytes:
         raise refuse(f"tensor {shown(claim.name)}: {claim.size_bytes} bytes are expected, got {len(data)}")
     if claim.kind.name == "BOOL" and (np.frombuffer(data, np.uint8) > 1).any():
         raise refuse(f"tensor {shown(claim.name)}: a byte of BOOL is 0 or 1")
     return np.frombuffer(data, claim.kind.dtype).reshape(claim.shape)
+
+
+def _decode_strings(claim: Claim, data: bytes | memoryview) -> Array:
+    try:
+        strings, end = read_strings(data, claim.shape)
+        if end < len(data):
+            raise ValueError(f"{len(data) - end} bytes are left over")
+    except ValueError as error:
+        raise refuse(f"tensor {shown(claim.name)}: {error}") from error
+    return strings
 
 
 def decode_typed(claim: Claim, contents: bytes) -> Array:
@@ -147,7 +163,9 @@ def decode_typed(claim: Claim, contents: bytes) -> Array:
 
 
 def _count(values: memoryview, kind: Datatype) -> int:
-    """Return how many packed values there are."""
+    """Return how many packed values there are; strings come one by one."""
+    if kind.dtype.hasobject:
+        return 1
     if kind.field >= BY_NAME["FP32"].field:
         return len(values) // kind.dtype.itemsize
     return int(np.count_nonzero(np.frombuffer(values, np.uint8) < 0x80))
@@ -155,6 +173,8 @@ def _count(values: memoryview, kind: Datatype) -> int:
 
 def _decode_values(claim: Claim, values: memoryview) -> Array:
     kind = claim.kind
+    if kind.dtype.hasobject:
+        return string_array([bytes(values)], (1,))
     if kind.field >= BY_NAME["FP32"].field:
         if len(values) % kind.dtype.itemsize:
             raise refuse(f"tensor {shown(claim.name)}: its values end within one")
@@ -254,7 +274,7 @@ def read_tensors(tensors: Sequence[Message], raw: Sequence[bytes | memoryview], 
 def add_tensor(name: str, array: Array, tensors: Message, raw: Message) -> None:
     """Add an array to the tensors and raw contents of a request or response."""
     tensors.add(name=name, datatype=NAME_OF[array.dtype], shape=array.shape)
-    raw.append(array.tobytes())
+    raw.append(raw_bytes(array))
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, memoryview, int]]:

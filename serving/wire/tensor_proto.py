@@ -1,4 +1,4 @@
-"""TensorProto to numpy and back, for every dtype of models.signature.DTYPES.
+"""TensorProto to numpy and back, for every dtype of models.signature.DTYPES, and for strings.
 
 The rules are those of tensorflow::Tensor::FromProto: `tensor_content` counts if it is there, else the typed values;
 fewer values than elements are filled up with the last one, none at all means zeros. More values than elements are an
@@ -8,7 +8,7 @@ error here; TensorFlow drops them, in silence.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from ...models.errors import BadRequest
 from ...models.signature import Array
+from .byte_strings import MOST_STRINGS, string_array
 from .tfserving_messages import Message, packed, stock
 
 _FIX = "make the tensor with tf.make_tensor_proto"
@@ -41,6 +42,7 @@ KINDS = [
         (4, "uint8", "uint8", "int_val"),
         (5, "int16", "int16", "int_val"),
         (6, "int8", "int8", "int_val"),
+        (7, "object", "string", "string_val"),
         (9, "int64", "int64", "int64_val"),
         (10, "bool", "bool", "bool_val"),
         (17, "uint16", "uint16", "int_val"),
@@ -54,9 +56,12 @@ BY_DTYPE = {kind.dtype.name: kind for kind in KINDS}
 
 
 def encode(array: Array, tensor: Message) -> None:
-    """Write `array` into an empty TensorProto, as tensor_content."""
+    """Write `array` into an empty TensorProto, as tensor_content; strings one by one."""
     tensor.MergeFromString(_head(array.dtype, array.shape))
-    tensor.tensor_content = array.tobytes()
+    if array.dtype.hasobject:
+        tensor.string_val.extend(array.ravel().tolist())
+    else:
+        tensor.tensor_content = array.tobytes()
 
 
 @lru_cache(maxsize=1024)
@@ -82,10 +87,12 @@ def decode(tensor: Message, name: str) -> Array:
     count = math.prod(shape)
     values = getattr(tensor, kind.field)
     content = tensor.tensor_content or (values if isinstance(values, bytes) else b"")
-    if content:
+    if content and not kind.dtype.hasobject:
         if len(content) != count * kind.dtype.itemsize:
             raise _broken(name, f"{len(content)} bytes are not {list(shape)} of {kind.name}")
         return np.frombuffer(content, kind.dtype).reshape(shape)
+    if kind.dtype.hasobject:
+        return _filled(_strings(values, name), count, name).reshape(shape)
     half = kind.name == "half"  # the bits of each, as an integer
     try:
         array = np.array(values or [], np.uint16 if half else kind.dtype)
@@ -98,18 +105,24 @@ class TooLarge(BadRequest):
     """A request that would take more memory than one may."""
 
 
+def _strings(values: Sequence[bytes], name: str) -> Array:
+    if len(values) > MOST_STRINGS:
+        raise TooLarge(f"tensor parsing error: {name}: a tensor has at most {MOST_STRINGS} strings", fix=_FIX)
+    return string_array(values, [len(values)])
+
+
 def _filled(values: Array, count: int, name: str) -> Array:
     if len(values) > count:
         raise _broken(name, f"it has {len(values)} values for {count} elements")
     if len(values) == count:
         return values
-    if count * values.itemsize > _LARGEST_BYTES:
+    last = values[-1] if len(values) else b"" if values.dtype.hasobject else values.dtype.type(0)
+    if count * (values.itemsize + (len(last) if values.dtype.hasobject else 0)) > _LARGEST_BYTES:
         raise TooLarge(
             f"tensor parsing error: {name}: it has {len(values)} values for {count} elements, and is not filled up "
             f"beyond {_LARGEST_BYTES} bytes",
             fix=_FIX,
         )
-    last = values[-1] if len(values) else values.dtype.type(0)
     return np.concatenate([values, np.full(count - len(values), last, values.dtype)])
 
 

@@ -18,7 +18,8 @@ import numpy as np
 import orjson
 
 from ...models.errors import BadRequest
-from ...models.signature import Array, TensorSpec, shape_text
+from ...models.signature import STRINGS, Array, TensorSpec, shape_text
+from .byte_strings import json_string, string_array
 from .tensor_proto import BY_DTYPE, TooLarge
 
 _FIX = "see https://www.tensorflow.org/tfx/serving/api_rest"
@@ -36,11 +37,6 @@ _EXACT = {"float32": (1 << 24) - 1, "float64": (1 << 53) - 1, "float16": (1 << 1
 def refuse(text: str) -> BadRequest:
     """Return an error in TF Serving's words."""
     return BadRequest(text, fix=_FIX)
-
-
-def is_base64(value: Any) -> bool:
-    """Whether a value is TF Serving's form of binary data: an object with the key "b64" alone, and a string."""
-    return isinstance(value, dict) and value.keys() == {"b64"} and isinstance(value["b64"], str)
 
 
 def loads(body: bytes) -> Any:
@@ -111,7 +107,7 @@ def to_array(value: Any, spec: TensorSpec, samples: int | None = None) -> Array:
     Raises BadRequest in TF Serving's words."""
     if len(_shape(value)) > _MOST_AXES:
         raise refuse(f"JSON Value: lists lie within each other more than {_MOST_AXES} deep")
-    array = _at_once(value, spec.dtype)
+    array = None if spec.dtype == STRINGS else _at_once(value, spec.dtype)
     if array is None:
         array = _walked(value, spec.dtype, samples)
     inner = spec.shape[1:]
@@ -165,7 +161,7 @@ def _walked(value: Any, dtype: str, samples: int | None) -> Array:
     if samples is None:
         shape = _shape(value)
         _fill(value, 0, shape, dtype, flat)
-        return np.array(flat, dtype).reshape(shape)
+        return _array(flat, dtype, shape)
     first = _shape(value[0])
     for at, item in enumerate(value):
         try:
@@ -177,7 +173,11 @@ def _walked(value: Any, dtype: str, samples: int | None) -> Array:
             raise _in_row(at, f"Expecting tensor size: {math.prod(first)} but got: {math.prod(shape)}")
         if shape != first:
             raise _in_row(at, f"Expecting shape {shape_text(first)} but got: {shape_text(shape)}")
-    return np.array(flat, dtype).reshape(len(value), *first)
+    return _array(flat, dtype, (len(value), *first))
+
+
+def _array(flat: Sequence[Any], dtype: str, shape: Sequence[int]) -> Array:
+    return string_array(flat, shape) if dtype == STRINGS else np.array(flat, dtype).reshape(shape)
 
 
 def _in_row(at: int, why: str) -> BadRequest:
@@ -213,6 +213,10 @@ def _fill(value: Any, level: int, shape: Sequence[int], dtype: str, flat: list[A
 
 
 def _leaf(value: Any, dtype: str) -> Any:
+    if dtype == STRINGS and (string := json_string(value)) is not None:
+        return string
+    if isinstance(value, dict) and dtype == STRINGS:
+        raise refuse(f"JSON Value: {json.dumps(value)} not formatted correctly for base64 data")
     if not _FITS[np.dtype(dtype).kind](value, dtype):
         kind = str(value) if isinstance(value, bool) else _NAMES[type(value)]
         raise refuse(f"JSON Value: {json.dumps(value)} Type: {kind} is not of expected type: {BY_DTYPE[dtype].name}")
@@ -235,5 +239,6 @@ _FITS: dict[str, Callable[[Any, str], bool]] = {
     "i": _is_integer,
     "u": _is_integer,
     "b": lambda value, _: isinstance(value, bool),
+    "O": lambda *_: False,  # see _leaf
 }
 _NAMES = {dict: "Object", list: "Array", str: "String", int: "Number", float: "Number", type(None): "Null"}

@@ -35,7 +35,7 @@ _SERVICES = tuple(f"{_APIS}/{name}_service.proto" for name in ("prediction", "mo
 _INSTALL = "pip install 'tensorflow-serving-api>=2.21,<2.22'"
 _TENSOR = "tensorflow/core/framework/tensor.proto"
 _MESSAGES = (
-    "tensorflow.TensorProto",
+    "tensorflow.TensorProto", "tensorflow.Example",
     *(f"tensorflow.serving.{call}{side}" for call in ("Predict", "GetModelMetadata", "GetModelStatus")
       for side in ("Request", "Response")),
     "tensorflow.serving.SignatureDefMap",

@@ -10,8 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ....models.signature import Array, Signature, TensorSpec
+from ...wire.byte_strings import is_base64
 from ...wire.oip_json import read_request
-from ...wire.tfserving_json import is_base64, loads, to_array
+from ...wire.tfserving_json import loads, to_array
+from ..examples.example_batch import feeds_of
+from ..examples.example_json import read_document
 from ..serving_error import invalid
 
 SIGNATURE = "serving_default"
@@ -21,22 +24,22 @@ SIGNATURE = "serving_default"
 Decoder: TypeAlias = Callable[..., tuple[Mapping[str, Array], Any]]
 
 
-def named_signature(document: Mapping[str, Any]) -> str:
-    """Return the signature that a request in TF Serving's JSON names; empty: none. Raises ServingError."""
-    name = document.get("signature_name", "")
-    if not isinstance(name, str):
+def _read_object(body: bytes, signature_name: str) -> dict[str, Any]:
+    """Return the document of a request in TF Serving's JSON for a signature. Raises ServingError, BadRequest."""
+    document = loads(body)
+    if not isinstance(document, dict):
+        raise invalid("JSON Value: the document Is not object")
+    wanted = document.get("signature_name", "")
+    if not isinstance(wanted, str):
         raise invalid("JSON Value: the document not formatted correctly. 'signature_name' key must be a string value.")
-    return name
+    if (wanted or SIGNATURE) != signature_name:
+        raise invalid(f'Serving signature name: "{wanted}" not found in signature def')
+    return document
 
 
 def _read_rows(signature: Signature, body: bytes, signature_name: str) -> tuple[dict[str, Array], bool]:
     """Return the inputs of TF Serving's JSON, and whether they came in rows. Raises ServingError, BadRequest."""
-    document = loads(body)
-    if not isinstance(document, dict):
-        raise invalid("JSON Value: the document Is not object")
-    wanted = named_signature(document)
-    if (wanted or SIGNATURE) != signature_name:
-        raise invalid(f'Serving signature name: "{wanted}" not found in signature def')
+    document = _read_object(body, signature_name)
     if "instances" in document and "inputs" in document:
         raise invalid(
             "JSON Value: the document Not formatted correctly expecting only one of 'inputs' or 'instances' keys "
@@ -100,6 +103,15 @@ def _from_columns(specs: Sequence[TensorSpec], columns: Any) -> dict[str, Array]
     return {spec.name: to_array(columns[spec.name], spec) for spec in specs}
 
 
+def _read_examples(
+    signature: Signature, body: bytes, signature_name: str, most_bytes: int
+) -> tuple[dict[str, Array], int]:
+    """Return the inputs that the examples of TF Serving's JSON stand for, and how many there are.
+    Raises ServingError, BadRequest."""
+    batch = read_document(_read_object(body, signature_name), signature)
+    return feeds_of(signature, batch, most_bytes), len(batch.examples)
+
+
 def _read_oip(
     signature: Signature,  # noqa: ARG001  (a request names dtypes and shapes itself)
     body: bytes,
@@ -111,4 +123,4 @@ def _read_oip(
     return request.feeds, {"id": request.id, "outputs": request.outputs, "binary": request.binary}
 
 
-DECODERS: Mapping[str, Decoder] = {"rows": _read_rows, "oip": _read_oip}
+DECODERS: Mapping[str, Decoder] = {"rows": _read_rows, "examples": _read_examples, "oip": _read_oip}

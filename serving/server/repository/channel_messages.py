@@ -4,7 +4,8 @@ Both sides know the signature, so that a message is nothing but
 
     head       int64 bytes of the whole message, int64 kind (0 arrays, 1 an error, 2 a document, 3 a refusal), then for
                arrays each size (int64)
-    arrays     the bytes of each; or JSON {"kind", "what", "fix"} of an error, {"code", "what"} of a refusal; or a line
+    arrays     the bytes of each, of strings as wire/byte_strings.py has them; or JSON
+               {"kind", "what", "fix"} of an error, {"code", "what"} of a refusal; or a line
                of JSON, and bytes
 
 Head and arrays begin at multiples of 16 bytes of the message, so that arrays are read in the memory in which they came.
@@ -22,6 +23,7 @@ import numpy as np
 
 from ....models.errors import ERRORS, SessionLost, TransloadError
 from ....models.signature import Array, TensorSpec
+from ...wire.byte_strings import raw_bytes, read_strings
 from ...wire.tensor_proto import TooLarge
 from ..serving_error import Code, ServingError
 
@@ -47,6 +49,7 @@ class MessageLayout:
         self._fields = [  # dtype, and where its sizes are among all
             (np.dtype(spec.dtype), end - len(spec.shape), end) for spec, end in zip(specs, ends, strict=True)
         ]
+        self._has_strings = any(dtype.hasobject for dtype, *_ in self._fields)
         count = sum(len(spec.shape) for spec in specs)
         padding = -(_HEAD.size + 8 * count) % _ALIGNMENT
         self._head = struct.Struct(f"=qq{count}q{padding}x")
@@ -55,7 +58,7 @@ class MessageLayout:
         """Return the buffers of a message, to be sent one after the other."""
         parts: list[Any] = [b""]
         total = self._head.size
-        for array in arrays:
+        for array in map(_as_bytes, arrays) if self._has_strings else arrays:
             size = array.nbytes
             if size:
                 parts.append(array.tobytes() if size <= _SMALL_BYTES else np.ascontiguousarray(array).data.cast("B"))
@@ -82,11 +85,20 @@ class MessageLayout:
         sizes = self._head.unpack_from(message)[2:]
         arrays, offset = [], self._head.size
         for dtype, start, end in self._fields:
+            if dtype.hasobject:
+                strings, end_of_strings = read_strings(message, sizes[start:end], offset)
+                arrays.append(strings)
+                offset = end_of_strings + -(end_of_strings - offset) % _ALIGNMENT
+                continue
             # It holds the sizes against the bytes.
             array: Array = np.ndarray(sizes[start:end], dtype, message, offset)
             arrays.append(array)
             offset += array.nbytes + -array.nbytes % _ALIGNMENT
         return arrays
+
+
+def _as_bytes(array: Array) -> Array:
+    return np.frombuffer(raw_bytes(array), np.uint8) if array.dtype.hasobject else array
 
 
 def _not_as_expected() -> SessionLost:

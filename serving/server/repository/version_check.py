@@ -21,6 +21,7 @@ from ....models.artifact import GOLDEN
 from ....models.errors import BadRequest, SessionLost, TransloadError
 from ....models.foreign_files import read_plain
 from ....models.signature import ANY_SIZE, Array, Axis, Signature, TensorSpec
+from ...checked_session import smallest_feeds
 from ...session import Session
 from ...wire.tensor_proto import decode_all
 from ...wire.tfrecord import read_records
@@ -45,8 +46,8 @@ def check_version(session: Session, folder: Path, former: Signature | None = Non
     if (folder / GOLDEN).is_file():
         _check_calls(session, _read_golden(folder / GOLDEN))
     elif not requests:
-        with suppress(TransloadError):  # zeros may be no sensible input
-            session.run(_zeros(session.signature))
+        with suppress(TransloadError):  # they may be no sensible input
+            session.run(smallest_feeds(session.signature))
 
 
 def _check_signature(signature: Signature, former: Signature) -> None:
@@ -210,13 +211,3 @@ def _warm_up_feeds(path: Path) -> Iterator[dict[str, Array]]:
                 yield decode_all(log.predict_log.request.inputs)
     except (OSError, ValueError, DecodeError) as error:
         raise BadRequest(f"{path} holds no warm-up requests: {error}", fix="write them again, or remove it") from error
-
-
-def _zeros(signature: Signature) -> Mapping[str, Array]:
-    """Return inputs of the least sizes that the signature allows."""
-    bounds = signature.bounds
-
-    def size(axis: str | int) -> int:
-        return bounds.get(axis, ANY_SIZE).filled.low if isinstance(axis, str) else axis
-
-    return {spec.name: np.zeros([size(axis) for axis in spec.shape], spec.dtype) for spec in signature.inputs}

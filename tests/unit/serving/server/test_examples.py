@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from transload.models.signature import Signature, TensorSpec
-from transload.serving.server.examples import tfserving_examples
+from transload.serving.server.examples import example_json
 from transload.serving.wire.tensor_proto import encode
 from transload.serving.wire.tfserving_messages import stock
 
@@ -220,7 +220,7 @@ def test_examples_that_do_not_fit_are_refused(row: Any, words: str, one: Served)
         ({"examples": [[1, 2]]}, "Example must be JSON object but got JSON Array"),
         ({"examples": [{"x": [1, "a"]}]}, "Unexpected element type in feature: x expecting type: bytes"),
         ({"examples": [{"x": [1, None]}]}, "Feature: x has element with unexpected JSON type: Null"),
-        ({"examples": [{"x": [1, 2]}], "signature_name": "other"}, "No signature was found with the name: other"),
+        ({"examples": [{"x": [1, 2]}], "signature_name": "other"}, 'Serving signature name: "other" not found'),
         ({"examples": [{"x": [1, 2]}], "signature_name": 3}, "'signature_name' key must be a string value"),
         ('{"examples": [{"x": [1, 1e39]}]}', "Cannot convert JSON value: 1e+39 to float without loss of precision."),
         ({"examples": [{"x": [1, 2**63]}]}, "Feature: x has uint64 element. Only int64 is supported."),
@@ -262,7 +262,9 @@ def test_a_message_that_would_take_much_more_memory_than_it_brings_is_refused(on
 
 
 def test_features_that_are_no_inputs_are_checked_and_not_kept(one: Served) -> None:
-    batch = tfserving_examples._read_document({"examples": [{"x": [1, 2], "f": 1}], "context": {"g": 1}}, {"x"})
+    batch = example_json.read_document(
+        {"examples": [{"x": [1, 2], "f": 1}], "context": {"g": 1}}, one.repository.find("m").signature
+    )
     assert [list(batch.examples[0]), list(batch.context)] == [["x"], []]
     assert post(one, "classify", {"examples": [{"x": [1, 2], "f": None}]})[0] == 400
 
