@@ -27,9 +27,10 @@ ENV PYTHONUNBUFFERED=1 PATH=/opt/transload/bin:$PATH
 WORKDIR /data
 VOLUME /data
 EXPOSE 8500 8501
-# For `serve`; a container that does a `run` has no server and no use for it: docker run --no-healthcheck.
-HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
-    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8501/healthz', timeout=4)"]
+# For `serve`: healthy when every model answers (/healthz tells of the process alone), which may take long to load them.
+# A container that does a `run` has no server and no use for it: docker run --no-healthcheck.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=300s --retries=3 \
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8501/v2/health/ready', timeout=4)"]
 ENTRYPOINT ["transload"]
 CMD ["--help"]
 

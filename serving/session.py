@@ -40,6 +40,18 @@ class BindingSession(Session, Protocol):
 
 
 @runtime_checkable
+class SeveralSignatures(Session, Protocol):
+    """A session over a file with further signatures: a SavedModel's."""
+
+    other_sessions: Mapping[str, Session]  # by the names of their signatures; they end with this one
+
+
+def other_sessions_of(session: Session) -> Mapping[str, Session]:
+    """Return the sessions of the further signatures of a session's file, none where it has none."""
+    return session.other_sessions if isinstance(session, SeveralSignatures) else {}
+
+
+@runtime_checkable
 class WideningSession(Session, Protocol):
     """A session that can answer in float64: PyTorch's, whose answers are then the truth for every float32 copy."""
 

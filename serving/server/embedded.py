@@ -19,6 +19,7 @@ from ...models.errors import ToolMissing
 from ..endpoint_security import OPEN, EndpointSecurity
 from ..runtimes.runtime_table import RUNTIMES
 from ..runtimes.tuning_space import RuntimeSettings, Value
+from ..session import other_sessions_of
 from .listener_address import address_of
 from .repository.model_repository import Repository, hold_session
 from .repository.served_version import OpenedSession
@@ -122,4 +123,4 @@ def open_host(
     """Open an artifact in this process, a worker's, and answer the connections that come by the socket `line`.
     Raises as the runtime."""
     session = open_artifact(Path(folder), device, threads, settings=settings).session
-    return SessionHost(session, socket.socket(fileno=line), getattr(session, "other_sessions", {}))
+    return SessionHost(session, socket.socket(fileno=line), other_sessions_of(session))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -12,7 +13,7 @@ from ..wire.tfserving_json import dumps
 from .inference_statistics import Stopwatch
 from .metrics import RequestRecord
 from .repository.model_repository import Repository
-from .repository.served_version import PATIENT, Outcome, ServedVersion
+from .repository.served_version import PATIENT, Outcome, Patience, ServedVersion
 
 JSON = b"application/json"
 CLOSE = (b"connection", b"close")
@@ -68,11 +69,12 @@ class Prediction:
     feeds: Mapping[str, Array]
     finish: Callable[[Mapping[str, Array]], HttpReply]
     watch: Stopwatch  # whose first step has ended
+    patience: Patience = PATIENT
 
     def run(self) -> HttpReply:
         """Return the reply, when the model has answered. Raises ServingError and TransloadError."""
         with self.watch:
-            answers = self.served.predict(self.feeds, PATIENT, self.watch.lap)
+            answers = self.served.predict(self.feeds, self.patience, self.watch.lap)
             self.watch.lap()
             reply = self.finish(answers)
             self.watch.lap()
@@ -81,13 +83,20 @@ class Prediction:
     def submit(self, receiver: Callable[[Outcome], None]) -> None:
         """Ask the model, and go on; `receiver` is called in the event loop, with what `complete` takes.
         Raises ServingError and TransloadError."""
+        is_answered = False
 
         def receive(outcome: Outcome, seconds: float) -> None:
-            self.watch.split_lap(seconds)
-            receiver(outcome)
+            nonlocal is_answered
+            if not is_answered:
+                is_answered = True
+                self.watch.split_lap(seconds)
+                receiver(outcome)
 
         with self.watch:
             self.served.submit(self.feeds, receive)
+            if self.patience is not PATIENT:
+                wait_s = max(self.patience.remaining_s, 0)
+                asyncio.get_running_loop().call_later(wait_s, receive, self.served.too_late(), 0.0)
 
     def complete(self, outcome: Outcome) -> HttpReply:
         """Return the reply. Raises ServingError and TransloadError, among them that of the outcome."""

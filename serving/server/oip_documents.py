@@ -12,6 +12,7 @@ from typing import Any
 from ... import __version__
 from ...models.signature import STRINGS, Axis, Signature, TensorSpec
 from ..wire.oip_tensors import BY_DTYPE, shown
+from .repository.body_decoders import SIGNATURE
 from .repository.model_repository import Repository, VersionStatus
 from .repository.served_version import ServedVersion
 from .repository.version_keeper import ModelState
@@ -43,6 +44,15 @@ def find(repository: Repository, name: str, version: str) -> ServedVersion:
             raise
         where = "" if number is None else f" version {number}"
         raise not_found(f"Request for unknown model: {shown(name)}{where} is not found") from error
+
+
+def with_signature(served: ServedVersion, name: str) -> ServedVersion:
+    """Return a version as the signature that a request's parameter names, `serving_default` where it names none.
+    Raises ServingError INVALID_ARGUMENT."""
+    if (chosen := served.signatures.get(name or SIGNATURE)) is None:
+        known = ", ".join(served.signatures)
+        raise invalid(f"the model {shown(served.name)} has no signature {shown(name)}; it has {known}")
+    return chosen
 
 
 def parse_version(text: str) -> int | None:

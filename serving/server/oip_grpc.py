@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 from ..wire.oip_messages import Message, messages
-from ..wire.oip_tensors import add_tensor, check_parameters, parse_request, read_tensors, shown
+from ..wire.oip_tensors import add_tensor, parse_request, read_parameters, read_tensors, shown
 from ..wire.tfserving_messages import DEVICE_KEY
 from . import oip_documents as documents
 from .grpc_services import parse_message, patience_of
@@ -24,8 +26,13 @@ def infer(repository: Repository, data: bytes, context: Any, record: RequestReco
     record.model, record.version = request.model_name, request.model_version
     served = documents.find(repository, request.model_name, request.model_version)
     with repository.statistics.start(served.name, served.number) as watch:
+        patience = patience_of(context)
         if request.parameters:
-            check_parameters({name: _value_of(parameter) for name, parameter in request.parameters.items()})
+            values = {name: _value_of(parameter) for name, parameter in request.parameters.items()}
+            parameters = read_parameters(values)
+            served = documents.with_signature(served, parameters.signature_name)
+            if parameters.timeout_s is not None:
+                patience = replace(patience, end=min(patience.end, time.monotonic() + parameters.timeout_s))
         for row in request.outputs:
             if "classification" in row.parameters:
                 raise invalid(f"output {shown(row.name)}: classification is not served")
@@ -33,7 +40,7 @@ def infer(repository: Repository, data: bytes, context: Any, record: RequestReco
         feeds = read_tensors(request.inputs, raw, repository.max_body_bytes)
         watch.samples = served.count_samples(feeds)
         watch.lap()
-        answers = served.predict(feeds, patience_of(context), watch.lap)
+        answers = served.predict(feeds, patience, watch.lap)
         watch.lap()
         reply = messages().ModelInferResponse.FromString(_head_of(served.name, served.number))
         if request.id:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
 from ...models.signature import Array
+from ..wire.named_signature import named_signature
 from ..wire.oip_json import LENGTH_HEADER, InferRequest, join_body, write_tensors
-from ..wire.oip_tensors import shown
+from ..wire.oip_tensors import RequestParameters, shown
 from ..wire.tfserving_json import dumps, loads
 from . import oip_documents as documents
 from .http_messages import HttpProtocol, HttpReply, HttpRequest, Prediction
 from .metrics import RequestRecord
 from .repository.model_repository import Repository
-from .repository.served_version import ServedVersion
+from .repository.served_version import PATIENT, Patience, ServedVersion
 from .serving_error import ServingError, invalid, not_found, unavailable
 
 _LENGTH = LENGTH_HEADER.encode()
@@ -65,16 +67,28 @@ def answer(repository: Repository, request: HttpRequest, body: bytes) -> HttpRep
 
 
 def _infer(repository: Repository, match: re.Match[str], http: HttpRequest, body: bytes) -> Prediction:
+    start = time.monotonic()
     served = documents.find(repository, match[1], match[2] or "")
     http.record.device = served.device
     header_length = http.headers[_LENGTH].decode("latin-1") if _LENGTH in http.headers else None
     with repository.statistics.start(served.name, served.number) as watch:
+        if len(served.signatures) > 1:
+            served = documents.with_signature(served, named_signature(_head(body, header_length)))
         feeds, rest = served.decode("oip", body, header_length=header_length, most_bytes=repository.max_body_bytes)
-        request = InferRequest(feeds=feeds, **rest)
+        parameters = RequestParameters(*rest.pop("parameters"))
+        documents.with_signature(served, parameters.signature_name)
+        request = InferRequest(feeds=feeds, parameters=parameters, **rest)
         names = documents.check_outputs(served, list(request.outputs))
         watch.samples = served.count_samples(request.feeds)
         watch.lap()
-    return Prediction(served, request.feeds, partial(_write_answers, served, request, names), watch)
+    patience = PATIENT if parameters.timeout_s is None else Patience(start + parameters.timeout_s)
+    return Prediction(served, request.feeds, partial(_write_answers, served, request, names), watch, patience)
+
+
+def _head(body: bytes, header_length: str | None) -> bytes:
+    """Return the JSON of a request without the tensors behind it. A length that is none is refused later."""
+    is_number = header_length is not None and header_length.isdecimal() and len(header_length) < 20
+    return body[: int(header_length)] if header_length and is_number else body
 
 
 def _write_answers(

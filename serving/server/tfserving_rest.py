@@ -9,6 +9,7 @@ from functools import lru_cache, partial
 
 from ...models.signature import Array
 from ..wire.byte_strings import with_texts
+from ..wire.named_signature import named_signature
 from ..wire.tfserving_json import dumps, dumps_arrays, write_rows
 from .examples import tfserving_examples
 from .http_messages import HttpProtocol, HttpReply, HttpRequest, Prediction
@@ -20,8 +21,6 @@ from .repository.version_keeper import ModelState
 from .serving_error import Code, ServingError, invalid
 from .tfserving_grpc import signature_map
 
-_KEY = b'"signature_name"'
-_NAMED = re.compile(_KEY + rb'\s*:\s*"([^"\\]*)"')
 _PATH = re.compile(
     r"/v1/models/([^/:]+)(?:/versions/([0-9]{1,18})|/labels/([^/:]+))?(:predict|:classify|:regress|/metadata|)",
     re.IGNORECASE,
@@ -126,12 +125,8 @@ PROTOCOL = HttpProtocol(answer, _find_served)
 
 
 def _with_signature(model: ServedVersion, body: bytes) -> ServedVersion:
-    """Return the model as the signature that a request names. Raises ServingError.
-
-    The body may be long, and is read elsewhere: no text in it holds the word between bare quotes."""
-    at = body.find(_KEY) if len(model.signatures) > 1 else -1
-    named = _NAMED.match(body, at) if at >= 0 else None
-    wanted = named[1].decode(errors="replace") if named else ""
+    """Return the model as the signature that a request names. Raises ServingError."""
+    wanted = named_signature(body) if len(model.signatures) > 1 else ""
     if (chosen := model.signatures.get(wanted or SIGNATURE)) is None:
         raise invalid(f'Serving signature name: "{wanted}" not found in signature def')
     return chosen

@@ -16,7 +16,7 @@ import numpy as np
 from ...models.errors import BadRequest
 from ...models.signature import Array
 from .byte_strings import raw_bytes, string_array
-from .oip_tensors import NAME_OF, Claim, check_parameters, decode_raw, read_claim, refuse, shown
+from .oip_tensors import NAME_OF, Claim, RequestParameters, decode_raw, read_claim, read_parameters, refuse, shown
 from .tfserving_json import dumps_arrays, loads
 
 LENGTH_HEADER = "inference-header-content-length"
@@ -34,6 +34,7 @@ class InferRequest:
     feeds: Mapping[str, Array]
     outputs: Mapping[str, bool]  # the requested ones, and whether each is to come as bytes; none: all
     binary: bool  # whether outputs come as bytes if none is requested by name
+    parameters: RequestParameters
 
 
 def _split_body(body: bytes, header_length: str | None) -> tuple[Any, memoryview]:
@@ -58,7 +59,7 @@ def read_request(body: bytes, header_length: str | None, most_bytes: int) -> Inf
     feeds = _read_tensors(_rows(document, "inputs"), binary, most_bytes)
     outputs: dict[str, bool] = {}
     of_all = _parameters(document)
-    check_parameters(of_all)
+    honoured = read_parameters(of_all)
     everything = _flag(of_all, "binary_data_output", default=False)
     for row in _rows(document, "outputs") if "outputs" in document else ():
         name, parameters = _name(row), _parameters(row)
@@ -67,7 +68,7 @@ def read_request(body: bytes, header_length: str | None, most_bytes: int) -> Inf
         if name in outputs:
             raise refuse(f"output {shown(name)} is requested twice")
         outputs[name] = _flag(parameters, "binary_data", default=everything)
-    return InferRequest(request_id, feeds, outputs, everything)
+    return InferRequest(request_id, feeds, outputs, everything, honoured)
 
 
 def read_outputs(body: bytes, header_length: str | None, most_bytes: int) -> dict[str, Array]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -73,12 +73,25 @@ def refuse(text: str) -> BadRequest:
 _UNSERVED = ("sequence_id", "sequence_start", "sequence_end", "priority")  # Triton's extensions
 
 
-def check_parameters(values: Mapping[str, Any]) -> None:
-    """Hold the parameters of a request, by name, against what is honoured; 0, "" and false stand for none.
-    Raises BadRequest of those that would change the answer, or when it comes. Others may be left aside."""
+class RequestParameters(NamedTuple):
+    """The parameters of a request that are honoured."""
+
+    signature_name: str = ""  # of those of a SavedModel; empty: the one that is served by default
+    timeout_s: float | None = None  # for which the client waits
+
+
+def read_parameters(values: Mapping[str, Any]) -> RequestParameters:
+    """Read the parameters of a request, by name; 0, "" and false stand for none. `timeout` is in microseconds, as
+    Triton has it. Raises BadRequest of those that would change the answer and are not served; others are left aside."""
     for name in _UNSERVED:
         if values.get(name):
             raise refuse(f"parameter {name}: neither sequences nor priorities are served")
+    signature_name, timeout_us = values.get("signature_name") or "", values.get("timeout") or 0
+    if not isinstance(signature_name, str):
+        raise refuse("the parameter signature_name is a string")
+    if type(timeout_us) is not int or not 0 <= timeout_us < 1 << 63:
+        raise refuse(f"the parameter timeout is a whole number of microseconds, got {timeout_us!r:.30}")
+    return RequestParameters(signature_name, timeout_us / 1e6 if timeout_us else None)
 
 
 def shown(text: str) -> str:

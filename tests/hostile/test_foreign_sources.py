@@ -291,12 +291,14 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
     "a SavedModel that takes text": (
         copied("text", "m"), "m",
         "{here}/m: y is text, and no copy can be made: the other formats do not carry it"
-        "\n  fix: serve it as it is: transload serve {here}/m; or save a signature that takes and gives numbers or booleans",
+        "\n  fix: serve it as it is: transload serve {here}/m; or save a signature that takes and gives numbers or "
+        "booleans",
     ),
     "a SavedModel that takes serialized examples": (
         copied("parses", "m"), "m",
         "{here}/m: examples is text, and no copy can be made: the other formats do not carry it"
-        "\n  fix: serve it as it is: transload serve {here}/m; or save a signature that takes and gives numbers or booleans",
+        "\n  fix: serve it as it is: transload serve {here}/m; or save a signature that takes and gives numbers or "
+        "booleans",
     ),
     "a SavedModel of any rank": (
         copied("shapeless", "m"), "m",

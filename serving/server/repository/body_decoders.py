@@ -120,7 +120,12 @@ def _read_oip(
 ) -> tuple[Mapping[str, Array], Any]:
     """Return the inputs of an inference request, and the fields of its InferRequest."""
     request = read_request(body, header_length, most_bytes)
-    return request.feeds, {"id": request.id, "outputs": request.outputs, "binary": request.binary}
+    return request.feeds, {
+        "id": request.id,
+        "outputs": request.outputs,
+        "binary": request.binary,
+        "parameters": request.parameters,
+    }
 
 
 DECODERS: Mapping[str, Decoder] = {"rows": _read_rows, "examples": _read_examples, "oip": _read_oip}

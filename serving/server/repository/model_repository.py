@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from ....models.errors import TransloadError
 from ...memory_return import MemoryReturn
-from ...session import Session
+from ...session import Session, other_sessions_of
 from ..access_log import AccessLog
 from ..admission import Admission
 from ..inference_statistics import InferenceStatistics
@@ -28,6 +28,7 @@ from .instance_group import InstanceGroup
 from .model_config import ModelConfig, VersionPolicy, is_model_name
 from .process_growth import ProcessGrowth
 from .served_version import OpenedSession, ServedVersion
+from .version_check import SignatureChanged
 from .version_keeper import ModelState, Opener, VersionKeeper, VersionSource
 
 _READERS_S = 30.0  # for which a version that is taken out waits for requests that have found it
@@ -312,7 +313,7 @@ class Repository:
             present = self._keepers.get(name, {})
             for number, model in models.items():
                 keeper, source = present.get(number), VersionSource(name, number, model)
-                if keeper is None or (keeper.is_over and keeper.failure is None):
+                if keeper is None or (keeper.is_over and (keeper.failure is None or _may_be_tried(keeper, present))):
                     self._start(source, self._opener)
                 elif keeper.source != source and (name, number) not in self._replacements:
                     self._replace(keeper, source)
@@ -376,6 +377,11 @@ def _check_labels(config: ModelConfig, numbers: Collection[int]) -> None:
             )
 
 
+def _may_be_tried(keeper: Keeper, present: Mapping[int, Keeper]) -> bool:
+    """Whether a version was refused for its signature alone, and none is left whose clients it would surprise."""
+    return isinstance(keeper.failure, SignatureChanged) and all(other.is_over for other in present.values())
+
+
 def _status(keeper: Keeper) -> VersionStatus:
     return VersionStatus(keeper.source.number, keeper.state, keeper.failure)
 
@@ -389,6 +395,5 @@ def hold_session(
 ) -> Repository:
     """Return a repository of one model, whose session is open."""
     repository = Repository(max_body_bytes=max_body_bytes, access_log=access_log)
-    further = getattr(session, "other_sessions", {})
-    repository.add_opened(name, OpenedSession(session, runtime, other_sessions=further))
+    repository.add_opened(name, OpenedSession(session, runtime, other_sessions=other_sessions_of(session)))
     return repository

@@ -214,7 +214,7 @@ class ServedVersion:
             if self._batches is not None:
                 return self._run_in_batch(self._batches, values, patience, started)
             if not self._lock.acquire(blocking=False) and not self._lock.acquire(timeout=max(patience.remaining_s, 0)):
-                raise self._too_late()
+                raise self.too_late()
             try:
                 return self._run_alone(feeds, patience, started)
             finally:
@@ -271,7 +271,7 @@ class ServedVersion:
         started()
         answers = self._run(feeds)
         if patience is not PATIENT and patience.remaining_s < 0:
-            raise self._too_late()
+            raise self.too_late()
         return answers
 
     def _run_in_batch(
@@ -282,7 +282,7 @@ class ServedVersion:
         batches.put(request)
         if not request.wait(max(patience.remaining_s, 0)):
             batches.withdraw(request)
-            raise self._too_late()
+            raise self.too_late()
         return request.answers
 
     def _run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
@@ -298,7 +298,8 @@ class ServedVersion:
         self._metrics.add_run(self.name, self.runtime, time.perf_counter() - start)
         return answers
 
-    def _too_late(self) -> ServingError:
+    def too_late(self) -> ServingError:
+        """Return the error of a request whose client waits no longer."""
         return ServingError(Code.DEADLINE_EXCEEDED, f"the model {self.name} gave no answer before the deadline")
 
     def close(self) -> None:

@@ -88,8 +88,12 @@ def _may_give_sizes(axis: Axis, _signature: Signature, other: Axis, _former: Sig
     return axis == other or isinstance(axis, str) or isinstance(other, str)
 
 
-def _other_signature(how: str) -> BadRequest:
-    return BadRequest(
+class SignatureChanged(BadRequest):
+    """A version whose signature is not that of the version that answers."""
+
+
+def _other_signature(how: str) -> SignatureChanged:
+    return SignatureChanged(
         f"its signature is not that of the version that answers: it {how}",
         fix="serve it as a model of another name, or start the server with --allow-signature-change",
     )

@@ -128,11 +128,11 @@ def one_too_few() -> Any:
     return request
 
 
-NAMES = "BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FP16, FP32, FP64"
+NAMES = "BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FP16, FP32, FP64, BYTES"
 REFUSED = {
     "string": (
-        tensor("BYTES", [1], b"\0\0\0\0"),
-        f"the datatype 'BYTES' is not served: no format here has strings; use one of {NAMES}",
+        tensor("BYTES", [1], b"\1\0\0\0"),
+        "its bytes end within a string",
     ),
     "datatype": (tensor("FLOAT", [1], b"0000"), f"the datatype 'FLOAT' is not known; use one of {NAMES}"),
     "short": (tensor("FP32", [2], b"0000"), "8 bytes are expected, got 4"),

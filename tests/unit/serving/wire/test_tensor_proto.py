@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from transload.models.errors import BadRequest
-from transload.models.signature import DTYPES, Array
+from transload.models.signature import DTYPES, STRINGS, Array
 from transload.serving.wire.tensor_proto import BY_DTYPE, decode, decode_all, encode, parse
 from transload.serving.wire.tfserving_messages import packed, stock
 
@@ -41,7 +41,7 @@ def request_with(tensor: Any) -> bytes:
 
 
 def test_every_dtype_has_a_kind() -> None:
-    assert set(BY_DTYPE) == set(DTYPES)
+    assert set(BY_DTYPE) == {*DTYPES, STRINGS}
 
 
 @given(ANY_ARRAY)
@@ -116,7 +116,7 @@ def test_the_packed_pool_is_what_reads_a_whole_float_val() -> None:
 BROKEN = [
     (lambda: tensor_of("int32", (2,), [1, 2, 3]), "x: it has 3 values for 2 elements"),
     (lambda: tensor_of("int8", (1,), [300]), "x: Python integer 300 out of bounds for int8"),
-    (lambda: stock().TensorProto(dtype=7), "x: dtype number 7 is not carried"),
+    (lambda: stock().TensorProto(dtype=8), "x: dtype number 8 is not carried"),
     (
         lambda: tensor_of("float32", (1 << 40,), [1]),
         "x: it has 1 values for 1099511627776 elements, and is not filled up beyond 67108864 bytes",
