@@ -53,11 +53,10 @@ def main(folder: Path) -> None:
     request.inputs["a"].CopyFrom(tf.make_tensor_proto(3.0))
     request.inputs["b"].CopyFrom(tf.make_tensor_proto([[1, 2, 3]], tf.int32))
     scaled = stub.Predict(request, 60)
-    request.model_spec.signature_name = "text"
-    try:
-        stub.Predict(request, 60)
-    except grpc.RpcError as error:
-        refused = error.details()
+    words = predict_pb2.PredictRequest()
+    words.model_spec.name, words.model_spec.signature_name = "m", "text"
+    words.inputs["text"].CopyFrom(tf.make_tensor_proto([b"a", b"cat", b""]))
+    lengths = stub.Predict(words, 60).outputs["length"]
     tasks = inference_pb2.MultiInferenceRequest()
     for name, method in (("value", "regress"), ("serving_default", "classify")):
         task = tasks.tasks.add(method_name=f"tensorflow/serving/{method}")
@@ -67,7 +66,7 @@ def main(folder: Path) -> None:
     server.close()
     print(json.dumps({
         "scale": [scaled.model_spec.signature_name, tf.make_ndarray(scaled.outputs["c"]).tolist()],
-        "text": refused,
+        "text": tf.make_ndarray(lengths).tolist(),
         "value": [value.model_spec.signature_name, value.regression_result.regressions[0].value],
         "scores": [item.score for item in scores.classification_result.classifications[0].classes],
     }))  # fmt: skip

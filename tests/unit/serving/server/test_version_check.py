@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from transload.serving.server.repository.model_repository import Repository
 from transload.serving.server.repository.served_version import OpenedSession
 from transload.serving.server.repository.version_check import WARM_UP, check_version
 from transload.serving.server.repository.version_keeper import VersionSource
+from transload.serving.server.serving_error import ServingError
 from transload.serving.wire.tensor_proto import encode
 from transload.serving.wire.tfrecord import write_records
 from transload.serving.wire.tfserving_messages import stock
@@ -220,6 +223,19 @@ def test_a_version_of_another_signature_is_switched_to_where_that_is_allowed(
     assert [sentence.partition(":")[0] for sentence in told] == (
         [] if is_allowed else ["version 2 of the model m is not served"]
     )
+    if not is_allowed:
+        repository.refresh()
+        assert len(told) == 1  # it is not tried again as long as the old one answers
+    shutil.rmtree(tmp_path / "1")
+
+    def answers_as_2() -> bool:
+        repository.refresh()
+        with suppress(ServingError):
+            return repository.find("m").number == 2
+        return False
+
+    until(answers_as_2)
+    assert len(told) == (0 if is_allowed else 1)
     repository.close()
     anew = Repository(open_version)  # at the start nothing answers that could be taken over from
     anew.apply([ModelConfig("m", tmp_path)])

@@ -77,7 +77,7 @@ def test_bytes_that_are_no_strings_are_refused(array: Array, other: bytes) -> No
     data = raw_bytes(array)
     for broken in (data[:-1], other):
         if broken != data and len(broken) < len(data):
-            with pytest.raises(ValueError, match="fewer bytes|end within"):
+            with pytest.raises(ValueError, match=r"fewer bytes|end within"):
                 read_strings(broken, array.shape)
     for shape in ((1 << 40,), (1 << 40, 1 << 40), (-1,)):
         with pytest.raises(ValueError, match="fewer bytes"):
