@@ -79,7 +79,7 @@ def dumps_arrays(document: Any, arrays: Sequence[Array]) -> bytes:
 def _write_array(array: Array) -> bytes:
     if not array.ndim or array.nbytes <= _PIECE_BYTES:
         return dumps(array, [array])
-    if array[0].nbytes > _PIECE_BYTES:
+    if array[:1].nbytes > _PIECE_BYTES:
         return b"[" + b",".join([_write_array(row) for row in array]) + b"]"
     return write_rows([array], lambda part: part[0])
 

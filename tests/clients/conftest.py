@@ -21,6 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 from transload.serving.server.tfserving_launch import free_ports
 
 HERE = Path(__file__).parent
+_STRINGS = HERE.parent / "contract" / "strings_model.py"
 X = [[0.5, -1.0, 2.0, 0.25], [3.0, 0.0, -0.125, 1.0]]
 _CONFIG = """
 model_config_list {{
@@ -30,6 +31,7 @@ model_config_list {{
   }}
   config {{ name: "scorer" base_path: "{scorer}" }}
   config {{ name: "valuer" base_path: "{valuer}" }}
+  config {{ name: "words" base_path: "{words}" }}
 }}
 """
 _ANSWERS = """
@@ -73,8 +75,9 @@ class Served:
             "scorer/1": write_model(folder / "scorer" / "1" / "model.onnx", 3, {"scores": 3}),
             "valuer/1": write_model(folder / "valuer" / "1" / "model.onnx", 4, {"value": 1}),
         }
+        _run([sys.executable, str(_STRINGS), str(folder / "words" / "1")])
         self.folder, self.config = folder, folder / "models.config"
-        self.config.write_text(_CONFIG.format(**{name: folder / name for name in ("m", "scorer", "valuer")}))
+        self.config.write_text(_CONFIG.format(**{name: folder / name for name in ("m", "scorer", "valuer", "words")}))
         paths = {str(path): name for name, path in self.models.items()}
         done = _run([sys.executable, "-c", _ANSWERS, json.dumps(X), *paths])
         self.answers = {paths[path]: outputs for path, outputs in json.loads(done).items()}

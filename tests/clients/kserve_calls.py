@@ -40,6 +40,32 @@ async def rest_v1(document: dict[str, Any]) -> Any:
     return await one.infer(URL, document, model_name="m")
 
 
+def strings_request(*, binary: bool) -> InferRequest:
+    text = InferInput("text", [2], "BYTES")
+    text.set_data_from_numpy(np.array([b"cat", "äh".encode()], object), binary_data=binary)
+    return InferRequest("words", [text])
+
+
+def texts(reply: Any) -> Any:
+    arrays = {output.name: output.as_numpy().tolist() for output in reply.outputs}
+    return {**arrays, "upper": [text.decode() if isinstance(text, bytes) else text for text in arrays["upper"]]}
+
+
+async def rest_strings() -> Any:
+    return texts(await two.infer(URL, strings_request(binary=True), model_name="words"))
+
+
+async def rest_v1_strings() -> Any:
+    return (await one.infer(URL, {"instances": ["cat", "äh"]}, model_name="words"))["predictions"]
+
+
+async def grpc_strings() -> Any:
+    async def infer(client: InferenceGRPCClient) -> Any:
+        return texts(await client.infer(strings_request(binary=True)))
+
+    return await grpc_call(infer)
+
+
 async def grpc_call(call: Callable[[InferenceGRPCClient], Awaitable[Any]]) -> Any:
     client = InferenceGRPCClient(sys.argv[1], timeout=30)
     try:
@@ -65,6 +91,9 @@ ASYNC: dict[str, Callable[[], Awaitable[Any]]] = {
     "REST v2 is_model_ready": lambda: two.is_model_ready(URL, "m"),
     "gRPC infer, typed": lambda: grpc_infer(binary=False),
     "gRPC infer, raw": lambda: grpc_infer(binary=True),
+    "REST v1 infer, strings": rest_v1_strings,
+    "REST v2 infer, strings": rest_strings,
+    "gRPC infer, strings": grpc_strings,
     "gRPC is_server_live": lambda: grpc_call(lambda client: client.is_server_live()),
     "gRPC is_server_ready": lambda: grpc_call(lambda client: client.is_server_ready()),
     "gRPC is_model_ready": lambda: grpc_call(lambda client: client.is_model_ready("m")),

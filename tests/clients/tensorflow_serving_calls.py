@@ -59,6 +59,25 @@ def classify() -> Any:
     return [[scored.score for scored in row.classes] for row in reply.result.classifications]
 
 
+def predict_strings() -> Any:
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name = "words"
+    request.inputs["text"].CopyFrom(tf.make_tensor_proto(["cat", "äh"]))
+    outputs = prediction.Predict(request, 30).outputs
+    texts = [text.decode() for text in tf.make_ndarray(outputs["upper"])]
+    return {"id": tf.make_ndarray(outputs["id"]).tolist(), "upper": texts}
+
+
+def classify_serialized() -> Any:
+    request = classification_pb2.ClassificationRequest()
+    request.model_spec.name, request.model_spec.signature_name = "words", "classes"
+    feature = request.input.example_list.examples.add().features.feature
+    feature["x"].float_list.value.extend([1, 2])
+    feature["word"].bytes_list.value.append(b"cat")
+    (row,) = prediction.Classify(request, 30).result.classifications
+    return [[scored.label, scored.score] for scored in row.classes]
+
+
 def regress() -> Any:
     reply = prediction.Regress(fill(regression_pb2.RegressionRequest(), "valuer"), 30)
     return [row.value for row in reply.result.regressions]
@@ -98,7 +117,7 @@ def reload_config() -> Any:
     """Leave version 2 alone, look, and bring both back."""
     request = model_management_pb2.ReloadConfigRequest()
     rows = {}
-    for name in ("m", "scorer", "valuer"):
+    for name in ("m", "scorer", "valuer", "words"):
         rows[name] = request.config.model_config_list.config.add(name=name, base_path=sys.argv[4].format(name))
     rows["m"].model_version_policy.specific.versions.append(2)
     first = service.HandleReloadConfigRequest(request, 60).status.error_code
@@ -133,6 +152,8 @@ CALLS: dict[str, Callable[[], Any]] = {
     "Predict, no such model": refusal,
     "Classify": classify,
     "Regress": regress,
+    "Predict, strings": predict_strings,
+    "Classify, a signature of serialized examples": classify_serialized,
     "MultiInference": multi_inference,
     "GetModelMetadata": metadata,
     "GetModelStatus": status,

@@ -23,7 +23,15 @@ PAGE = Path(__file__).parents[2] / "docs" / "clients.md"
 TENSORFLOW = ("tensorflow_serving_calls.py", "tensorflow_serving")
 TRITON = ("tritonclient_calls.py", "tritonclient")
 KSERVE = ("kserve_calls.py", "kserve")
-INDEX = [["m", "1", "READY"], ["m", "2", "READY"], ["scorer", "1", "READY"], ["valuer", "1", "READY"]]
+INDEX = [[name, version, "READY"] for name, version in (("m", "1"), ("m", "2"), ("scorer", "1"), ("valuer", "1"))]
+INDEX.append(["words", "1", "READY"])
+    ["m", "1", "READY"],
+    ["m", "2", "READY"],
+    ["scorer", "1", "READY"],
+    ["valuer", "1", "READY"],
+    ["words", "1", "READY"],
+]
+WORDS = {"id": [1, -1], "upper": ["CAT", "äH"]}  # of "cat" and "äh"
 UNKNOWN = "Request for unknown model: 'nope' is not found"
 SHAPES = {"x": [-1, 4], "logits": [-1, 3], "total": [-1, 1]}
 
@@ -48,6 +56,8 @@ ANSWERS: dict[tuple[str, str], dict[str, Any]] = {
         "Predict, no such model": "NOT_FOUND",
         "Classify": Numbers("scorer/1", "scores"),
         "Regress": Numbers("valuer/1", "value"),
+        "Predict, strings": WORDS,
+        "Classify, a signature of serialized examples": [["cat", 9.0], ["other", 3.0]],
         "MultiInference": Numbers("scorer/1", "scores"),
         "GetModelMetadata": {name: ["float32", shape] for name, shape in SHAPES.items()},
         "GetModelStatus": {"1": "AVAILABLE", "2": "AVAILABLE"},
@@ -60,6 +70,11 @@ ANSWERS: dict[tuple[str, str], dict[str, Any]] = {
         "http infer, bytes": Numbers("m/2"),
         "http infer, gzip": Numbers("m/2"),
         "http infer, deflate": Numbers("m/2"),
+        "http infer, strings": WORDS,
+        "http infer, strings in JSON": WORDS,
+        "grpc infer, strings": WORDS,
+        **{f"{wire} infer, a signature": [10.0, 20.0, 30.0] for wire in ("http", "grpc")},
+        **{f"{wire} infer, a time limit": Numbers("m/2") for wire in ("http", "grpc")},
         "grpc infer": Numbers("m/2"),
         "grpc async_infer": Numbers("m/2"),
         **{f"{wire} infer, a version": Numbers("m/1") for wire in ("http", "grpc")},
@@ -76,7 +91,7 @@ ANSWERS: dict[tuple[str, str], dict[str, Any]] = {
                 "get_model_metadata": {name: ["FP32", shape] for name, shape in SHAPES.items()},
                 "get_model_config": ["logits", "total", "x"],
                 "get_inference_statistics": {"m": True},
-                "get_inference_statistics, all": {"m": True, "scorer": False, "valuer": False},
+                "get_inference_statistics, all": {"m": True, "scorer": False, "valuer": False, "words": True},
                 "get_model_repository_index": INDEX,
                 "unload_model, load_model": [False, True],
             }.items()
@@ -92,6 +107,9 @@ ANSWERS: dict[tuple[str, str], dict[str, Any]] = {
         "REST v2 is_model_ready": True,
         "gRPC infer, typed": Numbers("m/2"),
         "gRPC infer, raw": Numbers("m/2"),
+        "REST v1 infer, strings": [{"id": 1, "upper": "CAT"}, {"id": -1, "upper": "äH"}],
+        "REST v2 infer, strings": WORDS,
+        "gRPC infer, strings": WORDS,
         "gRPC is_server_live": True,
         "gRPC is_server_ready": True,
         "gRPC is_model_ready": True,

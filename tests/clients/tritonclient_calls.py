@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from call_results import print_results
 
 X = np.array(json.loads(sys.argv[3]), np.float32)
 LIBRARIES: dict[str, Any] = {"http": triton_http, "grpc": triton_grpc}
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGPgEpEDAABoAD1UCKP3AAAAAElFTkSuQmCC"  # of (10, 20, 30)
 CLIENTS: dict[str, Any] = {
     "http": triton_http.InferenceServerClient(sys.argv[2]),
     "grpc": triton_grpc.InferenceServerClient(sys.argv[1]),
@@ -29,6 +31,24 @@ def infer(wire: str, version: str = "", *, binary: bool | None = None, only: str
     outputs = [library.InferRequestedOutput(name, **asked) for name in names] if only or asked else None
     result = CLIENTS[wire].infer("m", [x], model_version=version, outputs=outputs, **options)
     return {name: result.as_numpy(name).tolist() for name in names}
+
+
+def infer_strings(wire: str, *, binary: bool = True) -> Any:
+    library = LIBRARIES[wire]
+    text = library.InferInput("text", [2], "BYTES")
+    asked = {"binary_data": binary} if wire == "http" else {}
+    text.set_data_from_numpy(np.array([b"cat", "äh".encode()], object), **asked)
+    outputs = [library.InferRequestedOutput(name, **asked) for name in ("id", "upper")]
+    result = CLIENTS[wire].infer("words", [text], outputs=outputs)
+    texts = [text.decode() if isinstance(text, bytes) else text for text in result.as_numpy("upper").tolist()]
+    return {"id": result.as_numpy("id").tolist(), "upper": texts}
+
+
+def infer_signature(wire: str) -> Any:
+    image = LIBRARIES[wire].InferInput("image_bytes", [1], "BYTES")
+    image.set_data_from_numpy(np.array([base64.b64decode(PNG)], object))
+    result = CLIENTS[wire].infer("words", [image], parameters={"signature_name": "colour"})
+    return result.as_numpy("colour")[0].tolist()
 
 
 def async_infer_grpc() -> Any:
@@ -110,6 +130,11 @@ CALLS: dict[str, Callable[[], Any]] = {
         infer, "http", request_compression_algorithm="gzip", response_compression_algorithm="gzip"
     ),
     "http infer, deflate": partial(infer, "http", request_compression_algorithm="deflate"),
+    "http infer, strings": partial(infer_strings, "http"),
+    "http infer, strings in JSON": partial(infer_strings, "http", binary=False),
+    "grpc infer, strings": partial(infer_strings, "grpc"),
+    **{f"{wire} infer, a signature": partial(infer_signature, wire) for wire in CLIENTS},
+    **{f"{wire} infer, a time limit": partial(infer, wire, timeout=30_000_000) for wire in CLIENTS},
     "grpc infer": partial(infer, "grpc"),
     "grpc async_infer": async_infer_grpc,
     **{f"{wire} infer, a version": partial(infer, wire, "1") for wire in CLIENTS},
