@@ -25,12 +25,6 @@ TRITON = ("tritonclient_calls.py", "tritonclient")
 KSERVE = ("kserve_calls.py", "kserve")
 INDEX = [[name, version, "READY"] for name, version in (("m", "1"), ("m", "2"), ("scorer", "1"), ("valuer", "1"))]
 INDEX.append(["words", "1", "READY"])
-    ["m", "1", "READY"],
-    ["m", "2", "READY"],
-    ["scorer", "1", "READY"],
-    ["valuer", "1", "READY"],
-    ["words", "1", "READY"],
-]
 WORDS = {"id": [1, -1], "upper": ["CAT", "äH"]}  # of "cat" and "äh"
 UNKNOWN = "Request for unknown model: 'nope' is not found"
 SHAPES = {"x": [-1, 4], "logits": [-1, 3], "total": [-1, 1]}
