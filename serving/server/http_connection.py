@@ -17,6 +17,7 @@ from http import HTTPStatus
 from typing import Any, Protocol, cast
 from urllib.parse import unquote
 
+from ..wire.byte_strings import size_of
 from .http_messages import CLOSE, LONG_BYTES, HttpReply, HttpRequest, Prediction, Way, refusal
 from .repository.served_version import Outcome
 from .server_records import IDLE_TIMEOUT_S
@@ -239,7 +240,7 @@ class HttpConnection(asyncio.Protocol):
             self._reply(request, reply)
 
     def _receive(self, request: HttpRequest, prediction: Prediction, outcome: Outcome) -> None:
-        if not isinstance(outcome, Exception) and sum(array.nbytes for array in outcome.values()) > LONG_BYTES:
+        if not isinstance(outcome, Exception) and sum(map(size_of, outcome.values())) > LONG_BYTES:
             self._answer_in_thread(request, self._application.end_answer, prediction, outcome)
         else:
             self._on_answer(request, self._application.end_answer(request, prediction, outcome))

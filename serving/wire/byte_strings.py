@@ -29,6 +29,13 @@ def string_array(values: Sequence[bytes], shape: Sequence[int]) -> Array:
     return array.reshape(shape)
 
 
+def size_of(array: Array) -> int:
+    """Return about how many bytes an array's values are; its strings may be those of `with_texts`."""
+    if not array.dtype.hasobject:
+        return array.nbytes
+    return sum([len(value["b64"] if isinstance(value, dict) else value) for value in array.flat]) + array.nbytes
+
+
 def raw_bytes(array: Array) -> bytes:
     """Return the raw bytes of an array of any dtype."""
     if not array.dtype.hasobject:

@@ -19,7 +19,7 @@ import orjson
 
 from ...models.errors import BadRequest
 from ...models.signature import STRINGS, Array, TensorSpec, shape_text
-from .byte_strings import json_string, string_array
+from .byte_strings import json_string, size_of, string_array
 from .tensor_proto import BY_DTYPE, TooLarge
 
 _FIX = "see https://www.tensorflow.org/tfx/serving/api_rest"
@@ -71,13 +71,13 @@ def dumps(document: Any, arrays: Sequence[Array]) -> bytes:
 
 def dumps_arrays(document: Any, arrays: Sequence[Array]) -> bytes:
     """`dumps` of a document that holds whole arrays; long ones are written in pieces, see `write_rows`."""
-    if sum([array.nbytes for array in arrays]) <= _PIECE_BYTES:
+    if sum([size_of(array) for array in arrays]) <= _PIECE_BYTES:
         return dumps(document, arrays)
     return orjson.dumps(document, default=lambda array: orjson.Fragment(_write_array(array)))
 
 
 def _write_array(array: Array) -> bytes:
-    if not array.ndim or array.nbytes <= _PIECE_BYTES:
+    if not array.ndim or size_of(array) <= _PIECE_BYTES:
         return dumps(array, [array])
     if array[:1].nbytes > _PIECE_BYTES:
         return b"[" + b",".join([_write_array(row) for row in array]) + b"]"
@@ -87,7 +87,8 @@ def _write_array(array: Array) -> bytes:
 def write_rows(arrays: Sequence[Array], rows_of: Callable[[Sequence[Array]], Any]) -> bytes:
     """Return a JSON list of a row for each row of arrays of equal length. `rows_of` makes rows of a part of the arrays.
     A piece takes a millisecond; other threads get Python's lock in between."""
-    rows = max(_PIECE_BYTES // max(sum([array[:1].nbytes for array in arrays]), 16), 1)
+    row_bytes = sum([size_of(array) for array in arrays]) // max(len(arrays[0]), 1)
+    rows = max(_PIECE_BYTES // max(row_bytes, 16), 1)
     pieces = [b"["]
     for start in range(0, len(arrays[0]), rows):
         part = [array[start : start + rows] for array in arrays]
