@@ -192,6 +192,23 @@ def test_examples_are_handed_to_a_model_that_reads_them(served: Strings) -> None
     assert [(item.label, item.score) for item in reply.result.classifications[0].classes] == [("no", 1), ("ä", 2)]
 
 
+@pytest.mark.parametrize("action", ["classify", "predict"])
+def test_a_long_body_is_read_in_the_models_process(action: str, served: Strings, monkeypatch: Any) -> None:
+    decoders: list[str] = []
+    decode_there = ChannelSession.decode
+
+    def decode(channel: ChannelSession, name: str, *arguments: Any) -> Any:
+        decoders.append(name)
+        return decode_there(channel, name, *arguments)
+
+    monkeypatch.setattr(ChannelSession, "decode", decode)
+    long = {"classify": {"signature_name": "classes", "examples": [{"x": [1.0, 2.0], "label": "yes"}] * 10_000},
+            "predict": {"instances": ["word"] * 50_000}}[action]  # fmt: skip
+    assert served.post(f"/v1/models/m:{action}", long)[0] == 200
+    has_process = isinstance(served.repository.find("m")._session, ChannelSession)
+    assert decoders == ([{"classify": "examples", "predict": "rows"}[action]] if has_process else [])
+
+
 def test_a_feature_of_bytes_is_an_input_of_strings(served: Strings) -> None:
     body = {"signature_name": "features", "examples": [{"word": "abc", "x": [1.0, 2.0]}, {"word": "", "x": [0, 1]}]}
     assert served.post("/v1/models/m:regress", body) == (200, {"results": [6.0, 1.0]})

@@ -16,12 +16,12 @@ from transload.models.errors import BadRequest
 from transload.models.signature import Array, TensorSpec
 from transload.serving.server.repository.channel_messages import MessageLayout
 from transload.serving.wire import byte_strings
-from transload.serving.wire.byte_strings import json_string, raw_bytes, read_strings, string_array, with_texts
+from transload.serving.wire.byte_strings import json_string, raw_bytes, read_strings, size_of, string_array, with_texts
 from transload.serving.wire.oip_json import join_body, read_outputs, write_tensors
 from transload.serving.wire.oip_messages import messages
 from transload.serving.wire.oip_tensors import add_tensor, parse_request, read_tensors
 from transload.serving.wire.tensor_proto import TooLarge, decode, encode
-from transload.serving.wire.tfserving_json import to_array
+from transload.serving.wire.tfserving_json import to_array, write_rows
 from transload.serving.wire.tfserving_messages import stock
 
 MOST = 1 << 20
@@ -140,6 +140,19 @@ def test_a_string_is_text_where_it_can_be(value: bytes, name: str) -> None:
     assert is_base64 == (name == "x_bytes" or value.decode(errors="replace").encode() != value)
     assert not is_base64 or base64.b64decode(text["b64"]) == value
     assert with_texts({"n": arrays["n"]})["n"] is arrays["n"]
+
+
+def test_the_size_of_strings_is_that_of_their_letters() -> None:
+    """A long answer is written by a thread, in pieces, however few its strings are."""
+    array = string_array([b"a" * 1000, b"\xff" * 900], (2,))
+    assert size_of(array) == 1900 + 16
+    assert size_of(with_texts({"x": array})["x"]) == 1000 + 1200 + 16
+    assert size_of(np.zeros(3)) == 24
+    texts = string_array([b"a" * 40_000] * 3, (3,))
+    for columns in ([texts], [texts, np.arange(3)]):
+        arrays = [*with_texts({str(at): column for at, column in enumerate(columns)}).values()]
+        rows = write_rows(arrays, lambda part: [*zip(*part, strict=True)])
+        assert len(json.loads(rows)) == 3
 
 
 def test_bytes_that_are_no_text_are_asked_for_as_bytes() -> None:
