@@ -161,7 +161,7 @@ class SeenRequests:
     def begin(self, request: HttpRequest) -> None:
         pass
 
-    def way_of(self, request: HttpRequest) -> Way:  # noqa: ARG002
+    def way_of(self, request: HttpRequest) -> Way:
         return Way.LOOP
 
     def answer(self, request: HttpRequest) -> HttpReply:
@@ -235,7 +235,7 @@ def test_a_header_that_is_known_is_read_as_one_that_is_parsed(monkeypatch: pytes
     monkeypatch.setattr(http_connection, "_date_line", lambda: b"")
     known: dict[bytes, Any] = {}
     for seed in range(300):
-        random = Random(seed)
+        random = Random(seed)  # noqa: S311
         stream = [random_request(random) for _ in range(random.randint(1, 8))]
         if random.random() < 0.4:  # in other pieces than requests
             data = b"".join(stream)
