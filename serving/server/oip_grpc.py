@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from ..wire.oip_messages import Message, messages
-from ..wire.oip_tensors import add_tensor, check_parameters, parse_request, read_tensors, shown
+from ..wire.oip_tensors import check_parameters, output_row, parse_request, raw_parts, read_tensors, shown
 from ..wire.tfserving_messages import DEVICE_KEY
 from . import oip_documents as documents
 from .grpc_services import parse_message, patience_of
@@ -18,7 +18,7 @@ from .serving_error import invalid
 _Answer: TypeAlias = Callable[[Repository, Message, Any], Mapping[str, Any]]
 
 
-def infer(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> Message:
+def infer(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> bytes:
     """Return the ModelInferResponse to the bytes of a ModelInferRequest. Raises ServingError and TransloadError."""
     request, raw = parse_request(data)
     record.model, record.version = request.model_name, request.model_version
@@ -35,12 +35,13 @@ def infer(repository: Repository, data: bytes, context: Any, record: RequestReco
         watch.lap()
         answers = served.predict(feeds, patience_of(context), watch.lap)
         watch.lap()
-        reply = messages().ModelInferResponse.FromString(_head_of(served.name, served.number))
+        parts = [_head_of(served.name, served.number)]
         if request.id:
-            reply.id = request.id
-        outputs, raw = reply.outputs, reply.raw_output_contents
-        for name in names:
-            add_tensor(name, answers[name], outputs, raw)
+            parts.append(messages().ModelInferResponse(id=request.id).SerializeToString())
+        for array in (chosen := [answers[name] for name in names]):
+            parts += raw_parts(array)
+        parts += [output_row(name, array.dtype, array.shape) for name, array in zip(names, chosen, strict=True)]
+        reply = b"".join(parts)
         watch.lap()
     return reply
 
@@ -57,21 +58,23 @@ def _head_of(name: str, number: int) -> bytes:
     return data
 
 
-def methods() -> dict[str, Callable[[Repository, bytes, Any, RequestRecord], Message]]:
+def methods() -> dict[str, Callable[[Repository, bytes, Any, RequestRecord], bytes]]:
     """Return what answers each method of the service."""
     return {"ModelInfer": infer, **{name: _method(name, answer) for name, answer in _DOCUMENTS.items()}}
 
 
-def _method(name: str, answer: _Answer) -> Callable[[Repository, bytes, Any, RequestRecord], Message]:
+def _method(name: str, answer: _Answer) -> Callable[[Repository, bytes, Any, RequestRecord], bytes]:
     """Return a method that answers with a document."""
 
-    def act(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> Message:
+    def act(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> bytes:
         from google.protobuf.json_format import ParseDict
 
         request = parse_message(getattr(messages(), f"{name}Request").FromString, data, f"{name}Request")
         record.model = getattr(request, "name", "") or getattr(request, "model_name", "")
         record.version = getattr(request, "version", "")
-        return ParseDict(answer(repository, request, context), getattr(messages(), f"{name}Response")())
+        reply = ParseDict(answer(repository, request, context), getattr(messages(), f"{name}Response")())
+        reply_bytes: bytes = reply.SerializeToString()
+        return reply_bytes
 
     return act
 

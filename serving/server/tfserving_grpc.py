@@ -16,7 +16,7 @@ from ...models.errors import TransloadError
 from ...models.signature import TensorSpec
 from ..endpoint_security import OPEN, EndpointSecurity
 from ..wire import oip_messages
-from ..wire.tensor_proto import BY_DTYPE, decode_all, encode, parse
+from ..wire.tensor_proto import BY_DTYPE, decode_all, output_parts, parse
 from ..wire.tfserving_messages import DEVICE_KEY, Message, stock
 from . import oip_grpc
 from .examples import tfserving_examples
@@ -104,7 +104,7 @@ class GrpcServer:
         return stopped
 
 
-_Act: TypeAlias = Callable[[Repository, bytes, Any, RequestRecord], Message]
+_Act: TypeAlias = Callable[[Repository, bytes, Any, RequestRecord], bytes]
 
 
 def _methods() -> dict[str, dict[str, _Act]]:
@@ -131,7 +131,7 @@ def _handler(grpc: Any, repository: Repository, method: str, act: _Act) -> Any:
         try:
             if not ticket[0]:
                 raise unavailable()
-            reply: bytes = act(repository, data, context, record).SerializeToString()
+            reply = act(repository, data, context, record)
             record.status, record.bytes_out = "OK", len(reply)
             return reply
         except (ServingError, TransloadError) as error:
@@ -173,7 +173,7 @@ def _version(spec: Message) -> tuple[int | None, str]:
     return (int(spec.version.value) if spec.HasField("version") else None), spec.version_label
 
 
-def predict(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> Message:
+def predict(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> bytes:
     """Return the PredictResponse to the bytes of a PredictRequest. Raises ServingError and TransloadError."""
     request = parse_message(_parse_predict, data, "PredictRequest")
     spec = _spec(request, record)
@@ -188,9 +188,10 @@ def predict(repository: Repository, data: bytes, context: Any, record: RequestRe
         watch.lap()
         answers = model.predict(feeds, patience_of(context), watch.lap)
         watch.lap()
-        reply = stock().PredictResponse.FromString(_spec_of(model.name, model.number, model.signature_name))
+        parts = [_spec_of(model.name, model.number, model.signature_name)]
         for name in names:
-            encode(answers[name], reply.outputs[name])
+            parts += output_parts(name, answers[name])
+        reply = b"".join(parts)
         watch.lap()
     return reply
 
@@ -201,7 +202,11 @@ def _spec_of(name: str, number: int, signature_name: str) -> bytes:
     reply = stock().PredictResponse()
     reply.model_spec.name, reply.model_spec.signature_name = name, signature_name
     reply.model_spec.version.value = number
-    data: bytes = reply.SerializeToString()
+    return _bytes_of(reply)
+
+
+def _bytes_of(message: Message) -> bytes:
+    data: bytes = message.SerializeToString()
     return data
 
 
@@ -209,13 +214,13 @@ def _with_examples(api: str) -> _Act:
     """Return what answers Classify, Regress or MultiInference."""
     name = tfserving_examples.REQUESTS[api]
 
-    def act(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> Message:
+    def act(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> bytes:
         tfserving_examples.check_length(data)
         request = parse_message(getattr(stock(), name).FromString, data, name)
         tasks = [request] if api != "MultiInference" else request.tasks or [stock().InferenceTask()]
         model = _find(repository, _spec(tasks[0], record))
         patience, most_bytes = patience_of(context), repository.max_body_bytes
-        return tfserving_examples.answer_message(model, api, request, patience, most_bytes)
+        return _bytes_of(tfserving_examples.answer_message(model, api, request, patience, most_bytes))
 
     return act
 
@@ -223,7 +228,7 @@ def _with_examples(api: str) -> _Act:
 _EXAMPLES = {api: _with_examples(api) for api in tfserving_examples.REQUESTS}
 
 
-def metadata(repository: Repository, data: bytes, _context: Any, record: RequestRecord) -> Message:
+def metadata(repository: Repository, data: bytes, _context: Any, record: RequestRecord) -> bytes:
     """Return the signatures, packed into an Any as TF Serving does. Raises ServingError."""
     request = parse_message(stock().GetModelMetadataRequest.FromString, data, "GetModelMetadataRequest")
     spec = _spec(request, record)
@@ -236,7 +241,7 @@ def metadata(repository: Repository, data: bytes, _context: Any, record: Request
     reply = stock().GetModelMetadataResponse()
     reply.model_spec.name, reply.model_spec.version.value = model.name, model.number
     reply.metadata[_FIELD].Pack(signature_map(model))
-    return reply
+    return _bytes_of(reply)
 
 
 def signature_map(model: ServedVersion) -> Message:
@@ -258,7 +263,7 @@ def _describe(info: Message, spec: TensorSpec, tensor: str) -> None:
         info.tensor_shape.dim.add(size=-1 if isinstance(axis, str) else axis)
 
 
-def status(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> Message:
+def status(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> bytes:
     """Return the states of a model's versions, and where the latest runs. Raises ServingError."""
     spec = _spec(parse_message(stock().GetModelStatusRequest.FromString, data, "GetModelStatusRequest"), record)
     reply = stock().GetModelStatusResponse()
@@ -268,14 +273,14 @@ def status(repository: Repository, data: bytes, context: Any, record: RequestRec
         row.status.error_message = "" if status.failure is None else status.failure.what
     with suppress(ServingError):
         context.set_trailing_metadata(((DEVICE_KEY, _find(repository, spec).device),))
-    return reply
+    return _bytes_of(reply)
 
 
-def reload(repository: Repository, data: bytes, context: Any, _record: RequestRecord) -> Message:
+def reload(repository: Repository, data: bytes, context: Any, _record: RequestRecord) -> bytes:
     """Serve the models of a ReloadConfigRequest and no others; answer when they are loaded, or cannot be.
     Raises ServingError and TransloadError; what was served is then served on."""
     request = parse_message(stock().ReloadConfigRequest.FromString, data, "ReloadConfigRequest")
     reply = stock().ReloadConfigResponse()
     repository.apply_request(configs_of(request.config, Path()), patience_of(context).remaining_s)
     reply.status.error_code = 0
-    return reply
+    return _bytes_of(reply)
