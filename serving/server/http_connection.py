@@ -62,7 +62,7 @@ class HeaderTooLarge(ValueError):
     """Ends the parsing of a request."""
 
 
-class Header(NamedTuple):
+class RequestHeader(NamedTuple):
     """The parsed header of a request."""
 
     method: str
@@ -73,7 +73,7 @@ class Header(NamedTuple):
 
 # By its bytes, the header of a request that came in one piece. Clients send the same header again and again, and
 # parsing it takes as long as a small model.
-_known: dict[bytes, tuple[Header, int]] = {}  # with the length of the body
+_known: dict[bytes, tuple[RequestHeader, int]] = {}  # with the length of the body
 
 
 class HttpConnection(asyncio.Protocol):
@@ -100,7 +100,7 @@ class HttpConnection(asyncio.Protocol):
         self._header_bytes = 0  # of its parsed fields
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
-        self._header: Header | None = None  # the last one of what has come
+        self._header: RequestHeader | None = None  # the last one of what has come
         self._request: HttpRequest | None = None  # whose body comes
         self._waiting: deque[HttpRequest] = deque()  # requests that were sent before the reply to an earlier one
         self._is_busy = False  # whether a thread answers a request
@@ -153,7 +153,7 @@ class HttpConnection(asyncio.Protocol):
         if self._header is not None and self._is_between and end <= _MOST_KNOWN_BYTES:
             self._remember(self._header, data[:end], len(data) - end)
 
-    def _take(self, header: Header, body: bytes) -> None:
+    def _take(self, header: RequestHeader, body: bytes) -> None:
         """Do without the parser what it would have done."""
         self._begin(header)
         if body:
@@ -161,7 +161,7 @@ class HttpConnection(asyncio.Protocol):
         self.on_message_complete()
 
     @staticmethod
-    def _remember(header: Header, header_bytes: bytes, body_bytes: int) -> None:
+    def _remember(header: RequestHeader, header_bytes: bytes, body_bytes: int) -> None:
         """Remember a header, if these bytes and the body make one whole request."""
         fields = header.fields
         is_plain = header_bytes.endswith(_HEADER_END) and not {b"transfer-encoding", b"expect"} & fields.keys()
@@ -217,12 +217,12 @@ class HttpConnection(asyncio.Protocol):
             raise HeaderTooLarge
         parser, headers = self._parser, self._headers
         keeps = parser.should_keep_alive() and not parser.should_upgrade() and parser.get_http_version() != "1.0"
-        self._header = Header(parser.get_method().decode("latin-1"), _path(self._url), headers, not keeps)
+        self._header = RequestHeader(parser.get_method().decode("latin-1"), _path(self._url), headers, not keeps)
         self._begin(self._header)
         if b"expect" in headers and headers[b"expect"].lower() == b"100-continue" and not self._is_busy:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def _begin(self, header: Header) -> None:
+    def _begin(self, header: RequestHeader) -> None:
         """Wait for the body of a request."""
         self._in_header = False
         self._body_start = self._loop.time()

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
@@ -16,11 +15,20 @@ from ...models.errors import TransloadError
 from ...models.signature import TensorSpec
 from ..endpoint_security import OPEN, EndpointSecurity
 from ..wire import oip_messages
+from ..wire.known_messages import KnownMessages, predict_places
 from ..wire.tensor_proto import BY_DTYPE, decode_all, output_parts, parse
 from ..wire.tfserving_messages import DEVICE_KEY, Message, stock
 from . import oip_grpc
 from .examples import tfserving_examples
-from .grpc_services import add_health, add_reflection, parse_message, patience_of, tell_health, token_check
+from .grpc_services import (
+    HandlerThreads,
+    add_health,
+    add_reflection,
+    parse_message,
+    patience_of,
+    tell_health,
+    token_check,
+)
 from .listener_address import address_of, cannot_listen, prepare_socket
 from .metrics import RequestRecord
 from .repository.body_decoders import SIGNATURE
@@ -45,6 +53,7 @@ _OPTIONS = (
 )
 _FIELD = "signature_def"
 _parse_predict = partial(parse, message="PredictRequest")
+_KNOWN: KnownMessages[Message] = KnownMessages(predict_places)
 
 
 class GrpcServer:
@@ -66,7 +75,7 @@ class GrpcServer:
             ("grpc.server_handshake_timeout_ms", int(1000 * read_timeout_s)),
         )
         self._server = grpc.server(
-            ThreadPoolExecutor(_WORKERS, thread_name_prefix="grpc"),
+            HandlerThreads(_WORKERS),
             options=options,
             interceptors=() if security.token is None else (token_check(security),),
         )
@@ -175,15 +184,18 @@ def _version(spec: Message) -> tuple[int | None, str]:
 
 def predict(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> bytes:
     """Return the PredictResponse to the bytes of a PredictRequest. Raises ServingError and TransloadError."""
-    request = parse_message(_parse_predict, data, "PredictRequest")
+    request, feeds = _KNOWN.read(data) or (parse_message(_parse_predict, data, "PredictRequest"), None)
     spec = _spec(request, record)
     model = _find(repository, spec).signatures.get(spec.signature_name or SIGNATURE)
     if model is None:
         raise ServingError(Code.FAILED_PRECONDITION, f'Serving signature key "{spec.signature_name}" not found.')
     with repository.statistics.start(model.name, model.number) as watch:
-        model.check_inputs(request.inputs)
+        model.check_inputs(request.inputs if feeds is None else feeds)
         names = model.outputs(list(request.output_filter))
-        feeds = decode_all(request.inputs)
+        if feeds is None:
+            feeds = decode_all(request.inputs)
+            request.ClearField("inputs")
+            _KNOWN.add(data, request, feeds)
         watch.samples = model.count_samples(feeds)
         watch.lap()
         answers = model.predict(feeds, patience_of(context), watch.lap)

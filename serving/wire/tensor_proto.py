@@ -70,7 +70,7 @@ def _head(dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> bytes:
 
 
 def field_head(number: int, size: int) -> bytes:
-    """Return what comes before a value of `size` bytes in a message: the number of its field, below 16, and the size."""
+    """Return what comes before a value of `size` bytes in a message: the number of its field (to 15), and the size."""
     head = bytearray([number << 3 | 2])
     while size > 0x7F:
         head.append(size & 0x7F | 0x80)

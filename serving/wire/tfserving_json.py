@@ -29,7 +29,6 @@ _MARKS = b'[{"'
 _MOST_WIDE_BYTES = 8 << 20  # of a document with NaN or Infinity, which is parsed three times, and slowly
 _TOKENS = re.compile(rb'"(?:\\.|[^"\\])*"|-?\b(?:Inf(?:inity)?|NaN)\b')
 _KINDS = {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}  # what may be read into what, by numpy's letters
-_FEW = 1 << 12  # numbers, of which a sum of squares costs less than a maximum, and takes one thread
 _LEAST_OVERFLOW = {2: 6e4, 4: 3e38, 8: math.inf}  # by the bytes of a float: values below stay finite in it
 _EXACT = {"float32": (1 << 24) - 1, "float64": (1 << 53) - 1, "float16": (1 << 11) - 1}  # integers without a gap
 
@@ -133,20 +132,13 @@ def _at_once(value: Any, dtype: str) -> Array | None:
         return raw.astype(wanted)
     if raw.dtype.kind not in _KINDS[wanted.kind]:
         return None
-    # Finite, and so after it is rounded: that takes less than _kept, and no context for its warnings.
-    if raw.dtype.kind == "f" == wanted.kind and _largest(raw) < _LEAST_OVERFLOW[wanted.itemsize]:
+    # Finite, and so after it is rounded: one pass tells what takes four of _kept and a context for its warnings.
+    floats = raw.dtype.kind == "f" == wanted.kind
+    if floats and np.maximum.reduce(np.abs(raw), axis=None) < _LEAST_OVERFLOW[wanted.itemsize]:
         return raw.astype(wanted, copy=False)
     with np.errstate(over="ignore"):
         converted = raw.astype(wanted, copy=False)
     return converted if _kept(raw, converted) else None
-
-
-def _largest(floats: Array) -> Any:
-    """Return a number that no magnitude of these exceeds; NaN where one is."""
-    if floats.size > _FEW:
-        return np.maximum.reduce(np.abs(floats), axis=None)
-    flat = floats.ravel()
-    return math.sqrt(flat.dot(flat))
 
 
 def _holds_text(value: Any) -> bool:
