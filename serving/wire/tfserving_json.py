@@ -106,13 +106,12 @@ def _listed(value: Any) -> Any:
     raise TypeError(type(value).__name__)
 
 
-def to_array(value: Any, spec: TensorSpec, samples: int | None = None, *, has_text: bool = True) -> Array:
+def to_array(value: Any, spec: TensorSpec, samples: int | None = None) -> Array:
     """Convert a JSON value to the array of an input or output. `samples` is the number of rows, where it came in rows.
-    `has_text` is False where the value is known to hold no string.
     Raises BadRequest in TF Serving's words."""
     if len(_shape(value)) > _MOST_AXES:
         raise refuse(f"JSON Value: lists lie within each other more than {_MOST_AXES} deep")
-    array = None if has_text and _holds_text(value) else _at_once(value, spec.dtype)
+    array = _at_once(value, spec.dtype)
     if array is None:
         array = _walked(value, spec.dtype, samples)
     inner = spec.shape[1:]
@@ -122,7 +121,10 @@ def to_array(value: Any, spec: TensorSpec, samples: int | None = None, *, has_te
 
 
 def _at_once(value: Any, dtype: str) -> Array | None:
-    """Convert the value at once, or return None if something about it needs a closer look."""
+    """Convert the value at once, or return None if something about it needs a closer look.
+    Text does: numpy would give every element the room of the longest, 22 GB for a body of 360 KB."""
+    if _holds_text(value):
+        return None
     try:
         raw = np.array(value)
     except (ValueError, OverflowError):
@@ -142,7 +144,6 @@ def _at_once(value: Any, dtype: str) -> Array | None:
 
 
 def _holds_text(value: Any) -> bool:
-    """Whether a string is in a value. numpy would give every element its room: 22 GB for a body of 360 KB."""
     if not isinstance(value, list):
         return isinstance(value, str)
     kinds = set(map(type, value))

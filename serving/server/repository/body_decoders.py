@@ -42,15 +42,14 @@ def _read_rows(signature: Signature, body: bytes, signature_name: str) -> tuple[
             "JSON Value: the document Not formatted correctly expecting only one of 'inputs' or 'instances' keys "
             "to exist "
         )
-    has_text = body.count(b'"') > 2 * len(document)  # beside the keys
     if "instances" in document:
-        return _from_rows(signature.inputs, document["instances"], has_text), True
+        return _from_rows(signature.inputs, document["instances"]), True
     if "inputs" in document:
-        return _from_columns(signature.inputs, document["inputs"], has_text), False
+        return _from_columns(signature.inputs, document["inputs"]), False
     raise invalid("Missing 'inputs' or 'instances' key")
 
 
-def _from_rows(specs: Sequence[TensorSpec], rows: Any, has_text: bool) -> dict[str, Array]:
+def _from_rows(specs: Sequence[TensorSpec], rows: Any) -> dict[str, Array]:
     if not isinstance(rows, list):
         raise invalid("JSON Value: the document Excepting 'instances' to be an list/array")
     if not rows:
@@ -64,7 +63,7 @@ def _from_rows(specs: Sequence[TensorSpec], rows: Any, has_text: bool) -> dict[s
         for at, row in enumerate(rows):
             if isinstance(row, dict) and not is_base64(row):
                 raise invalid(f"Expecting value/list but got object at item {at} of input list")
-        return {specs[0].name: to_array(rows, specs[0], len(rows), has_text=has_text)}
+        return {specs[0].name: to_array(rows, specs[0], len(rows))}
     names = {spec.name for spec in specs}
     for at, row in enumerate(rows):
         _check_row(at, row, names)
@@ -87,14 +86,14 @@ def _check_row(at: int, row: Any, names: set[str]) -> None:
         )
 
 
-def _from_columns(specs: Sequence[TensorSpec], columns: Any, has_text: bool) -> dict[str, Array]:
+def _from_columns(specs: Sequence[TensorSpec], columns: Any) -> dict[str, Array]:
     if not isinstance(columns, dict) or is_base64(columns):
         if len(specs) > 1:
             raise invalid(
                 "inputs is a plain value/list, but expecting an object as multiple input tensors required as per "
                 "tensorinfo_map"
             )
-        return {specs[0].name: to_array(columns, specs[0], has_text=has_text)}
+        return {specs[0].name: to_array(columns, specs[0])}
     for spec in specs:
         if spec.name not in columns:
             raise invalid(f"Missing named input: {spec.name} in 'inputs' object.")
