@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from ..wire.known_messages import KnownMessages, infer_places
 from ..wire.oip_messages import Message, messages
-from ..wire.oip_tensors import check_parameters, output_row, parse_request, raw_parts, read_tensors, shown
+from ..wire.oip_tensors import add_tensor, check_parameters, parse_request, read_tensors, shown
 from ..wire.tfserving_messages import DEVICE_KEY
 from . import oip_documents as documents
 from .grpc_services import parse_message, patience_of
@@ -43,15 +43,15 @@ def infer(repository: Repository, data: bytes, context: Any, record: RequestReco
         watch.lap()
         answers = served.predict(feeds, patience_of(context), watch.lap)
         watch.lap()
-        parts = [_head_of(served.name, served.number)]
+        reply = messages().ModelInferResponse.FromString(_head_of(served.name, served.number))
         if request.id:
-            parts.append(messages().ModelInferResponse(id=request.id).SerializeToString())
-        for array in (chosen := [answers[name] for name in names]):
-            parts += raw_parts(array)
-        parts += [output_row(name, array.dtype, array.shape) for name, array in zip(names, chosen, strict=True)]
-        reply = b"".join(parts)
+            reply.id = request.id
+        outputs, raw = reply.outputs, reply.raw_output_contents
+        for name in names:
+            add_tensor(name, answers[name], outputs, raw)
+        reply_bytes: bytes = reply.SerializeToString()
         watch.lap()
-    return reply
+    return reply_bytes
 
 
 def _value_of(parameter: Message) -> Any:

@@ -20,6 +20,7 @@ from .oip_tensors import message_fields, refuse, shown
 
 _KEY_BYTES = 12  # of the beginning of a message, by which it is looked for, with its length; before any values
 _MOST_BYTES = 1 << 12  # of a message beside its values
+_LONG_BYTES = 1 << 16  # of a message, that is remembered in any case: parsing copies it several times
 _MOST = 64  # messages that are remembered
 _TURN = 8  # one of so many is remembered: where each has an id of its own, remembering all would be in vain
 
@@ -60,7 +61,7 @@ class KnownMessages(Generic[Request]):
     def add(self, data: bytes, request: Request, arrays: Mapping[str, Array]) -> None:
         """Remember a message that was read as this request and these tensors, where all of them came as raw bytes.
         The request is kept, and should not hold the values."""
-        if not next(self._turns) % _TURN:
+        if len(data) > _LONG_BYTES or not next(self._turns) % _TURN:
             with suppress(TransloadError):  # it has what the parser passes over
                 self._add(data, request, arrays)
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ...models.errors import BadRequest
 from ...models.signature import Array
-from .oip_messages import Message, messages, unread
-from .tensor_proto import TooLarge, field_head
+from .oip_messages import Message, unread
+from .tensor_proto import TooLarge
 
 _FIX = "see https://github.com/kserve/open-inference-protocol"
 _MOST_AXES = 64  # numpy's limit
@@ -253,23 +252,9 @@ def read_tensors(tensors: Sequence[Message], raw: Sequence[bytes | memoryview], 
 
 
 def add_tensor(name: str, array: Array, tensors: Message, raw: Message) -> None:
-    """Add an array to the tensors and raw contents of a request."""
+    """Add an array to the tensors and raw contents of a request or response."""
     tensors.add(name=name, datatype=NAME_OF[array.dtype], shape=array.shape)
     raw.append(array.tobytes())
-
-
-@lru_cache(maxsize=1024)
-def output_row(name: str, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> bytes:
-    """Return the bytes of a ModelInferResponse that has an output and not its values."""
-    reply = messages().ModelInferResponse()
-    reply.outputs.add(name=name, datatype=NAME_OF[dtype], shape=shape)
-    data: bytes = reply.SerializeToString()
-    return data
-
-
-def raw_parts(array: Array) -> tuple[bytes, bytes]:
-    """Return the bytes of a ModelInferResponse that has the raw content (field 6) of an output."""
-    return field_head(6, array.nbytes), array.tobytes()
 
 
 def message_fields(data: memoryview) -> Iterator[tuple[int, memoryview, int]]:
