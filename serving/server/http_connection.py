@@ -150,8 +150,8 @@ class HttpConnection(asyncio.Protocol):
             return
         if self._in_header and self._raw_bytes > _MOST_HEADER_BYTES and not self._is_ending:
             self._refuse(_LARGE_HEADER)
-        if self._header is not None and self._is_between and end <= _MOST_KNOWN_BYTES:
-            self._remember(self._header, data[:end], len(data) - end)
+        if self._is_between and end <= _MOST_KNOWN_BYTES:
+            self._remember(data[:end], len(data) - end)
 
     def _take(self, header: RequestHeader, body: bytes) -> None:
         """Do without the parser what it would have done."""
@@ -160,9 +160,11 @@ class HttpConnection(asyncio.Protocol):
             self.on_body(body)
         self.on_message_complete()
 
-    @staticmethod
-    def _remember(header: RequestHeader, header_bytes: bytes, body_bytes: int) -> None:
-        """Remember a header, if these bytes and the body make one whole request."""
+    def _remember(self, header_bytes: bytes, body_bytes: int) -> None:
+        """Remember the header that has come, if these bytes and the body make one whole request."""
+        header = self._header
+        if header is None:
+            return
         fields = header.fields
         is_plain = header_bytes.endswith(_HEADER_END) and not {b"transfer-encoding", b"expect"} & fields.keys()
         if is_plain and int(fields.get(b"content-length", b"0")) == body_bytes:

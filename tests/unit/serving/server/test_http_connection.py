@@ -167,6 +167,12 @@ class SeenRequests:
     def answer(self, request: HttpRequest) -> HttpReply:
         return HttpReply(b"long" if request.is_too_long else b"".join(request.parts))
 
+    def begin_answer(self, request: HttpRequest, receiver: object) -> HttpReply:
+        return self.answer(request)
+
+    def end_answer(self, request: HttpRequest, prediction: object, outcome: object) -> HttpReply:
+        return self.answer(request)
+
     def end(self, request: HttpRequest) -> None:
         body = b"".join(request.parts)
         self.seen.append((request.method, request.path, request.headers, request.is_last, request.is_too_long, body))
@@ -253,7 +259,8 @@ def test_a_header_that_is_known_is_read_as_one_that_is_parsed(monkeypatch: pytes
 
 
 def test_known_headers_take_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_connection, "_known", known := {})
+    known: dict[bytes, Any] = {}
+    monkeypatch.setattr(http_connection, "_known", known)
     answers_to([b"GET /%d HTTP/1.1\r\n\r\n" % at for at in range(1000)])
     assert len(known) <= 256
     known.clear()
