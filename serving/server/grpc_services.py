@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 import threading
 import time
+import weakref
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import cache, wraps
+from concurrent.futures import Executor
+from functools import cache, partial, wraps
+from queue import SimpleQueue
 from typing import Any
 
 from ..endpoint_security import EndpointSecurity
@@ -17,6 +21,34 @@ from .serving_error import invalid
 
 _MOST_STREAMS = 8  # of reflection, each of which holds a thread for as long as its client likes
 _UNKNOWN = "unknown"  # stands for all services that are not there
+
+
+class HandlerThreads(Executor):
+    """The threads of a grpc.Server, started as they are needed and kept. gRPC waits for the future of no call, and
+    ThreadPoolExecutor's future, with its lock, takes as long as parsing a message."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most  # that may still be started
+        self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()  # None ends the threads
+        self._idle: deque[None] = deque()  # an entry for each thread that waits for a call which is not on its way
+        weakref.finalize(self, self._calls.put, None)
+
+    def submit(self, call: Callable[..., object], /, *arguments: Any, **options: Any) -> Any:
+        """Have a thread make a call. By one thread at a time, as gRPC does."""
+        if self._idle:
+            self._idle.pop()
+        elif self._left:
+            self._left -= 1
+            threading.Thread(target=_make_calls, args=(self._calls, self._idle), name="grpc", daemon=True).start()
+        self._calls.put(partial(call, *arguments, **options))
+
+
+def _make_calls(calls: SimpleQueue[Callable[[], object] | None], idle: deque[None]) -> None:
+    while call := calls.get():
+        call()
+        del call  # with the request that it holds
+        idle.append(None)
+    calls.put(None)  # for the next thread
 
 
 class CheckedHandlers:

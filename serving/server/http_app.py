@@ -129,26 +129,24 @@ class HttpApplication:
 
     def _finish(self, request: HttpRequest, reply: HttpReply) -> HttpReply:
         """Return a reply with what every reply has."""
-        record = request.record
+        record, body, fields = request.record, reply.body, reply.headers
         if reply.status == HTTPStatus.OK:
             record.status = "OK"
-        if wants_gzip(request.headers, reply.body):
-            fields = (*reply.headers, (b"content-encoding", b"gzip"), (b"vary", b"accept-encoding"))
-            reply = reply._replace(body=compress(reply.body), headers=fields)
-        record.bytes_out = len(reply.body)
+        if wants_gzip(request.headers, body):
+            body = compress(body)
+            fields += ((b"content-encoding", b"gzip"), (b"vary", b"accept-encoding"))
+        record.bytes_out = len(body)
         if record.device:
-            reply = reply._replace(headers=(*reply.headers, (_DEVICE, record.device.encode())))
+            fields += ((_DEVICE, record.device.encode()),)
         if (origin := request.headers.get(b"origin", b"")) in self._security.origins:
-            page = (
+            fields += (
                 (b"access-control-allow-origin", origin),
                 (b"access-control-expose-headers", b"*"),
                 (b"vary", b"origin"),
             )
-            reply = reply._replace(headers=(*reply.headers, *page))
-        if not self._repository.admission.is_ready and CLOSE not in reply.headers:
-            # No request may be on its way on a connection that is closed when the server stops.
-            reply = reply._replace(headers=(*reply.headers, CLOSE))
-        return reply
+        if not self._repository.admission.is_ready and CLOSE not in fields:
+            fields += (CLOSE,)  # no request may be on its way on a connection that is closed when the server stops
+        return HttpReply(body, reply.status, reply.media_type, fields)
 
     def _health(self, status: bytes) -> HttpReply:
         if not self._repository.admission.is_ready:

@@ -14,15 +14,17 @@ from concurrent.futures import Executor
 from email.utils import formatdate
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import unquote
 
 from ..wire.byte_strings import size_of
-from .http_messages import CLOSE, LONG_BYTES, HttpReply, HttpRequest, Prediction, Way, refusal
+from .http_messages import CLOSE, LONG_BYTES, Headers, HttpReply, HttpRequest, Prediction, Way, refusal
 from .repository.served_version import Outcome
 from .server_records import IDLE_TIMEOUT_S
 
 _MOST_HEADER_BYTES = 16 << 10
+_HEADER_END = b"\r\n\r\n"
+_MOST_KNOWN, _MOST_KNOWN_BYTES = 256, 1 << 10  # headers that are remembered, and the length of each
 _DROPPED = 8  # times the limit, that is read of a body that is too long: clients look for a reply when all is sent
 _SLOW_BODY = 6  # times the limit of a pause, that a body may take, and longer by its bytes at this rate:
 _LEAST_BYTES_PER_S = 16 << 10
@@ -61,6 +63,20 @@ class HeaderTooLarge(ValueError):
     """Ends the parsing of a request."""
 
 
+class RequestHeader(NamedTuple):
+    """The parsed header of a request."""
+
+    method: str
+    path: str
+    fields: Headers
+    is_last: bool  # whether the connection is closed after the request
+
+
+# By its bytes, the header of a request that came in one piece. Clients send the same header again and again, and
+# parsing it takes as long as a small model.
+_known: dict[bytes, tuple[RequestHeader, int]] = {}  # with the length of the body
+
+
 class HttpConnection(asyncio.Protocol):
     """A connection with one timer, which is set again only when it fires: a request costs no timer of its own."""
 
@@ -80,10 +96,12 @@ class HttpConnection(asyncio.Protocol):
         self._body_start = 0.0
         self._unsent_bytes: int | None = None  # at the last look at a client that does not read
         self._in_header = True
+        self._is_between = True  # whether the last request has come as a whole, and nothing of another
         self._raw_bytes = 0  # since the header began, as they came
         self._header_bytes = 0  # of its parsed fields
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
+        self._header: RequestHeader | None = None  # the last one of what has come
         self._request: HttpRequest | None = None  # whose body comes
         self._waiting: deque[HttpRequest] = deque()  # requests that were sent before the reply to an earlier one
         self._is_busy = False  # whether a thread answers a request
@@ -114,6 +132,12 @@ class HttpConnection(asyncio.Protocol):
         """Parse data, unless the connection is ending."""
         if self._is_ending:
             return
+        end = data.find(_HEADER_END) + len(_HEADER_END) if self._is_between else 0
+        header, body_bytes = _known.get(data[:end], (None, 0))
+        if header is not None and body_bytes == len(data) - end:
+            self._take(header, data[end:])
+            return
+        self._header = None
         if self._in_header:
             self._raw_bytes += len(data)
         upgrade, error = self._errors
@@ -127,6 +151,27 @@ class HttpConnection(asyncio.Protocol):
             return
         if self._in_header and self._raw_bytes > _MOST_HEADER_BYTES and not self._is_ending:
             self._refuse(_LARGE_HEADER)
+        if self._is_between and end <= _MOST_KNOWN_BYTES:
+            self._remember(data[:end], len(data) - end)
+
+    def _take(self, header: RequestHeader, body: bytes) -> None:
+        """Do without the parser what it would have done."""
+        self._begin(header)
+        if body:
+            self.on_body(body)
+        self.on_message_complete()
+
+    def _remember(self, header_bytes: bytes, body_bytes: int) -> None:
+        """Remember the header that has come, if these bytes and the body make one whole request."""
+        header = self._header
+        if header is None:
+            return
+        fields = header.fields
+        is_plain = header_bytes.endswith(_HEADER_END) and not {b"transfer-encoding", b"expect"} & fields.keys()
+        if is_plain and int(fields.get(b"content-length", b"0")) == body_bytes:
+            if len(_known) >= _MOST_KNOWN:
+                _known.clear()
+            _known[header_bytes] = header, body_bytes
 
     def pause_writing(self) -> None:
         """Take no further requests of a client that does not read."""
@@ -156,6 +201,7 @@ class HttpConnection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """Start the wait for the rest of a header."""
+        self._is_between = False
         self._due = self._loop.time() + self._limit_s
         self._url, self._headers, self._header_bytes = b"", {}, 0
 
@@ -172,16 +218,20 @@ class HttpConnection(asyncio.Protocol):
         """Refuse a header that is too large, else wait for the body."""
         if self._is_header_large():
             raise HeaderTooLarge
+        parser, headers = self._parser, self._headers
+        keeps = parser.should_keep_alive() and not parser.should_upgrade() and parser.get_http_version() != "1.0"
+        self._header = RequestHeader(parser.get_method().decode("latin-1"), _path(self._url), headers, not keeps)
+        self._begin(self._header)
+        if b"expect" in headers and headers[b"expect"].lower() == b"100-continue" and not self._is_busy:
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _begin(self, header: RequestHeader) -> None:
+        """Wait for the body of a request."""
         self._in_header = False
         self._body_start = self._loop.time()
         self._due = self._body_start + self._limit_s
-        parser, headers = self._parser, self._headers
-        keeps = parser.should_keep_alive() and not parser.should_upgrade() and parser.get_http_version() != "1.0"
-        request = HttpRequest(parser.get_method().decode("latin-1"), _path(self._url), headers, is_last=not keeps)
-        self._request = request
-        self._application.begin(request)
-        if b"expect" in headers and headers[b"expect"].lower() == b"100-continue" and not self._is_busy:
-            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self._request = HttpRequest(*header)
+        self._application.begin(self._request)
 
     def on_body(self, body: bytes) -> None:
         """Keep a piece of the body, or drop it where the body is too long; wait for the next one."""
@@ -208,6 +258,7 @@ class HttpConnection(asyncio.Protocol):
         if request is None:
             return
         self._due = None
+        self._is_between = not request.is_last
         if self._is_busy or self._unsent_bytes is not None:
             self._waiting.append(request)
             self._transport.pause_reading()

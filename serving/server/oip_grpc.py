@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from ..wire.known_messages import KnownMessages, infer_places
 from ..wire.oip_messages import Message, messages
 from ..wire.oip_tensors import add_tensor, parse_request, read_parameters, read_tensors, shown
 from ..wire.tfserving_messages import DEVICE_KEY
@@ -17,12 +18,15 @@ from .metrics import RequestRecord
 from .repository.model_repository import Repository
 from .serving_error import invalid
 
+_KNOWN: KnownMessages[Message] = KnownMessages(infer_places)
 _Answer: TypeAlias = Callable[[Repository, Message, Any], Mapping[str, Any]]
 
 
-def infer(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> Message:
+def infer(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> bytes:
     """Return the ModelInferResponse to the bytes of a ModelInferRequest. Raises ServingError and TransloadError."""
-    request, raw = parse_request(data)
+    request, feeds = _KNOWN.read(data) or (None, None)
+    if request is None:
+        request, raw = parse_request(data)
     record.model, record.version = request.model_name, request.model_version
     served = documents.find(repository, request.model_name, request.model_version)
     with repository.statistics.start(served.name, served.number) as watch:
@@ -37,7 +41,11 @@ def infer(repository: Repository, data: bytes, context: Any, record: RequestReco
             if "classification" in row.parameters:
                 raise invalid(f"output {shown(row.name)}: classification is not served")
         names = documents.check_outputs(served, [row.name for row in request.outputs])
-        feeds = read_tensors(request.inputs, raw, repository.max_body_bytes)
+        if feeds is None:
+            feeds = read_tensors(request.inputs, raw, repository.max_body_bytes)
+            request.ClearField("inputs")
+            request.ClearField("raw_input_contents")
+            _KNOWN.add(data, request, feeds)
         watch.samples = served.count_samples(feeds)
         watch.lap()
         answers = served.predict(feeds, patience, watch.lap)
@@ -48,8 +56,9 @@ def infer(repository: Repository, data: bytes, context: Any, record: RequestReco
         outputs, raw = reply.outputs, reply.raw_output_contents
         for name in names:
             add_tensor(name, answers[name], outputs, raw)
+        reply_bytes: bytes = reply.SerializeToString()
         watch.lap()
-    return reply
+    return reply_bytes
 
 
 def _value_of(parameter: Message) -> Any:
@@ -64,21 +73,23 @@ def _head_of(name: str, number: int) -> bytes:
     return data
 
 
-def methods() -> dict[str, Callable[[Repository, bytes, Any, RequestRecord], Message]]:
+def methods() -> dict[str, Callable[[Repository, bytes, Any, RequestRecord], bytes]]:
     """Return what answers each method of the service."""
     return {"ModelInfer": infer, **{name: _method(name, answer) for name, answer in _DOCUMENTS.items()}}
 
 
-def _method(name: str, answer: _Answer) -> Callable[[Repository, bytes, Any, RequestRecord], Message]:
+def _method(name: str, answer: _Answer) -> Callable[[Repository, bytes, Any, RequestRecord], bytes]:
     """Return a method that answers with a document."""
 
-    def act(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> Message:
+    def act(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> bytes:
         from google.protobuf.json_format import ParseDict
 
         request = parse_message(getattr(messages(), f"{name}Request").FromString, data, f"{name}Request")
         record.model = getattr(request, "name", "") or getattr(request, "model_name", "")
         record.version = getattr(request, "version", "")
-        return ParseDict(answer(repository, request, context), getattr(messages(), f"{name}Response")())
+        reply = ParseDict(answer(repository, request, context), getattr(messages(), f"{name}Response")())
+        reply_bytes: bytes = reply.SerializeToString()
+        return reply_bytes
 
     return act
 

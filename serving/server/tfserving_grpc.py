@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
@@ -16,11 +15,20 @@ from ...models.errors import TransloadError
 from ...models.signature import TensorSpec
 from ..endpoint_security import OPEN, EndpointSecurity
 from ..wire import oip_messages
-from ..wire.tensor_proto import BY_DTYPE, decode_all, encode, parse
+from ..wire.known_messages import KnownMessages, predict_places
+from ..wire.tensor_proto import BY_DTYPE, decode_all, output_parts, parse
 from ..wire.tfserving_messages import DEVICE_KEY, Message, stock
 from . import oip_grpc
 from .examples import tfserving_examples
-from .grpc_services import add_health, add_reflection, parse_message, patience_of, tell_health, token_check
+from .grpc_services import (
+    HandlerThreads,
+    add_health,
+    add_reflection,
+    parse_message,
+    patience_of,
+    tell_health,
+    token_check,
+)
 from .listener_address import address_of, cannot_listen, prepare_socket
 from .metrics import RequestRecord
 from .repository.body_decoders import SIGNATURE
@@ -45,6 +53,7 @@ _OPTIONS = (
 )
 _FIELD = "signature_def"
 _parse_predict = partial(parse, message="PredictRequest")
+_KNOWN: KnownMessages[Message] = KnownMessages(predict_places)
 
 
 class GrpcServer:
@@ -66,7 +75,7 @@ class GrpcServer:
             ("grpc.server_handshake_timeout_ms", int(1000 * read_timeout_s)),
         )
         self._server = grpc.server(
-            ThreadPoolExecutor(_WORKERS, thread_name_prefix="grpc"),
+            HandlerThreads(_WORKERS),
             options=options,
             interceptors=() if security.token is None else (token_check(security),),
         )
@@ -104,7 +113,7 @@ class GrpcServer:
         return stopped
 
 
-_Act: TypeAlias = Callable[[Repository, bytes, Any, RequestRecord], Message]
+_Act: TypeAlias = Callable[[Repository, bytes, Any, RequestRecord], bytes]
 
 
 def _methods() -> dict[str, dict[str, _Act]]:
@@ -131,7 +140,7 @@ def _handler(grpc: Any, repository: Repository, method: str, act: _Act) -> Any:
         try:
             if not ticket[0]:
                 raise unavailable()
-            reply: bytes = act(repository, data, context, record).SerializeToString()
+            reply = act(repository, data, context, record)
             record.status, record.bytes_out = "OK", len(reply)
             return reply
         except (ServingError, TransloadError) as error:
@@ -173,24 +182,28 @@ def _version(spec: Message) -> tuple[int | None, str]:
     return (int(spec.version.value) if spec.HasField("version") else None), spec.version_label
 
 
-def predict(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> Message:
+def predict(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> bytes:
     """Return the PredictResponse to the bytes of a PredictRequest. Raises ServingError and TransloadError."""
-    request = parse_message(_parse_predict, data, "PredictRequest")
+    request, feeds = _KNOWN.read(data) or (parse_message(_parse_predict, data, "PredictRequest"), None)
     spec = _spec(request, record)
     model = _find(repository, spec).signatures.get(spec.signature_name or SIGNATURE)
     if model is None:
         raise ServingError(Code.FAILED_PRECONDITION, f'Serving signature key "{spec.signature_name}" not found.')
     with repository.statistics.start(model.name, model.number) as watch:
-        model.check_inputs(request.inputs)
+        model.check_inputs(request.inputs if feeds is None else feeds)
         names = model.outputs(list(request.output_filter))
-        feeds = decode_all(request.inputs)
+        if feeds is None:
+            feeds = decode_all(request.inputs)
+            request.ClearField("inputs")
+            _KNOWN.add(data, request, feeds)
         watch.samples = model.count_samples(feeds)
         watch.lap()
         answers = model.predict(feeds, patience_of(context), watch.lap)
         watch.lap()
-        reply = stock().PredictResponse.FromString(_spec_of(model.name, model.number, model.signature_name))
+        parts = [_spec_of(model.name, model.number, model.signature_name)]
         for name in names:
-            encode(answers[name], reply.outputs[name])
+            parts += output_parts(name, answers[name])
+        reply = b"".join(parts)
         watch.lap()
     return reply
 
@@ -201,7 +214,11 @@ def _spec_of(name: str, number: int, signature_name: str) -> bytes:
     reply = stock().PredictResponse()
     reply.model_spec.name, reply.model_spec.signature_name = name, signature_name
     reply.model_spec.version.value = number
-    data: bytes = reply.SerializeToString()
+    return _bytes_of(reply)
+
+
+def _bytes_of(message: Message) -> bytes:
+    data: bytes = message.SerializeToString()
     return data
 
 
@@ -209,13 +226,13 @@ def _with_examples(api: str) -> _Act:
     """Return what answers Classify, Regress or MultiInference."""
     name = tfserving_examples.REQUESTS[api]
 
-    def act(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> Message:
+    def act(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> bytes:
         tfserving_examples.check_length(data)
         request = parse_message(getattr(stock(), name).FromString, data, name)
         tasks = [request] if api != "MultiInference" else request.tasks or [stock().InferenceTask()]
         model = _find(repository, _spec(tasks[0], record))
         patience, most_bytes = patience_of(context), repository.max_body_bytes
-        return tfserving_examples.answer_message(model, api, request, patience, most_bytes)
+        return _bytes_of(tfserving_examples.answer_message(model, api, request, patience, most_bytes))
 
     return act
 
@@ -223,7 +240,7 @@ def _with_examples(api: str) -> _Act:
 _EXAMPLES = {api: _with_examples(api) for api in tfserving_examples.REQUESTS}
 
 
-def metadata(repository: Repository, data: bytes, _context: Any, record: RequestRecord) -> Message:
+def metadata(repository: Repository, data: bytes, _context: Any, record: RequestRecord) -> bytes:
     """Return the signatures, packed into an Any as TF Serving does. Raises ServingError."""
     request = parse_message(stock().GetModelMetadataRequest.FromString, data, "GetModelMetadataRequest")
     spec = _spec(request, record)
@@ -236,7 +253,7 @@ def metadata(repository: Repository, data: bytes, _context: Any, record: Request
     reply = stock().GetModelMetadataResponse()
     reply.model_spec.name, reply.model_spec.version.value = model.name, model.number
     reply.metadata[_FIELD].Pack(signature_map(model))
-    return reply
+    return _bytes_of(reply)
 
 
 def signature_map(model: ServedVersion) -> Message:
@@ -258,7 +275,7 @@ def _describe(info: Message, spec: TensorSpec, tensor: str) -> None:
         info.tensor_shape.dim.add(size=-1 if isinstance(axis, str) else axis)
 
 
-def status(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> Message:
+def status(repository: Repository, data: bytes, context: Any, record: RequestRecord) -> bytes:
     """Return the states of a model's versions, and where the latest runs. Raises ServingError."""
     spec = _spec(parse_message(stock().GetModelStatusRequest.FromString, data, "GetModelStatusRequest"), record)
     reply = stock().GetModelStatusResponse()
@@ -268,14 +285,14 @@ def status(repository: Repository, data: bytes, context: Any, record: RequestRec
         row.status.error_message = "" if status.failure is None else status.failure.what
     with suppress(ServingError):
         context.set_trailing_metadata(((DEVICE_KEY, _find(repository, spec).device),))
-    return reply
+    return _bytes_of(reply)
 
 
-def reload(repository: Repository, data: bytes, context: Any, _record: RequestRecord) -> Message:
+def reload(repository: Repository, data: bytes, context: Any, _record: RequestRecord) -> bytes:
     """Serve the models of a ReloadConfigRequest and no others; answer when they are loaded, or cannot be.
     Raises ServingError and TransloadError; what was served is then served on."""
     request = parse_message(stock().ReloadConfigRequest.FromString, data, "ReloadConfigRequest")
     reply = stock().ReloadConfigResponse()
     repository.apply_request(configs_of(request.config, Path()), patience_of(context).remaining_s)
     reply.status.error_code = 0
-    return reply
+    return _bytes_of(reply)

@@ -160,7 +160,7 @@ def decode_typed(claim: Claim, contents: bytes) -> Array:
         raise refuse(f"tensor {shown(claim.name)}: {kind.name} comes in raw_input_contents only")
     chunks = []
     missing = claim.count
-    for number, values, _ in _fields(memoryview(contents)):
+    for number, values, _ in message_fields(memoryview(contents)):
         if number != kind.field:
             expected, actual = _FIELDS[kind.field], _FIELDS.get(number, f"field {number}")
             raise refuse(f"tensor {shown(claim.name)}: {kind.name} comes in {expected}, not in {actual}")
@@ -253,10 +253,10 @@ def _split_raw(data: memoryview) -> tuple[bytes, list[memoryview]]:
     size: a request of countless empty fields. What counts is all but these and the contents (field 5) of inputs (5)."""
     rest, raw = [], []
     other = start = 0
-    for number, value, end in _fields(data):
+    for number, value, end in message_fields(data):
         other += 2 + (0 if number == 7 else len(value))
         if number == 5:
-            other -= sum(len(contents) for field, contents, _ in _fields(value) if field == 5)
+            other -= sum(len(contents) for field, contents, _ in message_fields(value) if field == 5)
         if other > _SMALL_BYTES:
             raise TooLarge(f"the request has more than {_SMALL_BYTES} bytes beside its tensors", fix=_FIX)
         if number == 7:
@@ -290,7 +290,7 @@ def add_tensor(name: str, array: Array, tensors: Message, raw: Message) -> None:
     raw.append(raw_bytes(array))
 
 
-def _fields(data: memoryview) -> Iterator[tuple[int, memoryview, int]]:
+def message_fields(data: memoryview) -> Iterator[tuple[int, memoryview, int]]:
     """Yield number, bytes and end of each field of a message. Raises BadRequest where it is broken."""
     at = 0
     for _ in range(_MOST_FIELDS):

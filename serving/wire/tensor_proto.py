@@ -74,6 +74,33 @@ def _head(dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> bytes:
     return data
 
 
+def field_head(number: int, size: int) -> bytes:
+    """Return what comes before a value of `size` bytes in a message: the number of its field (to 15), and the size."""
+    head = bytearray([number << 3 | 2])
+    while size > 0x7F:
+        head.append(size & 0x7F | 0x80)
+        size >>= 7
+    return bytes((*head, size))
+
+
+def output_parts(name: str, array: Array) -> tuple[bytes, bytes]:
+    """Return the bytes of an output of a PredictResponse, which is the parts of all and its model_spec, joined."""
+    if array.dtype.hasobject:
+        reply = stock().PredictResponse()
+        encode(array, reply.outputs[name])
+        return reply.SerializeToString(), b""
+    return _output_head(name, array.dtype, array.shape), array.tobytes()
+
+
+@lru_cache(maxsize=1024)
+def _output_head(name: str, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> bytes:
+    """Return the bytes of an output before its values: an entry of a map, with name and tensor as fields 1 and 2."""
+    size = math.prod(shape) * dtype.itemsize
+    key, head = name.encode(), _head(dtype, shape) + field_head(4, size)
+    entry = field_head(1, len(key)) + key + field_head(2, len(head) + size) + head
+    return field_head(1, len(entry) + size) + entry
+
+
 def decode(tensor: Message, name: str) -> Array:
     """Decode a TensorProto of either pool to an array. It may be read-only, and lie in the message's memory.
     Raises BadRequest where shape, dtype and values do not fit each other, with TF Serving's own words first."""

@@ -252,7 +252,7 @@ class ServedVersion:
 
     def _enter(self, values: Sequence[Array]) -> None:
         """Count a prediction that waits. Raises ServingError RESOURCE_EXHAUSTED where there are too many."""
-        if sum(value.nbytes for value in values) >= _LARGE_BYTES:
+        if sum([value.nbytes for value in values]) >= _LARGE_BYTES:
             self.last_large_at = time.monotonic()
         with self._waiting_lock:
             if self._waiting == MOST_WAITING:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 
+from transload.serving.server import http_connection
+from transload.serving.server.http_connection import HttpConnection
+from transload.serving.server.http_messages import HttpReply, HttpRequest, Way
 from transload.serving.server.http_server import HttpServer
 from transload.serving.server.repository.model_repository import hold_session
 
@@ -142,3 +148,121 @@ def test_a_client_that_does_not_read_is_closed_and_takes_little_memory(one: Any)
             link.sendall(data)
     assert one.session.runs < 5000
     server.close()
+
+
+class SeenRequests:
+    """An application that keeps what it was asked."""
+
+    max_body_bytes = 40
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[Any, ...]] = []
+
+    def begin(self, request: HttpRequest) -> None:
+        pass
+
+    def way_of(self, request: HttpRequest) -> Way:
+        return Way.LOOP
+
+    def answer(self, request: HttpRequest) -> HttpReply:
+        return HttpReply(b"long" if request.is_too_long else b"".join(request.parts))
+
+    def begin_answer(self, request: HttpRequest, receiver: object) -> HttpReply:
+        return self.answer(request)
+
+    def end_answer(self, request: HttpRequest, prediction: object, outcome: object) -> HttpReply:
+        return self.answer(request)
+
+    def end(self, request: HttpRequest) -> None:
+        body = b"".join(request.parts)
+        self.seen.append((request.method, request.path, request.headers, request.is_last, request.is_too_long, body))
+
+
+class FakeTransport:
+    """A transport that keeps what was written."""
+
+    def __init__(self) -> None:
+        self.sent = b""
+        self.is_closed = False
+
+    def write(self, data: bytes) -> None:
+        self.sent += data
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    def pause_reading(self) -> None:
+        pass
+
+    resume_reading = abort = pause_reading
+
+
+def random_request(random: Random) -> bytes:
+    """Return a request as clients send them, and as they do not, out of few headers and bodies."""
+    body = random.choice([b"", b"[1]", b"[22]", b"a\r\n\r\nb", b"POST /a HTTP/1.1\r\n\r\n", b"x" * 50])
+    fields = random.choice([b"", b"", b"", b"Host: a\r\n", b"Connection: close\r\n", b"Expect: 100-continue\r\n"])
+    line = random.choice(
+        [b"POST /a HTTP/1.1\r\n", b"POST /a HTTP/1.1\r\n", b"\r\nGET /b HTTP/1.1\r\n", b"POST /c HTTP/1.0\r\n"]
+    )
+    if random.random() < 0.1:
+        return (
+            line + fields + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body) or 1, body or b"1")
+        )
+    if random.random() < 0.1:
+        return b"\r\n\r\n"  # an empty line or two may come between requests
+    if random.random() < 0.05:
+        return line + fields + b"Content-Length: %d\r\nContent-Length: 3\r\n\r\n" % len(body) + body
+    length = b"Content-Length: %d\r\n" % len(body) if body or random.random() < 0.5 else b""
+    return line + fields + length + b"\r\n" + body
+
+
+def answers_to(pieces: list[bytes]) -> tuple[list[tuple[Any, ...]], bytes, bool]:
+    """Return the requests that a connection reads in what comes piece by piece, what it sends, and whether it ends."""
+
+    async def run() -> tuple[list[tuple[Any, ...]], bytes, bool]:
+        application, transport = SeenRequests(), FakeTransport()
+        connection = HttpConnection(application, ThreadPoolExecutor(1), set(), 30.0)
+        connection.connection_made(transport)  # type: ignore[arg-type]
+        for piece in pieces:
+            connection.data_received(piece)
+        connection.connection_lost(None)
+        return application.seen, transport.sent, connection._is_ending
+
+    return asyncio.run(run())
+
+
+def test_a_header_that_is_known_is_read_as_one_that_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_connection, "_date_line", lambda: b"")
+    known: dict[bytes, Any] = {}
+    for seed in range(300):
+        random = Random(seed)  # noqa: S311
+        stream = [random_request(random) for _ in range(random.randint(1, 8))]
+        if random.random() < 0.4:  # in other pieces than requests
+            data = b"".join(stream)
+            ends = [at + 4 for at in range(len(data)) if data.startswith(b"\r\n\r\n", at)]
+            cuts = sorted(random.choice([*ends, random.randint(0, len(data))]) for _ in range(random.randint(0, 6)))
+            stream = [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True) if start < end]
+        monkeypatch.setattr(http_connection, "_known", known)
+        quick = answers_to(stream)
+        monkeypatch.setattr(http_connection, "_known", {})
+        monkeypatch.setattr(http_connection, "_MOST_KNOWN_BYTES", 0)
+        assert quick == answers_to(stream), (seed, stream)
+        monkeypatch.undo()
+        monkeypatch.setattr(http_connection, "_date_line", lambda: b"")
+    assert len(known) > 8
+
+
+def test_known_headers_take_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    known: dict[bytes, Any] = {}
+    monkeypatch.setattr(http_connection, "_known", known)
+    answers_to([b"GET /%d HTTP/1.1\r\n\r\n" % at for at in range(1000)])
+    assert len(known) <= 256
+    known.clear()
+    answers_to([b"GET /%b HTTP/1.1\r\n\r\n" % (b"x" * 2000)])
+    assert not known
