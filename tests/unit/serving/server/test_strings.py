@@ -192,6 +192,21 @@ def test_examples_are_handed_to_a_model_that_reads_them(served: Strings) -> None
     assert [(item.label, item.score) for item in reply.result.classifications[0].classes] == [("no", 1), ("ä", 2)]
 
 
+def test_requests_that_differ_in_their_strings_alone_are_told_apart(served: Strings) -> None:
+    for at in range(20):
+        word = b"%04d" % at  # raw, as many bytes as a pointer to it would be
+        predict = stock().PredictRequest()
+        predict.model_spec.name = "m"
+        encode(string_array([word], (1,)), predict.inputs["text"])
+        reply = served.call("/tensorflow.serving.PredictionService/Predict", predict, stock().PredictResponse)
+        assert decode(reply.outputs["upper"], "upper").tolist() == [word]
+        request = messages().ModelInferRequest(model_name="m")
+        add_tensor("text", string_array([word], (1,)), request.inputs, request.raw_input_contents)
+        reply = served.call("/inference.GRPCInferenceService/ModelInfer", request, unread().ModelInferResponse)
+        answers = read_tensors(reply.outputs, reply.raw_output_contents, 1 << 20)
+        assert answers["upper"].tolist() == [word]
+
+
 @pytest.mark.parametrize("action", ["classify", "predict"])
 def test_a_long_body_is_read_in_the_models_process(action: str, served: Strings, monkeypatch: Any) -> None:
     decoders: list[str] = []
