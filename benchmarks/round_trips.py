@@ -23,7 +23,7 @@ import numpy as np
 
 import transload
 from transload.models.errors import TransloadError
-from transload.models.formats import PAYLOAD, parse_target
+from transload.models.formats import parse_target
 from transload.models.loading.code_refs import RECIPES, zoo_recipe
 from transload.models.signature import Signature
 from transload.pipeline.result.environment import describe_environment
@@ -88,7 +88,7 @@ class Traveller:
                 made, route, signature = self._convert(model, leg, f"{trip.start}.{at}.{leg}")
                 done.legs.append(" + ".join(route))
                 _check_names(signature, self.recipe.signature)
-                model = str(made / PAYLOAD[parse_target(leg).format])
+                model = str(made / (parse_target(leg).format).spec.payload)
             done.sqnr_db = self._agreement(made, first)
         except TransloadError as error:
             done.status, done.reason = "lost", error.what
@@ -108,13 +108,13 @@ class Traveller:
 
     def _tflite(self) -> str:
         made, _, _ = self._convert(self._start("pytorch"), "tflite", "start.tflite")
-        return str(made / PAYLOAD[parse_target("tflite").format])
+        return str(made / (parse_target("tflite").format).spec.payload)
 
     def _keras(self) -> str:
         """The recipe's net as one writes it in Keras, with the recipe's trained weights."""
         made, _, _ = self._convert(self._start("pytorch"), "pt2", "start.pt2")
         weights, file = self._folder / "weights.npz", self._folder / f"{self._name}.keras"
-        program = str(made / PAYLOAD[parse_target("pt2").format])
+        program = str(made / (parse_target("pt2").format).spec.payload)
         subprocess.run([sys.executable, "-c", _WEIGHTS, program, str(weights)], check=True)
         subprocess.run([sys.executable, str(KERAS_NETS), self._name, str(weights), str(file)], check=True)
         return str(file)

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ..models.extensible_table import load_entry
 from ..models.formats import Format
 from .lazy_import import onnx, tflite
 from .to_tflite.flatbuffer import Subgraph, inputs_and_outputs, model_of, subgraphs
@@ -23,9 +24,12 @@ _TFLITE_MOVERS = frozenset({"RESHAPE", "TRANSPOSE", "EXPAND_DIMS", "SQUEEZE"})
 
 def calibrated_ranges(path: Path, form: Format) -> dict[str, Range]:
     """Return the ranges by input; none for an input that is not quantised, or a format that holds none."""
-    if form is Format.ONNX:
-        return dict(_of_onnx(onnx.load(path, load_external_data=False)))
-    return dict(_of_tflite(path)) if form is Format.TFLITE else {}
+    return dict(load_entry(form.spec.calibrated_ranges)(path)) if form.spec.calibrated_ranges else {}
+
+
+def onnx_ranges(path: Path) -> Iterator[tuple[str, Range]]:
+    """Yield the ranges of an ONNX file's inputs."""
+    return _of_onnx(onnx.load(path, load_external_data=False))
 
 
 def _of_onnx(model: onnx.ModelProto) -> Iterator[tuple[str, Range]]:
@@ -52,7 +56,8 @@ def _of_onnx(model: onnx.ModelProto) -> Iterator[tuple[str, Range]]:
             yield value.name, own_range
 
 
-def _of_tflite(path: Path) -> Iterator[tuple[str, Range]]:
+def tflite_ranges(path: Path) -> Iterator[tuple[str, Range]]:
+    """Yield the ranges of a TFLite file's inputs."""
     flat = np.memmap(path, mode="r")
     main = next(subgraphs(flat))
     for tensor in inputs_and_outputs(model_of(flat))[0]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..models.formats import Format, Precision, Target
+from ..models.formats import Precision, Target
 from ..models.job import Facts, JsonRecord
 
 
@@ -65,8 +65,12 @@ class StoredPrecision(JsonRecord):
             return None
         count, dtypes = sum(row.tensors for row in self.weights), " and ".join(row.dtype for row in self.weights)
         stored = f"all {count} weights are {dtypes}" if count else "it stores no weights"
-        small = target == Target(Format.TFLITE, Precision.INT8_DYNAMIC)
-        cause = ", for TFLite quantises no weight of fewer than 1,024 elements" if small and count else ""
+        least = target.format.spec.least_quantised if target.precision is Precision.INT8_DYNAMIC else 0
+        cause = (
+            f", for {target.format.spec.title} quantises no weight of fewer than {least:,} elements"
+            if least and count
+            else ""
+        )
         mends = [f"{target.format}:{Precision.INT8}"] if target.precision is not Precision.INT8 else []
         mend = " or ".join([*mends, target.format])
         return f"nothing is reduced to {target.precision}: {stored}{cause}; use {mend}"

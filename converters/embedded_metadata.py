@@ -6,11 +6,11 @@ before its tables (tflite_head.py). So a file of 2 GB costs a copy at most and n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
+from ..models.extensible_table import load_entry
 from ..models.formats import Format
 from .tflite_head import add_metadata
 
@@ -22,18 +22,19 @@ _FIXED_BYTES = {1: 8, 5: 4}  # by protobuf's wire type
 
 def embed(path: Path, form: Format, text: str) -> bool:
     """Put `text` into a model's file or folder, in place of a former one; return whether the format holds texts."""
-    writer = _WRITERS.get(form)
-    return writer is not None and writer(path, text)
+    entry = form.spec.embedder
+    return bool(entry) and bool(load_entry(entry)(path, text))
 
 
-def _embed_in_saved_model(path: Path, text: str) -> bool:
+def embed_in_saved_model(path: Path, text: str) -> bool:
+    """Write the text beside the graph."""
     file = path / EXTRA_FILE
     file.parent.mkdir(exist_ok=True)
     file.write_text(text)
     return True
 
 
-def _embed_in_onnx(path: Path, text: str) -> bool:
+def embed_in_onnx(path: Path, text: str) -> bool:
     """Append an entry of metadata_props, without those of the same key."""
     pair = b"".join(_bytes_field(number, part.encode()) for number, part in ((1, KEY), (2, text)))
     with path.open("rb") as file:
@@ -46,6 +47,11 @@ def _embed_in_onnx(path: Path, text: str) -> bool:
     with path.open("ab") as out:
         out.write(_bytes_field(_METADATA_PROPS, pair))
     return True
+
+
+def embed_in_tflite(path: Path, text: str) -> bool:
+    """Put the text into the file's metadata; return whether it was put there."""
+    return add_metadata(path, text, name=KEY)
 
 
 def _copy_without(file: IO[bytes], out: IO[bytes], left_out: Sequence[tuple[int, int]]) -> None:
@@ -107,9 +113,3 @@ def _bytes_field(number: int, content: bytes) -> bytes:
 
 
 _OWN = _bytes_field(1, KEY.encode())
-
-_WRITERS: Mapping[Format, Callable[[Path, str], bool]] = {
-    Format.ONNX: _embed_in_onnx,
-    Format.SAVED_MODEL: _embed_in_saved_model,
-    Format.TFLITE: partial(add_metadata, name=KEY),
-}

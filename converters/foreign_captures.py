@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..models.errors import BadRequest, Refused
 from ..models.foreign.foreign_module import make_foreign, with_weights_there
-from ..models.formats import PAYLOAD, Format, Target
+from ..models.formats import Format, Target
 from ..models.job import Job
 from ..models.loading.call_convention import Call, Leaf, Tree
 from ..models.probes.user_samples import draws_user_samples
 from ..models.sources import Source, read_source
 from .foreign_program import rebuild_program
-from .intake.saved_model_folder import read_saved_model
+from .readers.saved_model.saved_model_folder import read_saved_model
 from .to_onnx.finish_model import check_names_differ, finish
 from .to_pytorch.model_calls import example_inputs
 from .to_pytorch.pt2_from_source import write_bounded
@@ -31,7 +31,7 @@ def torchscript_from_foreign(job: Job) -> Mapping[str, Any]:
     """Let the model's own interpreter trace or compile it; torch.jit.load reads what any earlier torch wrote.
     Facts: note, a warning about the trace."""
     source = read_source(job.inputs["source"])
-    reply, _ = _capture(job, source, "torchscript", job.out / PAYLOAD[Format.TORCHSCRIPT])
+    reply, _ = _capture(job, source, "torchscript", job.out / Format.TORCHSCRIPT.spec.payload)
     write_converted(job, Target(Format.TORCHSCRIPT), source.signature)
     return {"note": reply.get("note") or None}
 
@@ -52,7 +52,7 @@ def onnx_from_foreign(job: Job) -> Mapping[str, Any]:
     """Let the model's own interpreter export it to ONNX, by the exporter that traces."""
     source = read_source(job.inputs["source"])
     check_names_differ(source.signature)
-    _capture(job, source, "onnx", job.out / PAYLOAD[Format.ONNX])
+    _capture(job, source, "onnx", job.out / Format.ONNX.spec.payload)
     return finish(job, source.signature)
 
 
@@ -61,7 +61,7 @@ def saved_model_from_foreign(job: Job) -> Mapping[str, Any]:
     """Let the model's own interpreter save it as a SavedModel, which any later TensorFlow reads.
     Facts: tensorflow, the version that wrote it. Raises Refused where an operator in it may do more than compute."""
     source = read_source(job.inputs["source"])
-    payload = job.out / PAYLOAD[Format.SAVED_MODEL]
+    payload = job.out / Format.SAVED_MODEL.spec.payload
     reply, _ = _capture(job, source, "saved-model", payload)
     shutil.rmtree(payload / "debug", ignore_errors=True)
     try:

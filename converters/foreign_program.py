@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..models.errors import Refused
-from .intake.allowed_torch_operators import is_allowed
+from .readers.allowed_torch_operators import is_allowed
 
 if TYPE_CHECKING:
     import torch

@@ -11,7 +11,7 @@ import numpy as np
 from ..models.artifact import Artifact, read_artifact
 from ..models.dataset import CALIBRATION, Dataset, read_dataset, telling_rows
 from ..models.errors import Refused
-from ..models.formats import PAYLOAD, Format, Precision, Target
+from ..models.formats import Format, Precision, Target
 from ..models.job import Job
 from ..models.probes.feeds import make_feeds
 from ..models.probes.sizes import bounds_within
@@ -31,7 +31,7 @@ _TELLING = 4  # samples: the first, and as many with the largest numbers
 def onnx_fp16_from_onnx(job: Job) -> Mapping[str, Any]:
     """Convert weights and arithmetic to float16 between float32 inputs and outputs.
     Where that would ruin the answers to calibration samples, operators of large values stay in float32."""
-    source, path = read_artifact(job.inputs["source"]), job.out / PAYLOAD[Format.ONNX]
+    source, path = read_artifact(job.inputs["source"]), job.out / Format.ONNX.spec.payload
     data = read_dataset(job.inputs["data"] / CALIBRATION, source.signature.inputs)
     write_half(source.path, path)
     wide = wide_values(source, path, data)

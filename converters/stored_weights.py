@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from ..models.artifact import Artifact
-from ..models.formats import Format
+from ..models.extensible_table import load_entry
 from .conversion_records import StoredPrecision, StoredWeights
 from .lazy_import import onnx, tflite
 from .to_tflite.flatbuffer import model_of
@@ -26,11 +26,9 @@ _HALVES = {"INT4": "int4", "UINT4": "uint4"}  # two elements a byte
 
 def stored_precision(artifact: Artifact) -> StoredPrecision | None:
     """Count the weights in an artifact's file; None for a format whose files are not read here."""
-    if artifact.target.format is Format.ONNX:
-        return _of_onnx(artifact.path)
-    if artifact.target.format is Format.TFLITE:
-        return _of_tflite(artifact.path)
-    return None
+    entry = artifact.target.format.spec.stored_precision
+    precision: StoredPrecision | None = load_entry(entry)(artifact.path) if entry else None
+    return precision
 
 
 def holds_signed_bytes(path: Path) -> bool:
@@ -50,7 +48,8 @@ def _summary(tensors: Iterable[_Tensor], computed: Iterable[str]) -> StoredPreci
     )
 
 
-def _of_tflite(path: Path) -> StoredPrecision:
+def tflite_precision(path: Path) -> StoredPrecision:
+    """Count the weights in a TFLite file."""
     model = model_of(np.memmap(path, mode="r"))
     names = {number: name.lower() for name, number in vars(tflite.TensorType).items() if isinstance(number, int)}
     tensors: dict[int, _Tensor] = {}  # by the buffer: several tensors may share one
@@ -69,7 +68,8 @@ def _of_tflite(path: Path) -> StoredPrecision:
     return _summary(tensors.values(), computed)
 
 
-def _of_onnx(path: Path) -> StoredPrecision:
+def onnx_precision(path: Path) -> StoredPrecision:
+    """Count the weights in an ONNX file."""
     model = onnx.load(path, load_external_data=False)
     graphs = [*_graphs(model.graph), *model.functions]
     nodes = [node for graph in graphs for node in graph.node]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .. import __version__
 from ..models.artifact import Artifact, read_artifact, write_artifact
-from ..models.formats import PAYLOAD, Target
+from ..models.formats import Target
 from ..models.job import Job
 from ..models.provenance import ConversionStep, Provenance
 from ..models.signature import Signature
@@ -28,7 +28,7 @@ def write_converted(job: Job, target: Target, signature: Signature, flex: Sequen
     Raises FileNotFoundError where the payload is missing.
     """
     provenance = _extended(source_provenance(job.inputs["source"]), target, job.toolchain)
-    payload = job.out / PAYLOAD[target.format]
+    payload = job.out / target.format.spec.payload
     if provenance is not None and payload.exists():
         embed(payload, target.format, json.dumps(document_of(target, signature, provenance), sort_keys=True))
     return write_artifact(job.out, target, signature, flex, provenance)

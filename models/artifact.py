@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .errors import BadRequest
 from .foreign_files import read_json
-from .formats import PAYLOAD, Target, parse_target
+from .formats import Target, parse_target
 from .provenance import Provenance
 from .signature import Signature
 
@@ -38,7 +38,7 @@ class Artifact:
     @property
     def path(self) -> Path:
         """The file or folder that a runtime or a server opens."""
-        return self.folder / PAYLOAD[self.target.format]
+        return self.folder / self.target.format.spec.payload
 
 
 def write_artifact(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
@@ -26,7 +26,7 @@ from pydantic import (
 from ..models.errors import BadRequest
 from ..models.formats import Format, Target, parse_target
 from ..models.sources import CodeRef, code_ref
-from ..serving.runtimes.runtime_table import DEFAULT_RUNTIMES, RUNTIMES
+from ..serving.runtimes.runtime_table import RUNTIMES, default_runtimes
 from ..serving.server.tfserving_launch import parse_url
 from .bench.comparison import LEAST_PROCESSES, SAME_WITHIN
 from .cluster.executor_choice import LOCAL, parse_executor
@@ -55,9 +55,15 @@ def _refused_as_value() -> Iterator[None]:
         raise ValueError(f"{error.what}; {error.fix}") from error
 
 
-def _target(text: str) -> str:
-    with _refused_as_value():
-        return str(parse_target(text))
+def _by(parse: Callable[[str], object]) -> AfterValidator:
+    """Return the validator of a text by a parser. It keeps what the parser makes of a text where that is one."""
+
+    def validate(text: str) -> str:
+        with _refused_as_value():
+            parsed = parse(text)
+        return parsed if isinstance(parsed, str) else text
+
+    return AfterValidator(validate)
 
 
 def _runtime(text: str) -> str:
@@ -73,30 +79,7 @@ def _device(text: str) -> str:
 
 
 def _metric(text: str) -> str:
-    with _refused_as_value():
-        return text if is_function(text) else kind_of_metric(text).name
-
-
-def _load(text: str) -> str:
-    with _refused_as_value():
-        parse_load([text])
-    return text
-
-
-def _size(text: str) -> str:
-    with _refused_as_value():
-        parse_size(text)
-    return text
-
-
-def _mlflow_address(text: str) -> str:
-    with _refused_as_value():
-        return check_address(text)
-
-
-def _alias(text: str) -> str:
-    with _refused_as_value():
-        return check_alias(text)
+    return text if is_function(text) else kind_of_metric(text).name
 
 
 def _limit(value: object, info: ValidationInfo) -> object:
@@ -106,17 +89,11 @@ def _limit(value: object, info: ValidationInfo) -> object:
 FiniteLoss = Annotated[float, Field(ge=0)]
 ReleaseLimit = Annotated[Limit | None, BeforeValidator(_limit)]
 NonFinite = Literal["note", "require"]
-TargetText = Annotated[str, AfterValidator(_target)]
+TargetText = Annotated[str, _by(lambda text: str(parse_target(text)))]
 RuntimeText = Annotated[str, AfterValidator(_runtime)]
 DeviceText = Annotated[str, AfterValidator(_device)]
-MetricText = Annotated[str, AfterValidator(_metric)]
+MetricText = Annotated[str, _by(_metric)]
 Batches = Annotated[tuple[Annotated[int, Field(ge=1, le=65536)], ...], Field(min_length=1)]
-
-
-def _tfserving(text: str) -> str:
-    with _refused_as_value():
-        parse_url(text)
-    return text
 
 
 def default_step_memory_gb() -> float:
@@ -193,7 +170,7 @@ class ConvertSection(_Section):
 class ValidateSection(_Section):
     """The runtimes and batch sizes of the validation, and its tolerances."""
 
-    runtimes: tuple[RuntimeText, ...] = DEFAULT_RUNTIMES
+    runtimes: tuple[RuntimeText, ...] = Field(default_factory=default_runtimes)
     batches: Batches = (1, 2, 5)
     # The least agreement of an fp32 copy, in dB; None: derived from the model's noise floor
     sqnr_db: float | None = Field(default=None, gt=0)
@@ -208,7 +185,7 @@ class BenchSection(_Section):
     """The latency measurement."""
 
     enabled: bool = True
-    runtimes: tuple[RuntimeText, ...] = DEFAULT_RUNTIMES
+    runtimes: tuple[RuntimeText, ...] = Field(default_factory=default_runtimes)
     served: tuple[Format, ...] | None = None  # in fp32 behind one protocol; None: four where `runtimes` is not named
     batches: Batches = (1, 8)
     threads: int = Field(default=1, ge=1)
@@ -221,7 +198,9 @@ class BenchSection(_Section):
     untuned: bool = False  # leave tuning.json beside an artifact alone
     latency_bound_s: float | None = Field(default=None, gt=0)  # with `tune`: find the batch whose p99 keeps it
     seed: int = Field(default=0, ge=0)
-    load: tuple[Annotated[str, AfterValidator(_load)], ...] = ()  # what is put on runtimes beside, as in "closed:1,2,4"
+    load: tuple[
+        Annotated[str, _by(lambda text: parse_load([text]))], ...
+    ] = ()  # on runtimes beside, as in "closed:1,2,4"
     load_seconds: float = Field(default=LOAD_SECONDS, gt=0, le=3600)  # of each
     load_engines: Annotated[tuple[LoadEngine, ...], Field(min_length=1)] = (LoadEngine.TRANSLOAD,)
 
@@ -290,29 +269,23 @@ class ReleaseSection(_Section):
 class StoreSection(_Section):
     """The store of finished steps."""
 
-    limit: Annotated[str, AfterValidator(_size)] | None = None  # None: TRANSLOAD_STORE_LIMIT, else none
-
-
-def _executor(text: str) -> str:
-    with _refused_as_value():
-        parse_executor(text)
-    return text
+    limit: Annotated[str, _by(parse_size)] | None = None  # None: TRANSLOAD_STORE_LIMIT, else none
 
 
 class EngineSection(_Section):
     """Where the steps are done."""
 
-    executor: Annotated[str, AfterValidator(_executor)] = LOCAL
+    executor: Annotated[str, _by(parse_executor)] = LOCAL
     gpu_kind: str | None = None  # of the nodes that do steps on a GPU, as Ray names it: "H100"
 
 
 class MlflowSection(_Section):
     """The record of a finished run in MLflow."""
 
-    uri: Annotated[str, AfterValidator(_mlflow_address)] | None = None  # "env": MLFLOW_TRACKING_URI; None: no record
+    uri: Annotated[str, _by(check_address)] | None = None  # "env": MLFLOW_TRACKING_URI; None: no record
     experiment: Annotated[str, Field(min_length=1)] | None = None  # None: MLFLOW_EXPERIMENT_NAME, else the model's name
     model: Annotated[str, Field(pattern=r"^[^/:]+$")] | None = None  # before the target, in names of registered models
-    promote: Annotated[str, AfterValidator(_alias)] | None = None  # the alias that moves where the run passes
+    promote: Annotated[str, _by(check_alias)] | None = None  # the alias that moves where the run passes
 
     @field_validator("experiment", "model", "promote")
     @classmethod
@@ -339,7 +312,7 @@ class RunRequest(_Section):
     device: DeviceText = "auto"
     data: str | None = None  # samples, as --data names them; None: the recipe's own, else random ones
     # A running TF Serving, HOST:GRPC_PORT[,REST_PORT].
-    tfserving_url: Annotated[str, AfterValidator(_tfserving)] | None = None
+    tfserving_url: Annotated[str, _by(parse_url)] | None = None
     tfserving_model: str = "model"  # the name that the model has, or gets, on the server
     root: str | None = Field(default=None, exclude=True)  # the pipeline file's folder: paths in it are relative to it
 

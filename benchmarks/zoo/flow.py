@@ -76,7 +76,9 @@ class Subject:
         if self.is_given:
             path = self._place.packages / self.entry.ref
             options: dict[str, Any] = {"path": str(path), "sha256": digest_of(path), "inputs": self._inputs}
-            return self._perform("given", "transload.converters.intake.take_in:take_in_onnx", options, ("onnx",))
+            return self._perform(
+                "given", "transload.converters.readers.onnx.onnx_reader:import_onnx", options, ("onnx",)
+            )
         options = {"ref": str(self._place.home / "nets" / self.entry.ref), "root": self._root, "inputs": self._inputs}
         return self._perform(
             "source", "transload.models.loading.source_from_code:take_weights", options, ("torch",), code=self.code

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from ...models.artifact import write_artifact
 from ...models.errors import Refused
-from ...models.formats import PAYLOAD, Format, Target
+from ...models.formats import Format, Target
 from ...models.signature import Array, Axis, Signature, TensorSpec
 from ...models.store import size_of
 
@@ -48,7 +48,7 @@ class GraphPiece(Piece):
 
     def write(self, folder: Path) -> None:
         """Write the model as an artifact, the input of a step."""
-        self.save(folder / PAYLOAD[self.form])
+        self.save(folder / self.form.spec.payload)
         write_artifact(folder, Target(self.form), self.signature)
 
 
@@ -76,7 +76,10 @@ class Cutter(ABC):
 
 
 class GraphCutter(Cutter):
-    """A graph whose operators read and write tensors by name, with the values of these in one run (`record`)."""
+    """A graph whose operators read and write tensors by name, with the values of these in one run (`record`).
+    `is_typed`: the dtypes of operators' values say in which precision they compute, and not those of weights alone."""
+
+    is_typed = False
 
     def __init__(self, reads: Sequence[Sequence[str]], writes: Sequence[Sequence[str]], final: Collection[str]) -> None:
         self._reads, self._writes, self._results = reads, writes, frozenset(final)

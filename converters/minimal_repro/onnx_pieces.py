@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from ...models.artifact import Artifact
 from ...models.formats import Format
 from ...models.signature import Array, Signature, TensorSpec
 from ...models.source_lines import line_in
@@ -50,6 +51,7 @@ class OnnxCutter(GraphCutter):
     own, and would seem to be wrong about every image."""
 
     flat = False
+    is_typed = True
 
     def __init__(self, path: Path) -> None:
         import onnx
@@ -277,3 +279,8 @@ def _value_runner(
         return {name: np.asarray(value) for name, value in values if isinstance(value, np.ndarray)}
 
     return run
+
+
+def open_onnx(artifact: Artifact) -> OnnxCutter:
+    """Open the graph of an artifact."""
+    return OnnxCutter(artifact.path)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...models.artifact import write_artifact
+from ...models.artifact import Artifact, write_artifact
 from ...models.errors import Refused
-from ...models.formats import PAYLOAD, Format, Target
+from ...models.formats import Format, Target
 from ...models.signature import DTYPES, Array, Signature, TensorSpec
 from ..to_onnx.frozen_graph import freeze
 from ..to_saved_model.saved_model_from_onnx import SIGNATURE
@@ -43,7 +43,7 @@ class SavedModelPiece(GraphPiece):
 
     def write(self, folder: Path) -> None:
         """Write a SavedModel of the graph as an artifact, the input of a step."""
-        write_saved_model(folder / PAYLOAD[Format.SAVED_MODEL], self.graph, self.signature, self.tensors)
+        write_saved_model(folder / Format.SAVED_MODEL.spec.payload, self.graph, self.signature, self.tensors)
         write_artifact(folder, Target(Format.SAVED_MODEL), self.signature)
 
     @property
@@ -291,3 +291,8 @@ def _constant(name: str, value: Array) -> NodeDef:
 
     with tf.Graph().as_default():
         return tf.constant(value, name=name).op.node_def
+
+
+def open_saved_model(artifact: Artifact) -> SavedModelCutter:
+    """Open the graph of an artifact."""
+    return SavedModelCutter(artifact.path, artifact.signature)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...models.artifact import Artifact
 from ...models.formats import Format
 from ...models.signature import DTYPES, Array, TensorSpec
 from ..to_saved_model.saved_model_from_onnx import SIGNATURE
@@ -207,3 +208,8 @@ def _in_half(array: Array) -> Array:
         return array
     with np.errstate(over="ignore"):
         return np.asarray(array.astype(np.float16).astype(array.dtype))
+
+
+def open_tflite(artifact: Artifact) -> TfliteCutter:
+    """Open the graph of an artifact."""
+    return TfliteCutter(artifact.path)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...models.errors import Refused
-from ...models.formats import PAYLOAD, Format, Target
+from ...models.formats import Format, Target
 from ...models.job import Job
 from ...models.probes.sizes import empty_axes
 from ...models.signature import Signature, TensorSpec
@@ -37,7 +37,7 @@ def output_alias(spec: TensorSpec) -> str:
 
 def finish(job: Job, signature: Signature) -> Mapping[str, Any]:
     """Give inputs and outputs the signature's names and axes, repair, check and record the model in job.out."""
-    path = job.out / PAYLOAD[Format.ONNX]
+    path = job.out / Format.ONNX.spec.payload
     model = onnx.load(path, load_external_data=False)
     empty = empty_axes(signature.inputs)
     never_empty: set[str] = set()

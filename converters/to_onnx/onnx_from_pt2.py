@@ -8,7 +8,7 @@ from typing import Any
 from ...models.artifact import read_artifact
 from ...models.errors import Refused
 from ...models.exported_program import load_program
-from ...models.formats import PAYLOAD, Format
+from ...models.formats import Format
 from ...models.job import Job
 from ..conversion_records import OnnxExportOptions
 from ..lazy_import import torch
@@ -47,7 +47,7 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
         raise
     if exported is None:
         raise Refused("torch.onnx.export returned no program", fix="read the log of this step")
-    path = job.out / PAYLOAD[Format.ONNX]
+    path = job.out / Format.ONNX.spec.payload
     exported.save(str(path), external_data=True)  # weights go to a file beside it without a copy in memory
     facts = finish(job, source.signature)
     embed_weights(path, PROTOBUF_LIMIT_BYTES)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from ...models.formats import PAYLOAD, Format
+from ...models.formats import Format
 from ...models.job import Job
 from ...models.probes.user_samples import draws_user_samples
 from ...models.signature import Signature
@@ -57,7 +57,7 @@ def write_by_older_exporter(
     torch.onnx.export(
         model,
         inputs,
-        str(job.out / PAYLOAD[Format.ONNX]),
+        str(job.out / Format.ONNX.spec.payload),
         dynamo=False,
         opset_version=OnnxExportOptions.from_json(job.options).opset or TORCHSCRIPT_OPSET,
         input_names=[spec.name for spec in signature.inputs],

@@ -20,7 +20,7 @@ import numpy as np
 from ...models.artifact import read_artifact
 from ...models.errors import Refused, TransloadError
 from ...models.foreign_errors import first_line
-from ...models.formats import PAYLOAD, Format
+from ...models.formats import Format
 from ...models.job import Job
 from ...models.signature import Signature, TensorSpec
 from ..lazy_import import onnx, tf
@@ -99,7 +99,7 @@ def _convert(
         model = private_tf2onnx.optimizer.optimize_graph(converted).make_model("transload")
     _check_operators(model)
     _apply_names(model.graph, signature, inputs, outputs)
-    save(model, job.out / PAYLOAD[Format.ONNX])
+    save(model, job.out / Format.ONNX.spec.payload)
     return {**finish(job, signature), "version": metadata.version("tf2onnx")}
 
 

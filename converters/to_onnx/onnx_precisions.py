@@ -10,7 +10,7 @@ from typing import Any
 
 from ...models.artifact import read_artifact
 from ...models.dataset import CALIBRATION, Dataset, read_dataset
-from ...models.formats import PAYLOAD, Format, Precision, Target
+from ...models.formats import Format, Precision, Target
 from ...models.job import Job
 from ...models.probes.feeds import CallRows, make_feeds
 from ...models.probes.sizes import bounds_within
@@ -39,7 +39,7 @@ def onnx_int8_from_onnx(job: Job) -> Mapping[str, Any]:
     quant_pre_process(str(source.path), str(ready), skip_symbolic_shape=True)
     quantize_static(
         str(ready),
-        str(job.out / PAYLOAD[Format.ONNX]),
+        str(job.out / Format.ONNX.spec.payload),
         reader,
         quant_format=QuantFormat.QDQ,
         activation_type=QuantType.QUInt8,

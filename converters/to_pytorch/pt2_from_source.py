@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...models.errors import Refused
 from ...models.exported_program import save_program
-from ...models.formats import PAYLOAD, Format, Target
+from ...models.formats import Format, Target
 from ...models.job import Job
 from ...models.probes.user_samples import draws_user_samples
 from ...models.signature import Signature
@@ -61,7 +61,7 @@ def write_bounded(
 
 def write_program(program: torch.export.ExportedProgram, signature: Signature, job: Job) -> None:
     """Write a program as the artifact of a step."""
-    save_program(program, signature, job.out / PAYLOAD[Format.PT2])
+    save_program(program, signature, job.out / Format.PT2.spec.payload)
     write_converted(job, Target(Format.PT2), signature)
 
 

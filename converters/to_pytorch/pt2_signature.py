@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...models.errors import BadRequest
 from ...models.exported_program import save_program
-from ...models.formats import PAYLOAD, Format
+from ...models.formats import Format
 from ...models.loading.call_convention import Call, Leaf, flat, flatten, leaves
 from ...models.signature import ANY_SIZE, BATCH, Axis, Bounds, Signature, TensorSpec, served_dtype
 from ..patches import private_torch
@@ -133,7 +133,7 @@ def _refuse_dependent_axis(
 
 def write_flat(program: torch.export.ExportedProgram, signature: Signature, call: Call, out: Path) -> None:
     """Write a flat program: it takes the signature's inputs by position and returns its outputs."""
-    save_program(export(flat(program.module(), call), signature), signature, out / PAYLOAD[Format.PT2])
+    save_program(export(flat(program.module(), call), signature), signature, out / Format.PT2.spec.payload)
 
 
 def _with_ranges(

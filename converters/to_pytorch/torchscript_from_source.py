@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...models.formats import PAYLOAD, Format, Target
+from ...models.formats import Format, Target
 from ...models.job import Job
 from ...models.probes.user_samples import draws_user_samples
 from ...models.sources import read_source
@@ -29,6 +29,6 @@ def torchscript_from_source(job: Job) -> Mapping[str, Any]:
     if note:
         print(note)
     with explained(refusal_to_save), without_deprecation():
-        torch.jit.save(torch.jit.freeze(script), str(job.out / PAYLOAD[Format.TORCHSCRIPT]))
+        torch.jit.save(torch.jit.freeze(script), str(job.out / Format.TORCHSCRIPT.spec.payload))
     write_converted(job, Target(Format.TORCHSCRIPT), source.signature)
     return {"note": note}

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...models.artifact import read_artifact
 from ...models.errors import Refused
-from ...models.formats import PAYLOAD, Format, Target
+from ...models.formats import Format, Target
 from ...models.job import Job
 from ...models.signature import Signature
 from ..lazy_import import tf
@@ -44,7 +44,7 @@ def saved_model_by_onnx2tf(job: Job) -> Mapping[str, Any]:
         disable_model_save=True,
         non_verbose=True,
     )
-    _save(keras_model, source.signature, job.out / PAYLOAD[Format.SAVED_MODEL])
+    _save(keras_model, source.signature, job.out / Format.SAVED_MODEL.spec.payload)
     write_converted(job, Target(Format.SAVED_MODEL), source.signature)
     return {"version": onnx2tf.__version__}
 

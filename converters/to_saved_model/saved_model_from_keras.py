@@ -14,7 +14,7 @@ from typing import Any
 from ...models.artifact import read_artifact
 from ...models.errors import Refused
 from ...models.foreign_errors import first_line
-from ...models.formats import PAYLOAD, Format, Target
+from ...models.formats import Format, Target
 from ...models.job import Job
 from ...models.keras_model import function_of_keras, load_keras
 from ...models.probes.sizes import other_axes, with_sizes
@@ -50,7 +50,7 @@ def saved_model_from_keras(job: Job) -> Mapping[str, Any]:
     archive = keras.export.ExportArchive()
     archive.track(model)
     archive.add_endpoint("serve", serve)
-    path = job.out / PAYLOAD[Format.SAVED_MODEL]
+    path = job.out / Format.SAVED_MODEL.spec.payload
     archive.write_out(str(path), verbose=False)
     rename_inputs(path, {alias: name for name, alias in aliases.items() if alias != name})
     write_converted(job, Target(Format.SAVED_MODEL), signature)

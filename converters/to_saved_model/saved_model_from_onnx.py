@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...models.artifact import Artifact, read_artifact
 from ...models.errors import Refused
-from ...models.formats import PAYLOAD, Format, Target
+from ...models.formats import Format, Target
 from ...models.job import Job
 from ...models.signature import Signature
 from ..lazy_import import tf
@@ -31,7 +31,7 @@ def saved_model_from_onnx(job: Job) -> Mapping[str, Any]:
     """
     source = read_artifact(job.inputs["source"])
     lowered = lowered_with_names(source, TENSORFLOW)
-    save(lowered, job.out / PAYLOAD[Format.SAVED_MODEL])
+    save(lowered, job.out / Format.SAVED_MODEL.spec.payload)
     write_converted(job, Target(Format.SAVED_MODEL), source.signature)
     return {"operators": lowered.operators, "opset": lowered.opset, "weights": len(lowered.module.weights)}
 

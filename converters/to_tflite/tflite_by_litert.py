@@ -15,7 +15,7 @@ from typing import Any
 from ...models.artifact import read_artifact
 from ...models.errors import Refused
 from ...models.exported_program import load_program
-from ...models.formats import PAYLOAD, Format, Target
+from ...models.formats import Format, Target
 from ...models.job import Job
 from ...models.signature import Signature
 from ..lazy_import import torch
@@ -43,7 +43,7 @@ def tflite_from_pt2(job: Job) -> Mapping[str, Any]:
         dynamic_shapes=shapes if any(shapes.values()) else None,
         enable_x64=True,  # else int64 inputs become int32
     )
-    converted.export(str(job.out / PAYLOAD[Format.TFLITE]))
+    converted.export(str(job.out / Format.TFLITE.spec.payload))
     write_converted(job, Target(Format.TFLITE), source.signature)
     return {"version": litert_torch.__version__}
 

@@ -19,7 +19,7 @@ import numpy as np
 from ...models.artifact import Artifact, read_artifact
 from ...models.dataset import CALIBRATION, Dataset, read_dataset
 from ...models.errors import BadRequest, Refused
-from ...models.formats import PAYLOAD, Format, Precision, Target
+from ...models.formats import Format, Precision, Target
 from ...models.job import Job
 from ...models.probes.feeds import make_feeds
 from ...models.probes.sizes import bounds_within
@@ -77,7 +77,7 @@ def tflite_int8(job: Job) -> Mapping[str, Any]:
     data = read_dataset(job.inputs["data"] / CALIBRATION, signature.inputs)
     facts = _convert(job, Precision.INT8, data)
     count = min(len(data), MAX_SAMPLES)
-    return {**facts, "calibrated_on": count, "float_operators": float_operators(job.out / PAYLOAD[Format.TFLITE])}
+    return {**facts, "calibrated_on": count, "float_operators": float_operators(job.out / Format.TFLITE.spec.payload)}
 
 
 def _calibrate(converter: TFLiteSavedModelConverterV2, data: Dataset, signature: Signature) -> None:
@@ -181,7 +181,7 @@ def _convert(job: Job, precision: Precision, data: Dataset | None = None) -> Map
         no_flex = precision is Precision.INT8 or may_flex
         fix = _OTHER_FORMATS if no_flex else f"{_OTHER_FORMATS}, {_OR_FLEX}"
         raise Refused(_reason(str(error), origins), fix=fix) from error
-    path = job.out / PAYLOAD[Format.TFLITE]
+    path = job.out / Format.TFLITE.spec.payload
     path.write_bytes(flat)
     del flat
     put_in_order(path, *([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs)))

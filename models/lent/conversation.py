@@ -146,7 +146,7 @@ class TensorFlowConversation(Conversation):
 
     def _do_capture(self, tensors: list[Any], **request: Any) -> tuple[Any, list[Any]]:
         from .captures import CaptureRequest
-        from .saved_model import write_saved_model
+        from .saved_model_writer import write_saved_model
 
         return write_saved_model(self._built, CaptureRequest(**request), tensors), []
 

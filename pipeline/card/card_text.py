@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...models.artifact import CARD, DIGESTS, PROVENANCE, RECORD, REQUIREMENTS
-from ...models.formats import Format, parse_target
+from ...models.formats import parse_target
 from ...models.signature import Bounds, TensorSpec
 from ..report.markdown_text import escaped
 from ..report.units import decibel, plain, size
 from .card_records import Card, CardCheck
 from .snippets import snippet
 
-_TITLES = {
-    Format.PT2: "PyTorch exported program", Format.TORCHSCRIPT: "TorchScript", Format.ONNX: "ONNX",
-    Format.SAVED_MODEL: "TensorFlow SavedModel", Format.TFLITE: "TFLite", Format.KERAS: "Keras",
-}  # fmt: skip
 _CALLED = {
     "torch": "PyTorch", "torchscript": "PyTorch", "onnxruntime": "ONNX Runtime", "tensorflow": "TensorFlow",
     "tflite": "LiteRT", "tflite-flex": "TensorFlow's interpreter with its Flex delegate", "keras": "Keras",
@@ -25,7 +21,7 @@ _CALLED = {
 def card_text(card: Card) -> str:
     """Return README.md."""
     target = parse_target(card.target)
-    lines = [f"# {escaped(card.name)}: {_TITLES[target.format]}, {target.precision}", ""]
+    lines = [f"# {escaped(card.name)}: {target.format.spec.title}, {target.precision}", ""]
     if card.model.summary:
         lines += [f"{escaped(card.model.summary)}.", ""]
     lines += [*_table(("", ""), list(_facts(card))), ""]

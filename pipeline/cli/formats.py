@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from textwrap import wrap
 
-from ...converters import third_party
 from ...converters.steps import Step
+from ...converters.third_party import KNOWN_STEPS
 from ...models.formats import Target
 from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
 from ..intake.model_argument import ACCEPTED
@@ -24,14 +24,15 @@ def command(json: Json = False) -> None:
 
     A step or a runtime that cannot be taken on this machine says what it needs.
     """
-    known = third_party.known_steps()
     if json:
-        steps, runtimes = [_step(step) for step in known.steps], [_runtime(runtime) for runtime in RUNTIMES.values()]
-        print_json({"steps": steps, "refused": list(known.refused), "runtimes": runtimes})
+        runtimes = [_runtime(runtime) for runtime in RUNTIMES.values()]
+        rows = [_step(step) for step in KNOWN_STEPS.values()]
+        print_json({"steps": rows, "refused": list(KNOWN_STEPS.refused), "runtimes": runtimes})
         return
-    edges = edges_of(known.steps)
+    steps = tuple(KNOWN_STEPS.values())
+    edges = edges_of(steps)
     lines = [*wrap(f"A model is {ACCEPTED}.", WIDTH, subsequent_indent="  "), "", "Steps:", *tree(edges)]
-    lines += [*_notes(edges), *_requested(known.steps), *_closed(edges), *(f"note: {why}" for why in known.refused)]
+    lines += [*_notes(edges), *_requested(steps), *_closed(edges), *(f"note: {why}" for why in KNOWN_STEPS.refused)]
     lines += ["", "Runtimes:", *table([_runtime_row(runtime) for runtime in RUNTIMES.values()], indent="  ")]
     print_lines(lines)
 

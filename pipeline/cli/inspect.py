@@ -11,7 +11,7 @@ from . import options
 from .output.render import finish, table
 
 if TYPE_CHECKING:
-    from ...converters.intake.intake_records import FileDescription
+    from ...converters.readers.reader_records import FileDescription
     from ..card.card_folder import DigestCheck
     from ..commands.inspect import InspectedArtifact, InspectedFile
 

@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...models.errors import BadRequest
-from ...models.formats import Format
 from ...models.signature import Signature, TensorSpec
 from ...serving.clients.model_url import is_model_url, parse_model_url
-from ...serving.runtimes.runtime_table import DEFAULT_RUNTIMES, RUNTIMES, Runtime, runtimes_for
+from ...serving.runtimes.runtime_table import RUNTIMES, Runtime, default_runtimes, runtimes_for
 from ..context import Context
 from ..intake.loaded_model import LoadedModel, require_runtime
 from ..intake.model_argument import candidate_request, start_of
 from ..intake.run_inputs import load_model
 from ..intake.served_model import load_served
-from ..locate.value_recorder import LOCATABLE
 
 
 def check_candidate(text: str, runtimes: Sequence[str]) -> None:
@@ -33,9 +31,9 @@ def check_candidate(text: str, runtimes: Sequence[str]) -> None:
         raise BadRequest(
             f"{text} is a model and no artifact", fix=f"convert it first: transload convert {text} --to onnx --out DIR"
         )
-    if tuple(runtimes) == DEFAULT_RUNTIMES:
+    if tuple(runtimes) == default_runtimes():
         return
-    takers = [runtime.name for runtime in RUNTIMES.values() if target.format in runtime.takes]
+    takers = [runtime.name for runtime in RUNTIMES.values() if runtime.accepts(target.format)]
     fitting = [name for name in runtimes if name in takers]
     if not fitting:
         raise BadRequest(
@@ -110,7 +108,7 @@ def can_locate(candidate: str, model: str) -> bool:
     if is_model_url(candidate):
         return False
     target, start = start_of(candidate), start_of(model)
-    return target is not None and target.format in LOCATABLE and (start is None or start.format is Format.PT2)
+    return target is not None and bool(target.format.spec.recorder) and (start is None or start.format.spec.is_program)
 
 
 def labels_of(candidates: Sequence[str], loaded: Sequence[LoadedModel]) -> list[str]:

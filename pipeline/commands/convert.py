@@ -14,10 +14,10 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from ...converters import third_party
+from ...converters.third_party import KNOWN_STEPS
 from ...models.artifact import RECORD
 from ...models.errors import BadRequest, Exit, TransloadError
-from ...models.formats import PAYLOAD, Target
+from ...models.formats import Target
 from ...models.lent.conversation import TENSORFLOW
 from ...models.store import Stored
 from ...models.whole_files import copy_folder_whole
@@ -117,7 +117,7 @@ def convert(
         check_writable(out)
         for target in request.targets:
             _check_replaceable(out / target.slug)
-        for reason in third_party.known_steps().refused:
+        for reason in KNOWN_STEPS.refused:
             progress.note(reason)
         context = new_context(request, out, local, progress, workers)
         expect_frameworks(context, plan)
@@ -177,7 +177,7 @@ def _artifact_row(result: TargetResult) -> ArtifactRow:
         return row
     route_status = next((tried.status for tried in result.tried if tried.route == row.route), RouteStatus.VERIFIED)
     status = Status(route_status)
-    return replace(row, path=f"{result.target.slug}/{PAYLOAD[result.target.format]}", status=status)
+    return replace(row, path=f"{result.target.slug}/{result.target.format.spec.payload}", status=status)
 
 
 def agreement(row: ArtifactRow) -> str:

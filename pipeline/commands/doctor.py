@@ -18,8 +18,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from ...converters import third_party
 from ...converters.steps import Step
+from ...converters.third_party import KNOWN_STEPS
 from ...models.environments import find_installed
 from ...models.errors import Exit
 from ...models.formats import Target, parse_target
@@ -241,8 +241,7 @@ def _sandbox(here: Machine) -> Iterable[Diagnosis]:
 def _steps(here: Machine) -> Iterable[Diagnosis]:
     """Check the libraries of each step, and that open steps lead to each target of the default run."""
     open_steps = []
-    known = third_party.known_steps()
-    for step in known.steps:
+    for step in KNOWN_STEPS.values():
         label = f"{step.source or 'source'} -> {step.target} ({step.name})"
         if closed := lacking(step, here.find):
             yield Diagnosis("steps", label, State.NOTE, closed, _step_fix(here, step))
@@ -250,7 +249,7 @@ def _steps(here: Machine) -> Iterable[Diagnosis]:
             if not step.foreign:  # which needs another interpreter, and is no way to a target here
                 open_steps.append(step)
             yield Diagnosis("steps", label, State.OK, "open")
-    for why in known.refused:
+    for why in KNOWN_STEPS.refused:
         yield Diagnosis("steps", "of a third party", State.WARN, why, "ask its author, or uninstall it")
     reached: set[Target | None] = {None}
     while more := {step.target for step in open_steps if step.source in reached} - reached:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...converters.intake.intake_records import FileDescription
+from ...converters.readers.reader_records import FileDescription
 from ...models.artifact import Artifact, read_artifact
 from ...models.errors import BadRequest, Exit, StepFailed
 from ...models.foreign_files import check_plain

@@ -7,16 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ...converters.steps import STEPS
 from ...models.errors import BadRequest, DiskFull, Exit, TransloadError
-from ...models.formats import Format, Precision, Target
-from ...serving.runtimes.runtime_table import DEFAULT_RUNTIMES
+from ...models.formats import Target
+from ...serving.runtimes.runtime_table import default_runtimes
 from ..context import Context, LocalSettings
 from ..intake.loaded_model import LoadedModel
 from ..intake.model_argument import ModelRequest, candidate_request, kind_of, reference_request, start_of
 from ..intake.run_inputs import RunInputs, load_model, record_reference, resolve_inputs
 from ..intake.source_python import require_torch_there, with_source_python
 from ..locate.locate_records import CaptureFacts, FollowFacts, PlaceFacts
-from ..locate.value_recorder import LOCATABLE
+from ..locate.value_recorder import locatable
 from ..progress import Progress
 from ..request import RunRequest
 from ..result.schema import Verdict
@@ -41,7 +42,9 @@ class LocateResult:
     @property
     def can_keep_float(self) -> bool:
         """Whether a copy that keeps some layers in float32 departs less."""
-        return self.capture.departs and self.target == Target(Format.TFLITE, Precision.INT8)
+        return self.capture.departs and any(
+            step.target == self.target and step.on_request == "keep-float" for step in STEPS
+        )
 
     @property
     def decided(self) -> tuple[Verdict, Exit]:
@@ -163,14 +166,14 @@ def _search(
 
 
 def _check_kinds(candidate: str, against: str) -> None:
-    check_candidate(candidate, DEFAULT_RUNTIMES)
+    check_candidate(candidate, default_runtimes())
     start = start_of(against)
     if _is_closed(candidate):
         raise BadRequest(
             f"the values inside a model of {start_of(candidate)} cannot be followed",
-            fix=f"name a copy in {', '.join(LOCATABLE)}",
+            fix=f"name a copy in {', '.join(locatable())}",
         )
-    if start is not None and start.format is not Format.PT2:
+    if start is not None and not start.format.spec.is_program:
         raise BadRequest(
             f"{against} is no model in PyTorch: it is {start.format}, whose operators name no source line",
             fix="name the model's code with --against, or its .pt2 file",
@@ -181,7 +184,7 @@ def _check_kinds(candidate: str, against: str) -> None:
 def _is_closed(candidate: str) -> bool:
     """Return whether a candidate is of a format whose inner values cannot be followed."""
     target = start_of(candidate)
-    return target is not None and target.format not in LOCATABLE
+    return target is not None and not target.format.spec.recorder
 
 
 def _start(loaded: LoadedModel) -> Target:

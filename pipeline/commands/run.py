@@ -130,7 +130,7 @@ def check_tools(request: RunRequest, plan: Plan) -> None:
     require_engines(request.bench.load_engines)
     formats = {target.format for target in request.targets}
     for name in _wanted_runtimes(request):
-        if formats.isdisjoint(RUNTIMES[name].takes):
+        if not any(map(RUNTIMES[name].accepts, formats)):
             continue
         if RUNTIMES[name].tfserving:
             find_tfserving(request.tfserving_url, os.environ)

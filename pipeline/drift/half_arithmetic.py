@@ -18,7 +18,8 @@ from ...converters.stored_weights import stored_precision
 from ...models.artifact import Artifact
 from ...models.dataset import Dataset, telling_rows
 from ...models.errors import TransloadError
-from ...models.formats import Format, Precision
+from ...models.extensible_table import load_entry
+from ...models.formats import Precision
 from ...models.probes.feeds import make_feeds
 from ...models.probes.probe_set import Probe
 from ...serving.session import Session
@@ -81,9 +82,8 @@ def ask_in_half(check: Check, artifact: Artifact, session: Session, data: Datase
     if "float16" not in dtypes:
         return _not_asked(check, "bfloat16", "it is computed as the runtime does")
     try:
-        is_typed = artifact.target.format is Format.ONNX  # TFLite has float16 weights, and its delegates the rest
-        cutter = _open(artifact)
-        run = _HalfRun(check, cutter, data, is_typed=is_typed)
+        cutter = load_entry(artifact.target.format.spec.cutter)(artifact)
+        run = _HalfRun(check, cutter, data, is_typed=cutter.is_typed)
         if not run.ask(session):
             return _not_asked(check, "float16", "its operators cannot be run one by one")
     except TransloadError as error:  # the file is too large to be run operator by operator, or its own session fails
@@ -118,16 +118,6 @@ def _not_asked(check: Check, arithmetic: str, reason: str) -> HalfResult:
         "non_finite": 0, "note": note, "beyond": 0, "tensors": [],
     }  # fmt: skip
     return HalfResult(row, note, None)
-
-
-def _open(artifact: Artifact) -> OnnxCutter | TfliteCutter:
-    if artifact.target.format is Format.ONNX:
-        from ...converters.minimal_repro.onnx_pieces import OnnxCutter
-
-        return OnnxCutter(artifact.path)
-    from ...converters.minimal_repro.tflite_pieces import TfliteCutter
-
-    return TfliteCutter(artifact.path)
 
 
 class _HalfRun:

@@ -14,12 +14,11 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from ...converters.intake.saved_model_folder import read_saved_model
-from ...converters.intake.saved_model_parts import functions_not_asked
 from ...converters.stored_weights import holds_signed_bytes, stored_precision
 from ...models.artifact import read_artifact
 from ...models.errors import BadRequest, ToolMissing
-from ...models.formats import Format, Precision
+from ...models.extensible_table import load_entry
+from ...models.formats import Precision
 from ...models.job import Job
 from ...models.processors import saturates_bytes
 from ...serving.runtimes.provider_check import check_device
@@ -37,7 +36,7 @@ from .numbers.column_ranges import describe_uneven_columns
 from .numbers.error_profile import ErrorProfile
 from .probe_result import CheckResult, ProbeCalls, probe_rows
 from .rules import FAIL, INCONCLUSIVE, PASS
-from .sessions import DEFAULT_RUNTIME, open_for, read_test_set
+from .sessions import open_for, read_test_set
 
 _RANK = (PASS, INCONCLUSIVE, FAIL)
 _SATURATED = (
@@ -163,10 +162,10 @@ def _run(
 
 def _ask_in_half(job: Job, check: Check, session: Session) -> HalfResult | None:
     """Ask the copy in float16 arithmetic, in the runtime that its format is checked in."""
-    if check.runtime not in (DEFAULT_RUNTIME[Format.ONNX], DEFAULT_RUNTIME[Format.TFLITE]):
+    artifact = read_artifact(job.inputs["artifact"])
+    if check.runtime != artifact.target.format.spec.runtime or not artifact.target.format.spec.stored_precision:
         return None
-    data = read_test_set(job, check.record.signature.inputs)
-    return ask_in_half(check, read_artifact(job.inputs["artifact"]), session, data)
+    return ask_in_half(check, artifact, session, read_test_set(job, check.record.signature.inputs))
 
 
 def _explain_saturation(
@@ -197,8 +196,7 @@ def _may_saturate(job: Job, check: Check) -> bool:
     """Return whether ONNX Runtime may add products of the artifact's bytes in 16 bits, on this processor."""
     if check.runtime not in REFERENCE or check.options.device != "cpu" or not saturates_bytes():
         return False
-    artifact = read_artifact(job.inputs["artifact"])
-    return artifact.target.format is Format.ONNX and holds_signed_bytes(artifact.path)
+    return holds_signed_bytes(read_artifact(job.inputs["artifact"]).path)
 
 
 def _with_reason(result: CheckResult, sentence: str) -> CheckResult:
@@ -221,10 +219,12 @@ def _run_functions(
 ) -> tuple[list[CheckResult], list[str]]:
     """Ask the functions of a SavedModel that take and give what `serving_default` does; add the fails to the results.
     The second value names those that take or give something else."""
-    if check.runtime != DEFAULT_RUNTIME[Format.SAVED_MODEL] or results[0].verdict == FAIL:
-        return results, []
     folder = job.inputs["artifact"]
-    names = functions_not_asked(read_saved_model(read_artifact(folder).path, trust=True))
+    artifact = read_artifact(folder)
+    spec = artifact.target.format.spec
+    if not spec.function_names or check.runtime != spec.runtime or results[0].verdict == FAIL:
+        return results, []
+    names = load_entry(spec.function_names)(artifact.path)
     sessions = open_functions(folder, names) if names else {}
     for name, session in sessions.items():
         subject = f"{name}, which takes and gives what serving_default does"

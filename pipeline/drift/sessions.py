@@ -23,32 +23,19 @@ from ...serving.runtimes.tuning_space import RuntimeSettings
 from ...serving.session import Session
 from .drift_records import SessionOptions
 
-# The runtime that an artifact is checked in where the user names none.
-DEFAULT_RUNTIME: Mapping[Format, str] = {
-    Format.PT2: "torch",
-    Format.TORCHSCRIPT: "torchscript",
-    Format.ONNX: "onnxruntime",
-    Format.SAVED_MODEL: "tensorflow",
-    Format.TFLITE: "tflite",
-    Format.KERAS: "keras",
-}
 FLEX = "tflite-flex"  # of a TFLite file that holds TensorFlow's operators
 ANSWER_S = 60.0  # how long a server may take for one call
 
 
 def runtime_for(form: Format, flex: Sequence[str] = ()) -> str:
     """Return the runtime that an artifact is checked in, by its format and the operators that it needs Flex for."""
-    return FLEX if flex else DEFAULT_RUNTIME[form]
+    return FLEX if flex else form.spec.runtime
 
 
 def default_runtime(folder: Path) -> str:
-    """Return the runtime that the artifact in `folder` is checked in.
-    Raises BadRequest where no runtime takes its format."""
+    """Return the runtime that the artifact in `folder` is checked in."""
     artifact = read_artifact(folder)
-    form = artifact.target.format
-    if form not in DEFAULT_RUNTIME:
-        raise BadRequest(f"no runtime takes {form}", fix=f"convert it to one of {', '.join(DEFAULT_RUNTIME)}")
-    return runtime_for(form, artifact.flex)
+    return runtime_for(artifact.target.format, artifact.flex)
 
 
 def open_session(

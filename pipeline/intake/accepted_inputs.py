@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ...converters.intake.onnx_file import gather_tables
 from ...models.artifact import read_artifact
-from ...models.formats import Format
+from ...models.extensible_table import load_entry
 from ...models.job import Job
 from ...models.probes.accepted_sizes import describe_bounds, find_bounds
 from ...models.probes.accepted_values import describe_values, find_refused, find_values
@@ -49,7 +48,8 @@ def find_inputs(job: Job) -> Mapping[str, Any]:
 def _tables(job: Job, trial: SampleTrial) -> Sequence[int]:
     """Return how many rows the tables of the model have, as far as it shows them."""
     artifact = read_artifact(job.inputs["model"])
-    return sorted(gather_tables(artifact.path)) if artifact.target.format is Format.ONNX else trial.tables
+    entry = artifact.target.format.spec.table_sizes
+    return sorted(load_entry(entry)(artifact.path)) if entry else trial.tables
 
 
 def _with_values(trial: SampleTrial, probe: Probe, tables: Sequence[int]) -> AcceptedFacts | None:

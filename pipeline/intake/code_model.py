@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from ...converters.intake.intake_records import CodeFacts
+from ...converters.readers.reader_records import CodeFacts
 from ...converters.steps import missing
 from ...models.data_sources.data_argument import DataKind
 from ...models.errors import BadRequest, CallFailed, StepFailed, StepOutOfMemory, StepTimeout, ToolMissing
@@ -149,7 +149,7 @@ def _recipe_facts(context: Context, ref: CodeRef, code: str) -> RecipeFacts | No
     limits = replace(context.model_limits(), memory_bytes=context.intake_limits(0).memory_bytes)
     action = Action(
         "describe",
-        "transload.converters.intake.take_in:describe_code",
+        "transload.converters.readers.model_code:describe_code",
         options=CodeOptions(ref=ref.text, root=ref.root).to_json(),
         framework="torch",
         code=code,

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from ...converters.intake.intake_records import ArtifactFacts, FileDescription, FileFacts, FileOptions
+from ...converters.readers.reader_records import ArtifactFacts, FileDescription, FileFacts, FileOptions
 from ...models.artifact import BESIDE, read_artifact
 from ...models.errors import BadRequest, StepFailed, StepOutOfMemory, StepTimeout
 from ...models.foreign_files import check_plain
 from ...models.formats import Format, Target, parse_target
 from ...models.store import Stored, digest_of, size_of
 from ..context import Context
-from ..drift.sessions import DEFAULT_RUNTIME
 from ..workers.engine import Action
 from ..workers.fork_server import framework_of
 from ..workers.isolation import Limits
@@ -27,27 +26,25 @@ from .model_argument import ModelRequest
 _MORE_TIME = "give it more time with --model-seconds"
 _BLOCK_BYTES = 512  # the unit of st_blocks, on every file system
 _MOST_COUNTED = 10_000  # files beside an ONNX file
-_INTAKE = "transload.converters.intake"
-# The libraries with which a worker reads a file or an artifact of a format.
-_READ_WITH: Mapping[Format, tuple[str, ...]] = {
-    Format.ONNX: ("onnx",), Format.PT2: ("torch",), Format.TORCHSCRIPT: ("torch",),
-    Format.SAVED_MODEL: ("google.protobuf",), Format.KERAS: ("keras", "tensorflow"), Format.TFLITE: ("ai_edge_litert",),
-}  # fmt: skip
+_ARTIFACT = "transload.converters.readers.artifact_import:import_artifact"
+_DESCRIBE = "transload.converters.readers.describe_file:describe_file"
 
 
 def load_file(context: Context, request: ModelRequest, model_format: Format) -> LoadedModel:
     """Load a model that is a file, or a SavedModel's folder.
     Raises BadRequest where it is refused, ToolMissing where a library that reads it is not installed."""
-    path, work = Path(request.text).absolute(), f"take_in:take_in_{model_format.replace('-', '_')}"
-    # Nothing but the names of its inputs is known of a TorchScript file: it is called to know more.
-    data = samples_of_request(context, request) if model_format is Format.TORCHSCRIPT else None
-    take_in = partial(_take_in, context, request, path, name=path.stem, work=work, model_format=model_format, data=data)
-    stored = take_in()
+    path, spec = Path(request.text).absolute(), model_format.spec
+    # Nothing but the names of its inputs is known of such a file: it is called to know more.
+    data = None if spec.declares_inputs else samples_of_request(context, request)
+    read = partial(
+        _read, context, request, path, name=path.stem, entry=spec.reader, model_format=model_format, data=data
+    )
+    stored = read()
     facts = FileFacts.from_json(stored.facts)
     recorded = facts.external or {}
     present = {name: _digest_or_none(path.parent / name) for name in recorded}
     if present != recorded:  # the store had the model, and the data files beside it have changed since
-        stored = take_in(external={name: digest or "" for name, digest in present.items()})
+        stored = read(external={name: digest or "" for name, digest in present.items()})
         facts = FileFacts.from_json(stored.facts)
     return LoadedModel(
         ModelDescription(path.stem, facts.signature), stored, Target(model_format), notes=facts.notes,
@@ -62,11 +59,7 @@ def load_artifact(context: Context, request: ModelRequest) -> LoadedModel:
         raise BadRequest(f"{request.text} is an artifact, and says what it takes", fix="leave --input out")
     folder = Path(request.text).resolve()
     model_format = read_artifact(folder).target.format
-    if model_format not in DEFAULT_RUNTIME:
-        raise BadRequest(f"no runtime takes {model_format}", fix=f"name an artifact of {', '.join(DEFAULT_RUNTIME)}")
-    stored = _take_in(
-        context, request, folder, name=folder.name, work="take_in:take_in_artifact", model_format=model_format
-    )
+    stored = _read(context, request, folder, name=folder.name, entry=_ARTIFACT, model_format=model_format)
     facts = ArtifactFacts.from_json(stored.facts)
     description = ModelDescription(Path(request.text).name, facts.signature)
     calibrated = ranges_of(facts.calibrated)
@@ -76,25 +69,26 @@ def load_artifact(context: Context, request: ModelRequest) -> LoadedModel:
 def describe_file(context: Context, text: str, model_format: Format) -> FileDescription:
     """Return what a model's file says of itself.
     Raises BadRequest where it is refused, ToolMissing where a library that reads it is not installed."""
-    path, work = Path(text).absolute(), "describe_file:describe_file"
-    stored = _take_in(
+    path = Path(text).absolute()
+    stored = _read(
         context,
         ModelRequest(text),
         path,
         name=path.stem,
-        work=work,
+        entry=_DESCRIBE,
         model_format=model_format,
         format=str(model_format),
     )
     return FileDescription.from_json(stored.facts)
 
 
-def _take_in(
-    context: Context, request: ModelRequest, path: Path, *, name: str, work: str, model_format: Format,
+def _read(
+    context: Context, request: ModelRequest, path: Path, *, name: str, entry: str, model_format: Format,
     data: Stored | None = None, **known: Any,
 ) -> Stored:  # fmt: skip
     """Let a worker read the model at `path`. `known`: further options, as `external` where data files lie beside it."""
-    requires = _READ_WITH[model_format]
+    spec = model_format.spec
+    requires = spec.requires
     require_libraries(request.text, requires)
     check_plain(path)
     trust = context.request.model.trust
@@ -105,12 +99,13 @@ def _take_in(
     options = FileOptions(path=str(path), sha256=digest, inputs=request.inputs, trust=trust, **known)
     action = Action(
         f"given.{name}",
-        f"{_INTAKE}.{work}",
+        entry,
         inputs={"data": data} if data else {},
         options=options.to_json(),
         requires=requires,
         framework=framework_of(requires),
-        reads=(str(path), *((str(path.parent),) if model_format is Format.ONNX else ())),  # with its data files
+        reads=(str(path), *((str(path.parent),) if spec.has_data_beside else ())),
+        tools={"package": spec.package} if spec.package else {},
         limits=limits,
     )
     try:
@@ -135,9 +130,9 @@ def limits_named(text: str, limits: Limits, *, more_time: str = _MORE_TIME) -> I
 
 
 def size_of_model(path: Path, model_format: Format) -> int:
-    """Return the bytes of a model's file or folder; of an ONNX file also of what may hold its weights, beside it or one
-    below, as far as the disk holds them. What is counted too much only makes the limits wider."""
-    if model_format is not Format.ONNX or path.is_dir():
+    """Return the bytes of a model's file or folder; where its weights may lie in further files, also of what may hold
+    them, beside it or one below, as far as the disk has it. What is counted too much only makes the limits wider."""
+    if not model_format.spec.has_data_beside or path.is_dir():
         return size_of(path)
     beside = islice(chain(path.parent.glob("*"), path.parent.glob("*/*")), _MOST_COUNTED)
     status = [file.stat() for file in beside if file.is_file()]

@@ -18,7 +18,7 @@ from typing import Protocol
 from ...models.artifact import RECORD, read_artifact
 from ...models.errors import BadRequest
 from ...models.foreign.foreign_python import ForeignPython
-from ...models.formats import Format, Target
+from ...models.formats import Format, Target, formats
 from ...models.lent.tensorflow_model import KERAS_FILES
 from ...models.loading.checkpoints.file_head import check_head
 from ...models.signature import TensorSpec
@@ -45,10 +45,6 @@ _REFUSED = {
     ".h5": _HDF5, ".hdf5": _HDF5, ".toml": ("a pipeline file, which 'transload run' takes", _ACCEPTED_FIX),
 }  # fmt: skip
 _SHOWN = 200  # characters of an argument that a sentence repeats
-_SUFFIXES = {
-    ".onnx": Format.ONNX, ".pt2": Format.PT2, ".pt": Format.TORCHSCRIPT, ".pth": Format.TORCHSCRIPT,
-    ".keras": Format.KERAS, ".tflite": Format.TFLITE,
-}  # fmt: skip
 
 
 class ModelKind(Enum):
@@ -108,22 +104,29 @@ def kind_of(text: str) -> ModelKind | Format:
         return ModelKind.CODE
     if path.is_dir() and (path / RECORD).is_file():
         return ModelKind.ARTIFACT
-    if path.is_dir() and any((path / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt")):
-        return Format.SAVED_MODEL
     if path.is_dir():
-        raise _folder_error(path)
+        return _format_of_folder(path)
     suffix = path.suffix.lower()
+    form = next((form for form in formats() if suffix in form.spec.suffixes), None)
     in_file = any(f"{ending}:" in text for ending in (".py", *KERAS_FILES))
     of_code = ".py" in path.suffixes or in_file or _is_module(text)
-    if of_code and suffix not in _SUFFIXES and suffix not in _REFUSED:
+    if of_code and form is None and suffix not in _REFUSED:
         return ModelKind.CODE
     if not path.exists():
         raise BadRequest(f"no such file: {text}", fix="check the path; it starts at the folder you run transload in")
     _check_content(path)
-    if suffix not in _SUFFIXES:
+    if form is None:
         content, fix = _REFUSED.get(suffix, ("no model of a kind that is known", _ACCEPTED_FIX))
         raise BadRequest(f"{text} is {content}, and is not taken as a model", fix=fix)
-    return _SUFFIXES[suffix]
+    return form
+
+
+def _format_of_folder(path: Path) -> Format:
+    """Return the format of a folder by what it holds. Raises BadRequest."""
+    for form in formats():
+        if any((path / name).is_file() for name in form.spec.marks):
+            return form
+    raise _folder_error(path)
 
 
 def _check_findable(path: Path) -> None:
@@ -179,13 +182,20 @@ def in_keras_file(text: str) -> str | None:
 
 
 def candidate_request(text: str, inputs: Sequence[TensorSpec]) -> ModelRequest:
-    """Return the request for a candidate. Only a TorchScript file needs `inputs`: all others record their own."""
-    return ModelRequest(text, tuple(inputs) if kind_of(text) is Format.TORCHSCRIPT else ())
+    """Return the request for a candidate. Only a file that does not say its own needs `inputs`."""
+    return ModelRequest(text, tuple(inputs) if _lacks_inputs(text) else ())
 
 
 def reference_request(candidate: str, against: ModelRequest, copy_inputs: tuple[TensorSpec, ...]) -> ModelRequest:
     """Return the request for the reference model of a candidate that has the inputs `copy_inputs`.
     Inputs that were meant for the candidate are dropped. Code that says nothing of its inputs has those of its copy."""
-    is_torchscript = not is_model_url(candidate) and kind_of(candidate) is Format.TORCHSCRIPT
-    for_candidate = is_torchscript and kind_of(against.text) is ModelKind.ARTIFACT
+    for_candidate = (
+        not is_model_url(candidate) and _lacks_inputs(candidate) and kind_of(against.text) is ModelKind.ARTIFACT
+    )
     return replace(against, inputs=() if for_candidate else against.inputs, copy_inputs=copy_inputs)
+
+
+def _lacks_inputs(text: str) -> bool:
+    """Return whether a MODEL argument is a file that does not say what inputs it takes."""
+    kind = kind_of(text)
+    return isinstance(kind, Format) and not kind.spec.declares_inputs

@@ -10,7 +10,7 @@ from functools import partial
 from ...models.data_checks.data_findings import DataFault, DataUse, doubts_of_data
 from ...models.data_sources.data_argument import DataArgument
 from ...models.errors import BadRequest, NoAnswer, OpenFailed, StepFailed
-from ...models.formats import PAYLOAD, Format, Target
+from ...models.formats import Format, Target
 from ...models.job_records import DataFacts, RandomSamplesOptions, SourceFacts, TrainFacts
 from ...models.probes.feeds import most_per_call
 from ...models.probes.integer_range import MOST_TRIES
@@ -149,7 +149,7 @@ def _with_accepted_inputs(
 def _find_accepted(context: Context, loaded: LoadedModel, start: Target) -> AcceptedFacts:
     """Search for inputs that a file has answers to; none where the search itself fails."""
     row, interpreter = RUNTIMES[loaded.runtime], interpreter_of(RUNTIMES[loaded.runtime])
-    requires = (*row.requires, "onnx") if start.format is Format.ONNX else row.requires
+    requires = tuple(dict.fromkeys((*row.requires, *start.format.spec.requires)))
     options = SessionOptions(
         runtime=loaded.runtime,
         settings=REFERENCE.get(loaded.runtime, {}),
@@ -248,7 +248,7 @@ def _file_named(context: Context, loaded: LoadedModel, request: ModelRequest | N
     except BadRequest as error:
         if loaded.start is None or request is None:
             raise
-        opened = str(loaded.stored.folder / PAYLOAD[loaded.start.format])
+        opened = str(loaded.stored.folder / loaded.start.format.spec.payload)
         message, fix = error.what.replace(opened, request.text), error.fix
         if isinstance(error, OpenFailed):
             log = (context.refused_logs or context.folder / "logs") / "reference.log"

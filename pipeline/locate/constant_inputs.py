@@ -23,7 +23,7 @@ from ...models.signature import Array, Signature
 from ..drift.drift_records import ProposalFacts
 from ..drift.recorded_answers import read_record, read_sources, write_sources
 from ..drift.sessions import read_test_set
-from .value_recorder import LOCATABLE, ValueRecorder, open_recorder
+from .value_recorder import ValueRecorder, open_recorder
 
 _CALL_BYTES = 256 << 20  # of all values of a call
 _KNOWN = 64  # rows of each source
@@ -33,7 +33,7 @@ def propose(job: Job) -> Mapping[str, Any]:
     """Propose rows, by what the copy computes inside for the samples and for what the reference was asked."""
     artifact, record = read_artifact(job.inputs["artifact"]), read_record(job.inputs["reference"])
     signature = artifact.signature
-    if artifact.target.format not in LOCATABLE or fixed_batch(signature.inputs, record.signature.inputs):
+    if not artifact.target.format.spec.recorder or fixed_batch(signature.inputs, record.signature.inputs):
         return ProposalFacts().to_json()
     data = read_test_set(job, record.signature.inputs)
     known = [rows.rows(0, _KNOWN) for rows in read_sources(job.inputs["reference"], record.probes).values()]

@@ -7,10 +7,14 @@ from typing import Protocol
 
 from ...models.artifact import Artifact
 from ...models.errors import BadRequest
-from ...models.formats import Format
+from ...models.extensible_table import load_entry
+from ...models.formats import Format, formats
 from ...models.signature import Array
 
-LOCATABLE = (Format.ONNX, Format.SAVED_MODEL, Format.TFLITE, Format.TORCHSCRIPT)
+
+def locatable() -> list[Format]:
+    """Return the formats whose operators and values can be recorded."""
+    return [form for form in formats() if form.spec.recorder]
 
 
 class ValueRecorder(Protocol):
@@ -53,20 +57,9 @@ def open_recorder(artifact: Artifact) -> ValueRecorder:
     """Open the graph of an artifact.
     Raises BadRequest for a format whose values cannot be recorded."""
     form = artifact.target.format
-    if form is Format.ONNX:
-        from ...converters.minimal_repro.onnx_pieces import OnnxCutter
-
-        return OnnxCutter(artifact.path)
-    if form is Format.SAVED_MODEL:
-        from ...converters.minimal_repro.saved_model_pieces import SavedModelCutter
-
-        return SavedModelCutter(artifact.path, artifact.signature)
-    if form is Format.TFLITE:
-        from ...converters.minimal_repro.tflite_pieces import TfliteCutter
-
-        return TfliteCutter(artifact.path)
-    if form is Format.TORCHSCRIPT:
-        from ...serving.tracing.traced_script import ScriptRecorder
-
-        return ScriptRecorder(artifact)
-    raise BadRequest(f"no values inside {form} can be captured", fix=f"locate the error in {', '.join(LOCATABLE)}")
+    if not form.spec.recorder:
+        raise BadRequest(
+            f"no values inside {form} can be captured", fix=f"locate the error in {', '.join(locatable())}"
+        )
+    recorder: ValueRecorder = load_entry(form.spec.recorder)(artifact)
+    return recorder

@@ -21,14 +21,15 @@ import numpy as np
 from ...converters.minimal_repro.graph_pieces import Cutter, GraphCutter, Piece
 from ...converters.minimal_repro.onnx_pieces import OnnxCutter, OnnxPiece
 from ...converters.minimal_repro.pt2_pieces import ProgramCutter, ProgramPiece
-from ...converters.minimal_repro.saved_model_pieces import SavedModelCutter, SavedModelPiece
-from ...converters.minimal_repro.tflite_pieces import TfliteCutter, TflitePiece
+from ...converters.minimal_repro.saved_model_pieces import SavedModelPiece
+from ...converters.minimal_repro.tflite_pieces import TflitePiece
 from ...converters.minimal_repro.torch_pieces import ModulePiece, ModuleRecorder
 from ...models.array_file import write_arrays
 from ...models.artifact import read_artifact
 from ...models.dataset import Dataset
 from ...models.errors import Refused
 from ...models.exported_program import load_program
+from ...models.extensible_table import load_entry
 from ...models.job import Job
 from ...models.loading.build import build_model
 from ...models.probes.feeds import make_feeds, sizes_in
@@ -48,23 +49,10 @@ _T = TypeVar("_T")
 _P = TypeVar("_P", bound=Piece)
 
 
-def find_onnx_piece(job: Job) -> Mapping[str, Any]:
-    """Find the smallest piece of the ONNX model in inputs["source"]."""
-    return _find_in_file(job, OnnxCutter(read_artifact(job.inputs["source"]).path))
-
-
-def find_saved_model_piece(job: Job) -> Mapping[str, Any]:
-    """Find the smallest piece of the SavedModel in inputs["source"]."""
+def find_graph_piece(job: Job) -> Mapping[str, Any]:
+    """Find the smallest piece of the file or folder in inputs["source"]."""
     source = read_artifact(job.inputs["source"])
-    return _find_in_file(job, SavedModelCutter(source.path, source.signature))
-
-
-def find_tflite_piece(job: Job) -> Mapping[str, Any]:
-    """Find the smallest piece of the TFLite file in inputs["source"]."""
-    return _find_in_file(job, TfliteCutter(read_artifact(job.inputs["source"]).path))
-
-
-def _find_in_file(job: Job, cutter: GraphCutter) -> Mapping[str, Any]:
+    cutter: GraphCutter = load_entry(source.target.format.spec.cutter)(source)
     trial = Trial(SearchOptions.from_json(job.options), Path.cwd())
 
     def record(feeds: Feeds, _candidates: Sequence[Feeds]) -> GraphCutter:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from ...converters.to_onnx.onnx_from_pt2 import DYNAMO_OPSET
 from ...converters.to_onnx.onnx_from_source import TORCHSCRIPT_OPSET
-from ...models.formats import PAYLOAD
 from ...models.signature import Signature, TensorSpec
 from ..workers.toolchain import version_of
 from .search_records import PieceFacts, SearchOptions
@@ -311,8 +310,8 @@ def convert_by_step(options: SearchOptions, piece: GraphPiece, write: str = "", 
         imports=imports,
         suffix=piece.suffix,
         signature=pprint.pformat(piece.signature.to_json(), width=110, sort_dicts=False).replace("\n", "\n    "),
-        write=write or f'(given / "{PAYLOAD[piece.form]}").write_bytes(MODEL.read_bytes())',
-        format=piece.form.value,
+        write=write or f'(given / "{piece.form.spec.payload}").write_bytes(MODEL.read_bytes())',
+        format=piece.form,
         options=dict(step_options),
     )
 

@@ -15,7 +15,6 @@ from ...converters.minimal_repro.saved_model_pieces import SavedModelPiece
 from ...converters.minimal_repro.tflite_pieces import TflitePiece
 from ...converters.patches.tf2onnx.registry import REPLACED_OPERATORS
 from ...converters.to_onnx.onnx_from_tensorflow import OPSET
-from ...models.formats import Format
 from ...models.signature import TensorSpec
 from .script import convert_by_step
 from .search_records import SearchOptions
@@ -120,7 +119,7 @@ def convert_tensorflow(options: SearchOptions, piece: TensorFlowPiece) -> str:
     if step == "tf2onnx" and REPLACED_OPERATORS.isdisjoint(piece.runs):
         inputs, outputs = (_format_names(specs, piece) for specs in (piece.signature.inputs, piece.signature.outputs))
         return _TF2ONNX.format(inputs=inputs, outputs=outputs, made=_MADE[piece.suffix], suffix=piece.suffix)
-    if piece.form is Format.TFLITE:
+    if isinstance(piece, TflitePiece):
         return convert_by_step(options, piece)
     if step == "tflite":
         return _convert_by_tflite(options, piece)

@@ -13,11 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ...converters import third_party
 from ...converters.steps import STEPS, Step
 from ...models.code_digest import entry_digest
 from ...models.errors import DiskFull, SearchTimeout, TransloadError
-from ...models.formats import Format, Precision, Target
+from ...models.formats import Precision, Target
 from ...models.store import Stored
 from ..context import Context
 from ..drift.rules import LEAST_SQNR_DB
@@ -37,11 +36,7 @@ _MAX_FAILURES = 2  # of one target that are searched
 
 _SEARCH = f"{__package__}.piece_search"
 _PT2_ENTRY, _TORCH_ENTRY = f"{_SEARCH}:find_program_piece", f"{_SEARCH}:find_module"
-_GRAPH_ENTRIES = {
-    Format.ONNX: f"{_SEARCH}:find_onnx_piece",
-    Format.SAVED_MODEL: f"{_SEARCH}:find_saved_model_piece",
-    Format.TFLITE: f"{_SEARCH}:find_tflite_piece",
-}
+_GRAPH_ENTRY = f"{_SEARCH}:find_graph_piece"
 _EXPORT = next(step for step in STEPS if step.name == "torch.export")  # exports a piece of a program again
 _LIBRARIES = {
     "onnx2tf": "onnx2tf",
@@ -124,11 +119,11 @@ def _entries_for(failure: FailedStep) -> list[str]:
     is_reduced = step.target.precision is not Precision.FP32
     if step.environment or step.calibrates or (is_reduced and failure.status is RouteStatus.WRONG):
         return []
-    if step.source and step.source.precision is Precision.FP32 and step.source.format in _GRAPH_ENTRIES:
-        return [_GRAPH_ENTRIES[step.source.format]]
+    if step.source and step.source.precision is Precision.FP32 and step.source.format.spec.cutter:
+        return [_GRAPH_ENTRY]
     if any(framework_of(part.requires) != "torch" for part in failure.route.steps):  # one process runs the chain
         return []
-    program_entries = [_PT2_ENTRY] if step.source == Target(Format.PT2) else []
+    program_entries = [_PT2_ENTRY] if step.source and step.source.format.spec.is_program else []
     source_entries = [_TORCH_ENTRY] if failure.route.steps[0].source is None else []
     return program_entries + source_entries
 
@@ -225,7 +220,6 @@ def _action(context: Context, prepared: RunInputs, name: str, failure: FailedSte
         + (prepared.model.code if is_source else ""),
         root=prepared.model.root if is_source else None,
         reads=prepared.model.reads if is_source else (),
-        folders=tuple(folder for chain_step in chain for folder in third_party.import_folders(chain_step)),
         limits=replace(context.convert_limits(), seconds=context.request.convert.search_seconds + _GRACE_S),
         remembers_refusal=True,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ...converters import third_party
 from ...converters.conversion_records import ConversionFacts
 from ...models.formats import Precision, Target
 from ...models.job_records import DataFacts
@@ -69,8 +68,7 @@ def conversion(inputs: ConversionInputs, route: Route, source: Stored) -> Action
         requires=step.requires,
         python=interpreter.path,
         framework=framework_of(step.requires),
-        tools={**interpreter.tools, **({"package": step.package} if step.package else {})},
-        folders=third_party.import_folders(step),
+        tools=interpreter.tools,
         code=inputs.code if step.source is None else "",
         root=inputs.root,
         reads=inputs.reads,

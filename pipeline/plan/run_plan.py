@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from ...converters import third_party
 from ...converters.steps import Step
+from ...converters.third_party import KNOWN_STEPS
 from ...models.environments import find_installed
 from ...models.errors import ToolMissing
 from ...models.formats import Format, Precision, Target
@@ -67,7 +67,7 @@ def steps_for(requested: Collection[str] = (), *, foreign: str = "") -> tuple[St
     that is TensorFlow, nothing else can."""
     return tuple(
         step
-        for step in third_party.known_steps().steps
+        for step in KNOWN_STEPS.values()
         if (not step.on_request or step.on_request in requested) and _is_for(step, foreign)
     )
 
@@ -315,5 +315,5 @@ def _runtimes_of(planned: TargetPlan, names: Collection[str]) -> tuple[str, ...]
     return tuple(
         runtime.name
         for runtime in RUNTIMES.values()
-        if runtime.name in names and planned.target.format in runtime.takes and (flex or not runtime.flex)
+        if runtime.name in names and runtime.accepts(planned.target.format) and (flex or not runtime.flex)
     )

@@ -372,8 +372,8 @@ def _per_batch(
 
 
 def _size(evidence: _Evidence) -> Iterator[GateRow]:
-    sizes = {row.name: row.bytes for row in evidence.artifacts}
-    reference = sizes.get(Format.PT2)
+    programs = (row.bytes for row in evidence.artifacts if row.format and Format(row.format).spec.is_program)
+    reference = next(programs, None)
     for row in evidence.artifacts:
         if row.bytes is None:
             continue

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ...models.artifact import read_artifact
-from ...models.formats import PAYLOAD
 from ...models.signature import Signature
 from ...models.store import Stored, digest_of, disk_errors, size_of
 from ...models.whole_files import link_folder_whole
@@ -74,7 +73,7 @@ def artifact_row(result: TargetResult, drift: Sequence[DriftRow]) -> ArtifactRow
         name=result.name,
         format=str(target.format),
         precision=str(target.precision),
-        path=f"{ARTIFACTS}/{target.slug}/{PAYLOAD[target.format]}" if artifact else None,
+        path=f"{ARTIFACTS}/{target.slug}/{target.format.spec.payload}" if artifact else None,
         sha256=digest_of(artifact.path) if artifact else None,
         bytes=size_of(artifact.path) if artifact else None,
         status=_status(result, drift) if artifact else Status.FAILED,

@@ -18,7 +18,6 @@ from ..intake.loaded_model import require_runtime
 from ..intake.run_inputs import RunInputs, batch_sizes
 from ..locate.describe import summarise_places
 from ..locate.locate_records import CaptureFacts, FollowFacts, FollowOptions
-from ..locate.value_recorder import LOCATABLE
 from ..plan.constant_actions import extend_reference, proposal, recorder_requires
 from ..plan.router import TargetResult
 from ..result.schema import LocatedRow, Verdict
@@ -124,7 +123,7 @@ def locate_failures(
 
 
 def _followed_copy(result: TargetResult) -> FollowedCopy | None:
-    if result.stored is None or result.target.format not in LOCATABLE:
+    if result.stored is None or not result.target.format.spec.recorder:
         return None
     flex = tuple(ConversionFacts.part_of(result.stored.facts).flex)
     return FollowedCopy(result.target, result.stored, flex, result.name)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from ...converters.intake.intake_records import FileOptions
+from ...converters.readers.reader_records import FileOptions
 from ...models.artifact import RECORD, read_artifact
 from ...models.errors import BadRequest, StepFailed
 from ...models.foreign_files import check_plain
@@ -35,7 +35,7 @@ from ..intake.model_argument import kind_of
 from ..workers.isolation import Limits, Spawn, Worker, run_alone
 from .validate import device_for
 
-_INTAKE = "transload.converters.intake.take_in"
+_CHECK_ARTIFACT = "transload.converters.readers.artifact_import:check_artifact"
 _HOST = "transload.serving.server.embedded:open_host"
 _TAKEN_IN = "taken-in"
 _MORE_TIME = "where you trust whoever made it, give --trust, and it has the time of a request"
@@ -162,18 +162,18 @@ class ModelProcesses:
         form = read_artifact(path).target.format if is_artifact else self._format_of(path)
         limits = self.limits if trust else intake_limits(self.limits, size_of_model(path, form))
         files = CheckedFiles(path if trust or not is_artifact else self._copy(path), original=path)
-        beside = path.parent if path.suffix == ".onnx" else files.folder  # with its data files
+        beside = path.parent if form.spec.has_data_beside and not is_artifact else files.folder
         spawn = Spawn(log, self.scratch / f"intake-{next(self._numbers)}", limits, reads=(str(beside),))
         with _unread_refused(path, files.folder), limits_named(str(path), limits, more_time=_MORE_TIME):
             if is_artifact:
                 job = {"inputs": {"artifact": str(files.folder)}, "out": str(spawn.cwd), "options": {"trust": trust}}
-                run_alone(f"{_INTAKE}:check_artifact", job, spawn)
+                run_alone(_CHECK_ARTIFACT, job, spawn)
                 return files
             out = spawn.cwd / _TAKEN_IN
             out.mkdir(parents=True)
             options = FileOptions(path=str(path), sha256=digest_of(path), inputs=self.inputs, trust=trust, strings=True)
             job = {"inputs": {}, "out": str(out), "options": options.to_json()}
-            run_alone(f"{_INTAKE}:take_in_{form.replace('-', '_')}", job, spawn)
+            run_alone(form.spec.reader, job, spawn)
         check_runtime(out)
         return CheckedFiles(out, original=path)
 
@@ -192,7 +192,7 @@ class ModelProcesses:
         kind = kind_of(str(path))
         if not isinstance(kind, Format):
             raise BadRequest(f"{path} is code, and is not served", fix="convert it first: transload convert")
-        if kind is Format.TORCHSCRIPT and not self.inputs:
+        if not kind.spec.declares_inputs and not self.inputs:
             raise BadRequest(
                 f"{path} does not say what inputs it takes",
                 fix="name them with --input NAME=DTYPE[dims]",
@@ -225,6 +225,6 @@ def check_runtime(folder: Path) -> str:
         )
     runtime = default_runtime(folder)
     require_runtime(runtime)
-    if artifact.target.format is Format.ONNX:
-        require_libraries("the check of an ONNX artifact", ("onnx",))
+    spec = artifact.target.format.spec
+    require_libraries(f"the check of an artifact in {spec.title}", spec.requires)
     return runtime

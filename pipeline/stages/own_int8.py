@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...models.errors import DiskFull, TransloadError
-from ...models.formats import Format, Precision, Target
+from ...models.formats import Precision, Target
 from ...models.job_records import DataFacts
+from ...serving.runtimes.tuning_space import REFERENCE
 from ..context import Context
 from ..intake.run_inputs import RunInputs
 from ..plan.router import TargetResult
@@ -50,7 +51,7 @@ def compare_with_own(
         for row in first.values()
         if row.artifact == target.name
         and _is_int8(target)
-        and target.target.format in (Format.ONNX, Format.TFLITE)
+        and target.target.format.spec.calibrated_ranges
         and row.verdict is Verdict.PASS and row.sqnr_db is not None and row.sqnr_db < _SUSPECT_DB
     ]  # fmt: skip
     if not suspects or DataFacts.from_json(inputs.data.facts).random:
@@ -72,7 +73,7 @@ def compare_with_own(
         sentence += f" this model to {own_db:.1f} dB"
         if own_db >= copy_db + _DOUBTED_DB:
             allows = "the metric allows" if row.tolerance.metric_loss is not None else "int8's floor allows"
-            saturated = ", or for products of bytes that saturate on this processor" * (target.format is Format.ONNX)
+            saturated = ", or for products of bytes that saturate on this processor" * (row.runtime in REFERENCE)
             doubts.append(f"{sentence}: {allows} what is lost; look for a layer with a wrong scale{saturated}")
         elif own_db >= copy_db + _NOTED_DB:
             notes.append(sentence)

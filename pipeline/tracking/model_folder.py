@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from ...models.artifact import CARD_TEXT, DIGESTS, LOCAL, RECORD, REQUIREMENTS, Artifact
-from ...models.formats import PAYLOAD, Format
 from ...models.signature import DTYPES, Array, TensorSpec
 from ...models.store import size_of
 from ...serving.bundles.standalone_files import RUNTIME, standalone
@@ -28,7 +27,8 @@ MLMODEL, GOLDEN = "MLmodel", "golden.npz"
 _EXAMPLE, _SERVING_EXAMPLE = "input_example.json", "serving_input_example.json"
 _CODE, _LOADER = "code", "mlflow_artifact"
 _CONDA, _PYTHON_ENV = "conda.yaml", "python_env.yaml"
-_TORCHSCRIPT = "model.pth"
+_ONNX, _TORCHSCRIPT = "onnx", "torchscript"  # flavours, as FormatSpec.served_as names them
+_TORCHSCRIPT_FILE = "model.pth"
 _REPLACED = (REQUIREMENTS, DIGESTS, *LOCAL)  # MLflow has its own; what was tuned here does not hold there
 
 
@@ -46,8 +46,9 @@ def why_not_logged(artifact: Artifact) -> str | None:
     """Return why MLflow cannot call this artifact, None where it can."""
     if artifact.flex:
         return "it needs TensorFlow's Flex delegate, which the interpreter of LiteRT does not bring"
-    if artifact.target.format is Format.KERAS:
-        return "transload has no loader of Keras files for MLflow"
+    spec = artifact.target.format.spec
+    if "mlflow" not in spec.served_as:
+        return f"transload has no loader of {spec.title} files for MLflow"
     specs = (*artifact.signature.inputs, *artifact.signature.outputs)
     narrow = next((spec.dtype for spec in specs if spec.dtype not in DTYPES), None)
     return f"MLflow has no tensors of {narrow}" if narrow else None
@@ -68,18 +69,18 @@ def write_model_folder(
     import yaml
 
     shutil.copytree(artifact.folder, out, ignore=shutil.ignore_patterns(*_REPLACED))
-    own_loader = artifact.target.format is not Format.ONNX
-    if own_loader:
+    flavor = artifact.target.format.spec.served_as["mlflow"]
+    if flavor != _ONNX:  # which MLflow opens by itself
         (out / _CODE).mkdir()
         for module in (RUNTIME, _LOADER):
             (out / _CODE / f"{module}.py").write_text(standalone(module))
-    if artifact.target.format is Format.TORCHSCRIPT:
-        _rename_torchscript(out)
+    if flavor == _TORCHSCRIPT:
+        _rename_torchscript(out, artifact.path.name)
     lines = [f"mlflow=={identity.mlflow}", *requirements]
     _write_environment(out, lines)
     document: dict[str, Any] = {
         "artifact_path": f"models:/{identity.model_id}",
-        "flavors": _flavors(artifact.target.format, packages or {}),
+        "flavors": _flavors(flavor, artifact.path.name, packages or {}),
         "metadata": dict(facts or {}),
         "mlflow_version": identity.mlflow,
         "model_id": identity.model_id,
@@ -104,36 +105,35 @@ def describe_model(artifact: Artifact) -> str:
     return file.read_text() if file.is_file() else f"{artifact.target}, converted by transload"
 
 
-def _flavors(form: Format, packages: Mapping[str, str]) -> dict[str, Any]:
-    """Return the flavours of a format: `python_function`, which `mlflow.pyfunc` opens, and the framework's own."""
+def _flavors(flavor: str, payload: str, packages: Mapping[str, str]) -> dict[str, Any]:
+    """Return the flavours of a model: `python_function`, which `mlflow.pyfunc` opens, and the framework's own."""
     pyfunc: dict[str, Any] = {
         "env": {"conda": _CONDA, "virtualenv": _PYTHON_ENV},
         "loader_module": _LOADER,
         "code": _CODE,
         "python_version": platform.python_version(),
     }
-    payload = PAYLOAD[form]
-    if form is Format.ONNX:
+    if flavor == _ONNX:
         own = {"onnx_version": packages.get("onnx", ""), "data": payload, "providers": ["CPUExecutionProvider"]}
         loader = {"loader_module": "mlflow.onnx", "data": payload, "code": None}
         return {"onnx": {**own, "code": None}, "python_function": {**pyfunc, **loader}}
-    if form is Format.SAVED_MODEL:
+    if flavor == "tensorflow":
         # MLflow's name of a SavedModel that is called by its signature; its other type calls the object itself.
         opened = {"model_type": "tf1-estimator", "meta_graph_tags": ["serve"], "signature_def_key": "serving_default"}
         return {"tensorflow": {"saved_model_dir": payload, **opened, "code": _CODE}, "python_function": pyfunc}
-    if form in (Format.TORCHSCRIPT, Format.PT2):
+    if flavor in ("pytorch", _TORCHSCRIPT):
         own = {"pytorch_version": packages.get("torch", ""), "model_data": ".", "code": _CODE}
         return {"pytorch": own, "python_function": pyfunc}
     return {"python_function": pyfunc}
 
 
-def _rename_torchscript(out: Path) -> None:
+def _rename_torchscript(out: Path, payload: str) -> None:
     """Give a TorchScript file the name under which mlflow.pytorch looks for it, and tell our loader.
     mlflow 3.17 then hands it to torch.load with its own pickle module; without that, torch refuses TorchScript."""
-    (out / PAYLOAD[Format.TORCHSCRIPT]).rename(out / _TORCHSCRIPT)
+    (out / payload).rename(out / _TORCHSCRIPT_FILE)
     (out / "pickle_module_info.txt").write_text("mlflow.pytorch.pickle_module")
     record = json.loads((out / RECORD).read_text())
-    (out / RECORD).write_text(json.dumps({**record, "file": _TORCHSCRIPT}, indent=1) + "\n")
+    (out / RECORD).write_text(json.dumps({**record, "file": _TORCHSCRIPT_FILE}, indent=1) + "\n")
 
 
 def _column(spec: TensorSpec) -> dict[str, Any]:

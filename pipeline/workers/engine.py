@@ -63,7 +63,6 @@ class Action:
     code: str = ""  # the digest of a user's code that the entry will call
     root: str | None = None  # the user's folder: last on sys.path
     reads: tuple[str, ...] = ()  # files and folders of the user that it reads beside `inputs`
-    folders: tuple[str, ...] = ()  # where a third party's step is imported from, where that is not installed as we are
     limits: Limits = field(default_factory=Limits)
     services: Services = no_services  # opened only if the action really runs
     server: Mapping[str, object] | None = None  # how to start what `services` gives, for the script that repeats it
@@ -79,8 +78,8 @@ class Action:
 
     @property
     def sys_path(self) -> tuple[str, ...]:
-        """The worker's path beside what is installed, the user's own folder last."""
-        return (*self.folders, *((self.root,) if self.root else ()))
+        """The worker's path beside what is installed: the user's own folder."""
+        return (self.root,) if self.root else ()
 
     @property
     def readable(self) -> tuple[str, ...]:

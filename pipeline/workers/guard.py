@@ -17,7 +17,7 @@ import select
 import signal
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
 LOG_BYTES = 16 << 20  # of what a worker prints, the first and the last half are kept
@@ -27,6 +27,7 @@ _PAUSE_S = 0.002
 _CHUNK_BYTES = 1 << 16  # what a pipe holds
 _WISH = struct.Struct("ii")  # of a worker: a process, and a signal for it
 _MOST_WISHES = 16  # at a time: the lifeline is looked at between
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _OUTPUTS = (1, 2)  # stdout and stderr; the guard's own are the log
 _PRCTL = ctypes.CDLL(None, use_errno=True).prctl
 
@@ -200,3 +201,12 @@ def _bury(worker: int, status: int | None) -> tuple[int | None, bool]:
             if pid == worker:
                 status = ended
     return status, False
+
+
+def resident_bytes(pids: Iterable[int]) -> int:
+    """Return the memory that these processes hold."""
+    total = 0
+    for member in pids:
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            total += int(read_kernel_file(f"/proc/{member}/statm").split()[1]) * _PAGE_BYTES
+    return total

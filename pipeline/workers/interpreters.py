@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ...converters.steps import missing
+from ...models.code_digest import entry_digest
 from ...models.environments import PythonEnvironment, find_installed
 from ...serving.runtimes.runtime_table import Runtime
 from .compiler import find_compiler
@@ -44,6 +45,14 @@ class Needs(Protocol):
     """What a step and a runtime have in common here."""
 
     @property
+    def entry(self) -> str:
+        """The function that does it."""
+
+    @property
+    def package(self) -> str:
+        """Name and version of the third party that provides it; empty if it is ours."""
+
+    @property
     def requires(self) -> tuple[str, ...]:
         """The modules that it imports."""
 
@@ -57,7 +66,8 @@ class Interpreter:
     """Another Python, as an action names it. The empty one is ours."""
 
     path: str = ""
-    # The versions that only it knows, and which one it is; and of the compiler, where the runtime starts it.
+    # The versions that only it knows, and which one it is; of the compiler, where the runtime starts it; and of the
+    # package that provides a row, with its code.
     tools: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -66,8 +76,12 @@ def interpreter_of(needs: Needs) -> Interpreter:
     named = _named(needs)
     if not named or _lacking(needs, version_of, find_installed) is None:
         compiler = find_compiler() if isinstance(needs, Runtime) and needs.compiles else None
-        return Interpreter(tools={"compiler": compiler.version} if compiler else {})
-    return Interpreter(named, {"interpreter": named, **versions_in(named, needs.requires)})
+        return Interpreter(tools={**({"compiler": compiler.version} if compiler else {}), **_package_of(needs)})
+    return Interpreter(named, {"interpreter": named, **versions_in(named, needs.requires), **_package_of(needs)})
+
+
+def _package_of(needs: Needs) -> dict[str, str]:
+    return {"package": f"{needs.package} {entry_digest(needs.entry)}"} if needs.package else {}
 
 
 def lacking(needs: Needs, find: Callable[[str], object | None] = find_installed) -> str | None:

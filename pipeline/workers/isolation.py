@@ -17,18 +17,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from ...models.errors import ERRORS, NoAnswer, StepFailed, StepOutOfMemory, StepTimeout
+from ...models.extensible_table import package_folders
 from .compiler import CXX, find_compiler
 from .fork_server import LOADED, Forked, ForkServer
-from .guard import descendants, read_kernel_file
+from .guard import descendants, resident_bytes
 
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _POLL_S = 0.05  # of the memory watch: an allocation that outruns it meets the kernel's own limit
 _MOST_PROCESSES, _GRACE_S = 256, 5  # of a worker and all that it starts; beyond the time limit, before the alarm
 _FILE_PER_MEMORY = 2  # the largest file that a worker may write, relative to its memory
@@ -65,7 +65,7 @@ class Spawn:
     log: Path
     cwd: Path
     limits: Limits = field(default_factory=Limits)
-    sys_path: tuple[str, ...] = ()  # the user's root; goes last
+    sys_path: tuple[str, ...] = ()  # the user's root, which goes last, behind the folders of packages with rows
     reads: tuple[str, ...] = ()  # what it may read beside `sys_path`, the libraries and its own folder
     writes: tuple[str, ...] = ()  # what it may write beside its own folder
     not_recorded: tuple[str, ...] = ()  # folders whose files are no input of a step that runs the user's code
@@ -73,6 +73,9 @@ class Spawn:
     python: str = ""  # another interpreter than ours, to which transload is lent
     fork_server: ForkServer | None = None  # forks the worker, where the fork is what a process of its own would be
     passes: tuple[int, ...] = ()  # descriptors of ours that a process of its own has, too, under the same numbers
+
+    def __post_init__(self) -> None:
+        self.sys_path = (*package_folders(), *self.sys_path)
 
 
 class _Started(subprocess.Popen[bytes]):
@@ -202,7 +205,7 @@ class Worker:
     @property
     def rss_bytes(self) -> int:
         """The resident memory of the worker and of all that it started."""
-        return _resident_bytes(self.pids)
+        return resident_bytes(self.pids)
 
     def _request(self, request: Mapping[str, object]) -> Any:
         self._send(request)
@@ -268,7 +271,7 @@ class Worker:
         limit = self._spawn.limits.memory_bytes
         while not self._process.ended():
             pids = self.pids
-            used = _resident_bytes(pids)
+            used = resident_bytes(pids)
             self.peak_rss_bytes = max(self.peak_rss_bytes, used)
             if used > limit:
                 self._out_of_memory = True
@@ -320,14 +323,6 @@ def run_alone(entry: str, job: Mapping[str, object], spawn: Spawn) -> dict[str, 
 def repeat_command(file: Path) -> str:
     """Return the command that does the job of a repeat file once more."""
     return shlex.join([sys.executable, "-P", "-m", "transload.pipeline.workers.repeat", str(file)])
-
-
-def _resident_bytes(pids: Iterable[int]) -> int:
-    total = 0
-    for member in pids:
-        with contextlib.suppress(OSError, IndexError, ValueError):
-            total += int(read_kernel_file(f"/proc/{member}/statm").split()[1]) * _PAGE_BYTES
-    return total
 
 
 def _environment(spawn: Spawn) -> dict[str, str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...models.artifact import RECORD, Artifact
-from ...models.formats import PAYLOAD, Format
+from ...models.formats import Format
 from ...models.signature import Signature, TensorSpec
 from .bundle_records import BundleSource, Files
 from .standalone_files import RUNTIME, standalone
@@ -94,7 +94,7 @@ def _takes_every_batch(signature: Signature) -> bool:
 def _payload(artifact: Artifact, backend: TritonBackend) -> Iterator[tuple[str, Path]]:
     """Yield the artifact's files by their names in the version's folder: external data stays beside its graph."""
     for path in sorted(artifact.folder.iterdir()):
-        if path.name == PAYLOAD[artifact.target.format] and backend.payload:
+        if path.name == artifact.target.format.spec.payload and backend.payload:
             yield backend.payload, path
         elif path.name != RECORD or not backend.payload:
             yield path.name, path

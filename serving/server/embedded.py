@@ -110,7 +110,7 @@ def open_artifact(
     `settings`. Raises what that raises."""
     if runtime is None:
         form = read_artifact(folder).target.format
-        runtime = next(row.name for row in RUNTIMES.values() if form in row.takes and not row.served)
+        runtime = next(row.name for row in RUNTIMES.values() if row.accepts(form) and not row.served)
     module, _, entry = RUNTIMES[runtime].entry.partition(":")
     chosen = RuntimeSettings(runtime, settings or {})
     open_session = getattr(import_module(module), entry)

@@ -158,7 +158,33 @@ def test_rooms_of_targets_import_each_other_in_one_direction(room: str) -> None:
     reached = rooms_reached(ROOT / "converters" / room)
     assert reached, "the check sees no import at all"
     assert reached.isdisjoint(TARGETS[TARGETS.index(room) + 1 :])
-    assert reached.isdisjoint(("intake", "minimal_repro"))
+    assert reached.isdisjoint(("readers", "minimal_repro"))
+
+
+# What is of one format: its record, its readers and cutters, what writes it and what runs it; and the table of steps.
+FORMAT_ROOMS = (
+    "models/formats/", "converters/to_", "serving/runtimes/",
+    *(f"converters/readers/{name}/" for name in ("keras", "onnx", "pt2", "saved_model", "tflite", "torchscript")),
+    *(f"converters/minimal_repro/{name}_pieces.py" for name in ("onnx", "saved_model", "tflite")),
+    "converters/steps.py", "converters/foreign_captures.py", "converters/onnx_half.py",
+    "serving/bundles/",  # what other systems take
+)  # fmt: skip
+FORMAT_MEMBERS = {"PT2", "TORCHSCRIPT", "ONNX", "SAVED_MODEL", "TFLITE", "KERAS"}
+
+
+def formats_named(source: str) -> set[str]:
+    return {
+        node.attr
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Format"
+    } & FORMAT_MEMBERS
+
+
+def test_whoever_needs_a_fact_of_a_format_asks_its_record() -> None:
+    assert formats_named("x = Format.ONNX if y else Format(z)") == {"ONNX"}
+    files = [file for layer in MAY_IMPORT for file in modules(layer)]
+    named = {file.relative_to(ROOT).as_posix() for file in files if formats_named(file.read_text())}
+    assert {name for name in named if not name.startswith(FORMAT_ROOMS)} == set()
 
 
 @pytest.mark.parametrize("layer", MAY_IMPORT)

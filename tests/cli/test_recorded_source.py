@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from transload.models.artifact import read_artifact, write_artifact
-from transload.models.formats import PAYLOAD, Format, Target
+from transload.models.formats import Format, Target
 
 from .command_line import run
 
@@ -128,7 +128,7 @@ def test_what_cannot_be_searched_ends_no_search(project: Path) -> None:
 def test_a_program_whose_values_cannot_be_followed_is_left_out(project: Path) -> None:
     signature = read_artifact(project / "made/onnx").signature
     (project / "made/pt2").mkdir()
-    (project / "made/pt2" / PAYLOAD[Format.PT2]).write_bytes(b"any")
+    (project / "made/pt2" / Format.PT2.spec.payload).write_bytes(b"any")
     write_artifact(project / "made/pt2", Target(Format.PT2), signature)
     shutil.copy(project / "made/onnx/made_from.json", project / "made/pt2")
     lines = transload(project, "locate", "made/onnx", "made/pt2", "--quiet").splitlines()

@@ -10,12 +10,16 @@ Neither inputs nor outputs are in the order of the alphabet. Each framework in a
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 
+from transload.converters.third_party import KNOWN_STEPS
 from transload.models.artifact import write_artifact
-from transload.models.formats import PAYLOAD, Format, Target
+from transload.models.extensible_table import load_entry
+from transload.models.formats import Format, Target
+from transload.models.job import Job
 from transload.models.signature import Signature, TensorSpec
 
 SIGNATURE = Signature(
@@ -71,11 +75,11 @@ def make_torch(root: Path) -> None:
     net = space["Net"]().eval().requires_grad_(False)
     example = (torch.ones(3, 2, 3), torch.ones(3, 4, dtype=torch.int64), torch.ones(3, dtype=torch.bool))
     folder = made(root, Format.TORCHSCRIPT)
-    torch.jit.save(torch.jit.freeze(torch.jit.trace(net, example)), folder / PAYLOAD[Format.TORCHSCRIPT])
+    torch.jit.save(torch.jit.freeze(torch.jit.trace(net, example)), folder / Format.TORCHSCRIPT.spec.payload)
     record(folder, Format.TORCHSCRIPT)
     folder = made(root, Format.PT2)
     dynamic = tuple({0: torch.export.Dim.DYNAMIC} for _ in example)
-    torch.export.save(torch.export.export(net, example, dynamic_shapes=dynamic), folder / PAYLOAD[Format.PT2])
+    torch.export.save(torch.export.export(net, example, dynamic_shapes=dynamic), folder / Format.PT2.spec.payload)
     record(folder, Format.PT2)
 
 
@@ -113,7 +117,7 @@ def make_onnx(root: Path) -> None:
     )
     folder = made(root, Format.ONNX)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
-    onnx.save(model, folder / PAYLOAD[Format.ONNX])
+    onnx.save(model, folder / Format.ONNX.spec.payload)
     record(folder, Format.ONNX)
 
 
@@ -142,11 +146,11 @@ def make_tensorflow(root: Path) -> None:
 
     net = Net()
     folder = made(root, Format.SAVED_MODEL)
-    path = folder / PAYLOAD[Format.SAVED_MODEL]
+    path = folder / Format.SAVED_MODEL.spec.payload
     tf.saved_model.save(net, str(path), signatures={"serving_default": net.serve})
     record(folder, Format.SAVED_MODEL)
     folder = made(root, Format.TFLITE)
-    (folder / PAYLOAD[Format.TFLITE]).write_bytes(tf.lite.TFLiteConverter.from_saved_model(str(path)).convert())
+    (folder / Format.TFLITE.spec.payload).write_bytes(tf.lite.TFLiteConverter.from_saved_model(str(path)).convert())
     record(folder, Format.TFLITE)
 
 
@@ -165,11 +169,19 @@ def make_keras(root: Path) -> None:
         "scale": scale,
     }
     folder = made(root, Format.KERAS)
-    keras.Model([values, ids, keep], outputs).save(folder / PAYLOAD[Format.KERAS])
+    keras.Model([values, ids, keep], outputs).save(folder / Format.KERAS.spec.payload)
     record(folder, Format.KERAS)
 
 
+def make_by_step(root: Path, form: str) -> None:
+    """Of a package: by its step from ONNX."""
+    with tempfile.TemporaryDirectory() as work:
+        make_onnx(Path(work))
+        step = next(step for step in KNOWN_STEPS.values() if step.target == Target(Format(form)))
+        load_entry(step.entry)(Job({"source": Path(work, "onnx")}, made(root, Format(form)), {}))
+
+
+MAKERS = {"torch": make_torch, "onnx": make_onnx, "tensorflow": make_tensorflow, "keras": make_keras}
 if __name__ == "__main__":
-    {"torch": make_torch, "onnx": make_onnx, "tensorflow": make_tensorflow, "keras": make_keras}[sys.argv[1]](
-        Path(sys.argv[2])
-    )
+    name, out = sys.argv[1], Path(sys.argv[2])
+    MAKERS[name](out) if name in MAKERS else make_by_step(out, name)

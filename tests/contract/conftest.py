@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from transload.models.formats import FORMATS
 from transload.pipeline.workers.interpreters import lacking
 from transload.serving.runtimes.runtime_table import RUNTIMES
 
@@ -88,7 +89,7 @@ def artifact(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     done: set[str] = set()
 
     def find(form: str) -> Path:
-        maker = MAKER.get(form, "tensorflow")
+        maker = form if form in FORMATS and FORMATS[form].package else MAKER.get(form, "tensorflow")
         if maker not in done:
             argv = [sys.executable, str(HERE / "artifact_maker.py"), maker, str(root)]
             made = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=300)

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import inference_pb2, predict_pb2, prediction_service_pb2_grpc
 
 from transload.models.artifact import write_artifact
-from transload.models.formats import PAYLOAD, Format, Target
+from transload.models.formats import Format, Target
 from transload.models.signature import Signature, TensorSpec
 from transload.serving.server.embedded import open_server
 
@@ -43,7 +43,7 @@ class Model(tf.Module):
 def main(folder: Path) -> None:
     model = Model()
     signatures = {"serving_default": model.scores, "value": model.value, "scale": model.scale, "text": model.length}
-    tf.saved_model.save(model, str(folder / PAYLOAD[Format.SAVED_MODEL]), signatures=signatures)
+    tf.saved_model.save(model, str(folder / Format.SAVED_MODEL.spec.payload), signatures=signatures)
     specs = TensorSpec("x", "float32", ("batch", 2)), TensorSpec("scores", "float32", ("batch", 3))
     write_artifact(folder, Target(Format.SAVED_MODEL), Signature(specs[:1], specs[1:]))
     server = open_server(folder=str(folder), name="m", device="cpu", threads=1)

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from transload.models.formats import PAYLOAD
 from transload.serving.runtimes.runtime_table import RUNTIMES
 
 HARM: dict[str, Callable[[bytes], bytes]] = {
@@ -38,7 +37,7 @@ def test_a_broken_payload_is_one_sentence(
     for at, file in enumerate(SAVED_MODEL_FILES if name.startswith("tensorflow") else ("",)):
         folder = tmp_path / str(at)
         shutil.copytree(artifact(runtime.takes[0]), folder)
-        payload = folder / PAYLOAD[runtime.takes[0]]
+        payload = folder / (runtime.takes[0]).spec.payload
         broken = payload / file
         broken.write_bytes(HARM[harm](broken.read_bytes()))
         with pytest.raises(Exception, match=r"^BadRequest: ") as caught:
@@ -57,11 +56,11 @@ def test_a_payload_that_is_gone_is_one_sentence(
     name, process = opened
     form = RUNTIMES[name].takes[0]
     folder = tmp_path / "artifact"
-    shutil.copytree(artifact(form), folder, ignore=shutil.ignore_patterns(PAYLOAD[form]))
+    shutil.copytree(artifact(form), folder, ignore=shutil.ignore_patterns(form.spec.payload))
     with pytest.raises(Exception, match=r"^BadRequest: ") as caught:
         process.hold(RUNTIMES[name].entry, (folder, "cpu", 1))
     error: Any = caught.value
-    assert error.text == f"{folder / PAYLOAD[form]} is not there\n  fix: make the artifact again"
+    assert error.text == f"{folder / form.spec.payload} is not there\n  fix: make the artifact again"
 
 
 def test_a_payload_of_another_model_is_one_sentence(

@@ -18,7 +18,10 @@ from typing import Any
 
 import pytest
 
-from transload.converters.intake.take_in import take_in_keras, take_in_saved_model, take_in_tflite, take_in_torchscript
+from transload.converters.readers.keras.keras_reader import import_keras
+from transload.converters.readers.saved_model.saved_model_reader import import_saved_model
+from transload.converters.readers.tflite.tflite_reader import import_tflite
+from transload.converters.readers.torchscript.torchscript_reader import import_torchscript
 from transload.models.errors import BadRequest
 from transload.models.job import Job
 from transload.models.signature import TensorSpec
@@ -396,13 +399,13 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
 }  # fmt: skip
 
 
-ENTRIES = {".keras": take_in_keras, ".pt": take_in_torchscript, ".pth": take_in_torchscript, ".tflite": take_in_tflite}
+ENTRIES = {".keras": import_keras, ".pt": import_torchscript, ".pth": import_torchscript, ".tflite": import_tflite}
 
 
 def take(path: Path, out: Path, *, inputs: bool = False) -> None:
     """As a worker takes it in, once its kind is told."""
     assert start_of(str(path)) is not None
-    entry = ENTRIES.get(path.suffix, take_in_saved_model)
+    entry = ENTRIES.get(path.suffix, import_saved_model)
     asked = [TensorSpec("x", "float32", ("batch", 4)).to_json()] if inputs else []
     entry(Job({}, out, {"path": str(path), "sha256": digest_of(path), "inputs": asked}))
 
@@ -480,7 +483,7 @@ def test_torchscript_that_does_not_take_what_is_asked(
     path = foreign / "good.pt"
     options = {"path": str(path), "sha256": digest_of(path), "inputs": [asked.to_json()]}
     with pytest.raises(BadRequest) as caught:
-        take_in_torchscript(Job({}, tmp_path, options))
+        import_torchscript(Job({}, tmp_path, options))
     begin, _, end = said.format(path=path).partition("...")
     assert str(caught.value).startswith(begin)
     assert str(caught.value).endswith(end)

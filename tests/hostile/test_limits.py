@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 from ai_edge_litert.schema_py_generated import BufferT, ModelT, SignatureDefT, SubGraphT, TensorMapT, TensorT
 
-from transload.converters.intake import saved_model_folder, take_in
-from transload.converters.intake.keras_file import check_keras
-from transload.converters.intake.onnx_file import OnnxFile, check_external, parse_onnx
-from transload.converters.intake.saved_model_proto import message_class
-from transload.converters.intake.tflite_file import TfliteFile, _check_buffers
+from transload.converters.readers.keras.keras_file import check_keras
+from transload.converters.readers.onnx import onnx_reader
+from transload.converters.readers.onnx.onnx_file import OnnxFile, check_external, parse_onnx
+from transload.converters.readers.saved_model import saved_model_folder
+from transload.converters.readers.saved_model.saved_model_proto import message_class
+from transload.converters.readers.tflite.tflite_file import TfliteFile, _check_buffers
 from transload.converters.to_tflite.flatbuffer import model_of
 from transload.models import foreign_files
 from transload.models.array_file import map_arrays
@@ -95,12 +96,12 @@ def test_a_model_with_a_loop_is_called_when_it_is_taken_in(
         calls.append(feeds)
         return [()]
 
-    monkeypatch.setattr(take_in, "onnx_runner", lambda path: shapes_of)
+    monkeypatch.setattr(onnx_reader, "onnx_runner", lambda path: shapes_of)
     place = Place(tmp_path / "case")
     place.make()
     path = place.write("m.onnx", (endless_onnx() if loops else good_onnx()).SerializeToString())
     (tmp_path / "out").mkdir()
-    take_in.take_in_onnx(Job({}, tmp_path / "out", {"path": str(path), "sha256": digest_of(path), "inputs": []}))
+    onnx_reader.import_onnx(Job({}, tmp_path / "out", {"path": str(path), "sha256": digest_of(path), "inputs": []}))
     assert bool(calls) == loops
 
 

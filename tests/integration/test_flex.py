@@ -15,7 +15,6 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import transload
-from transload.converters import third_party
 from transload.converters.steps import STEPS
 from transload.models.errors import BadRequest, Exit, ToolMissing
 from transload.pipeline.cli.output.convert_output import lines
@@ -33,8 +32,8 @@ elsewhere = pytest.mark.skipif(not HERE, reason="needs TRANSLOAD_PYTHON_FLEX, a 
 @pytest.fixture(autouse=True)
 def our_own_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """onnx2tf takes half a minute to get this model wrong; and no smaller piece is looked for."""
-    ours = tuple(step for step in STEPS if step.name.startswith(("lowering", "tflite")))
-    monkeypatch.setattr(third_party, "known_steps", lambda: third_party.KnownSteps(ours))
+    ours = {step.name: step for step in STEPS if step.name.startswith(("lowering", "tflite"))}
+    monkeypatch.setattr("transload.pipeline.plan.run_plan.KNOWN_STEPS", ours)
     monkeypatch.setattr("transload.pipeline.stages.convert.find_repros", lambda *_: ())
 
 

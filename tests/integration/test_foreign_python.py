@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import transload
-from transload.models.formats import PAYLOAD, Format
+from transload.models.formats import Format
 from transload.pipeline.result.schema import RouteStatus, Verdict
 
 # It can be imported in the project's environment alone, as if it needed an older torch.
@@ -72,7 +72,7 @@ def test_a_model_of_another_environment_is_captured_there_and_verified(
     )  # fmt: skip
     (row,) = result.artifacts
     assert (result.decided[0], row.route) == (Verdict.PASS, ("foreign.jit",))
-    assert (tmp_path / "out" / "torchscript" / PAYLOAD[Format.TORCHSCRIPT]).is_file()
+    assert (tmp_path / "out" / "torchscript" / Format.TORCHSCRIPT.spec.payload).is_file()
     by_us = next(tried for tried in row.tried if tried.route == ("torch.jit",))
     assert by_us.status is RouteStatus.FAILED
     assert "this package is of another time" in by_us.reason

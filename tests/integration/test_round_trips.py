@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import transload
-from transload.models.formats import PAYLOAD, Format
+from transload.models.formats import Format
 from transload.models.loading.code_refs import zoo_recipe
 
 RECIPE = "breast-cancer-mlp"  # the quickest to train
@@ -19,7 +19,7 @@ def test_a_recipe_comes_back_to_pytorch_through_onnx_and_saved_model(tmp_path: P
     first = model = f"zoo:{RECIPE}"
     made = tmp_path
     for at, leg in enumerate((Format.ONNX, Format.SAVED_MODEL, Format.ONNX, Format.PT2)):
-        done = transload.convert(model, [leg.value], out=tmp_path / f"leg{at}", store=tmp_path / "store", jobs=1)
+        done = transload.convert(model, [leg], out=tmp_path / f"leg{at}", store=tmp_path / "store", jobs=1)
         (row,) = done.artifacts
         assert row.signature is not None, row.tried
         for have, want in ((row.signature.inputs, wanted.inputs), (row.signature.outputs, wanted.outputs)):
@@ -27,8 +27,8 @@ def test_a_recipe_comes_back_to_pytorch_through_onnx_and_saved_model(tmp_path: P
                 (spec.name, spec.dtype, spec.shape[1:]) for spec in want
             ]
             assert all(isinstance(each.shape[0], str) for each in have)
-        made = done.folder / leg.value
-        model = str(made / PAYLOAD[leg])  # the bare file, without its record
+        made = done.folder / leg
+        model = str(made / leg.spec.payload)  # the bare file, without its record
     checked = transload.validate(
         made, against=first, batches=[1, 3], runs=tmp_path / "runs", store=tmp_path / "store", jobs=1
     )

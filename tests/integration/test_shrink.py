@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import transload
-from transload.converters import third_party
 from transload.converters.steps import STEPS
 from transload.pipeline.commands.convert import ConvertResult
 
@@ -48,8 +47,8 @@ def convert(
     model: str, here: Path, steps: list[str], to: str, monkeypatch: pytest.MonkeyPatch, *inputs: str
 ) -> ConvertResult:
     """By some of the steps alone."""
-    known = third_party.KnownSteps(tuple(step for step in STEPS if step.name in steps))
-    monkeypatch.setattr(third_party, "known_steps", lambda: known)
+    known = {step.name: step for step in STEPS if step.name in steps}
+    monkeypatch.setattr("transload.pipeline.plan.run_plan.KNOWN_STEPS", known)
     return transload.convert(
         model, [to], out=here / "made", store=here / "store", inputs=inputs, jobs=1, search_seconds=500
     )

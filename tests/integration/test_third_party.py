@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transload.converters.steps import STEPS
-from transload.converters.third_party import GROUP, collect_steps
+from transload.converters.steps import STEPS, Step
+from transload.converters.third_party import check_step
+from transload.models.extensible_table import ExtensibleTable
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = (sys.executable, "-P", "-m", "transload")
@@ -31,7 +32,7 @@ def install(folder: Path, version: str = "1.0") -> None:
     (package / "__init__.py").write_text(ROWS)
     (package / "round.py").write_text(WORK)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: acme-steps\nVersion: {version}\n")
-    (info / "entry_points.txt").write_text(f"[{GROUP}]\nacme = acme_steps:STEPS\n")
+    (info / "entry_points.txt").write_text("[transload.steps]\nacme = acme_steps:STEPS\n")
 
 
 def run(here: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -140,21 +141,21 @@ def test_a_row_that_does_not_fit_is_refused_by_its_package(
     row = ", ".join(f"{name}={value}" for name, value in (GOOD | fields).items())
     known, package = load(f"STEPS = Step({row})", tmp_path, monkeypatch)
     if why:
-        assert known.steps == STEPS, "none of its steps"
+        assert tuple(known.values()) == STEPS, "none of its steps"
         (said,) = known.refused
         assert re.sub(r"Target\(format.*?>\)", "Target(...)", said) == f"the steps of {package} are left out: {why}"
     else:
         assert known.refused == ()
-        assert known.steps[-1].package == package
+        assert [*known.values()][-1].package == package
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
         ("raise OSError('no disk')", "raised OSError: no disk"),
-        ("STEPS = 5", "is neither a Step nor a tuple of Steps"),
-        ("STEPS = ()", "is neither a Step nor a tuple of Steps"),
-        ("import jax.numpy; STEPS = Step()", "loads jax, which belongs inside of the step's function"),
+        ("STEPS = 5", "is neither a Step nor a tuple of them"),
+        ("STEPS = ()", "is neither a Step nor a tuple of them"),
+        ("import jax.numpy; STEPS = Step()", "loads jax, which belongs inside of an entry's function"),
     ],
 )
 def test_a_module_that_gives_no_rows_is_refused(
@@ -179,11 +180,12 @@ def load(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch):
     info = folder / "acme_rows-2.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-rows\nVersion: 2.0\n")
-    (info / "entry_points.txt").write_text(f"[{GROUP}]\nacme = acme_rows:STEPS\n")
+    (info / "entry_points.txt").write_text("[transload.steps]\nacme = acme_rows:STEPS\n")
     monkeypatch.syspath_prepend(folder)
     monkeypatch.delitem(sys.modules, "acme_rows", raising=False)
     (found,) = metadata.distributions(path=[str(folder)])
-    known = collect_steps(found.entry_points)
+    known = ExtensibleTable("step", Step, STEPS, check_step, lambda: found.entry_points)
+    assert known.refused is not None
     for name in ("acme_rows", "jax", "jax.numpy"):
         sys.modules.pop(name, None)
     return known, "acme-rows 2.0"

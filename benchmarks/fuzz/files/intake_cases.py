@@ -30,8 +30,16 @@ from readers import (
     mutated_folder,
 )
 
-_TAKE_IN = "transload.converters.intake.take_in"
-_TORCH = ("torch", _TAKE_IN, "torch.export.pt2_archive._package", "torch._dynamo", "transload.models.loading.build")
+_READERS = "transload.converters.readers"
+_PT2, _SCRIPT = f"{_READERS}.pt2.pt2_reader", f"{_READERS}.torchscript.torchscript_reader"
+_TORCH = (
+    "torch",
+    _PT2,
+    _SCRIPT,
+    "torch.export.pt2_archive._package",
+    "torch._dynamo",
+    "transload.models.loading.build",
+)
 _LOAD_S = 3.0  # for each module, before the first case
 
 
@@ -73,15 +81,15 @@ INTAKES = (
     Intake("intake pt2", "torch", mutated("good.pt2 contract.pt2", mutate_archive), _TORCH, "*"),
     Intake("intake TorchScript", "torch", mutated("good.pt", mutate_archive), _TORCH, "*", _X),
     Intake("intake onnx", "plain", mutated("good.onnx contract.onnx external.onnx", mutate_protobuf, "", "w.bin"),
-           ("onnx", _TAKE_IN, "onnxruntime", "onnx.shape_inference"), "*"),
+           ("onnx", f"{_READERS}.onnx.onnx_reader", "onnxruntime", "onnx.shape_inference"), "*"),
     Intake("intake tflite", "tensorflow", mutated("good.tflite contract.tflite", mutate_tables),
-           ("ai_edge_litert.interpreter", _TAKE_IN), "*"),
+           ("ai_edge_litert.interpreter", f"{_READERS}.tflite.tflite_reader"), "*"),
     Intake("intake SavedModel", "tensorflow", mutated_folder("saved saved saved served", IN_SAVED_MODEL),
-           ("tensorflow", _TAKE_IN, "google.protobuf.message"), "*"),
+           ("tensorflow", f"{_READERS}.saved_model.saved_model_reader", "google.protobuf.message"), "*"),
     Intake("intake keras", "tensorflow", mutated("good.keras deep.keras", mutate_keras),
-           ("keras", "tensorflow", _TAKE_IN), "*", (), 5),
+           ("keras", "tensorflow", f"{_READERS}.keras.keras_reader"), "*", (), 5),
     Intake("intake h5", "tensorflow", mutated("model.h5", mutate_bytes, "file.keras"),
-           ("keras", "tensorflow", _TAKE_IN), "*", (), 1),
+           ("keras", "tensorflow", f"{_READERS}.keras.keras_reader"), "*", (), 1),
     Intake("intake checkpoint", "torch", _with_net(mutated("weights.pt lightning.ckpt", mutate_archive)), _TORCH,
            "net.py:Net", ("--weights", "*", *_X), 5),
     Intake("intake safetensors", "torch", _with_net(mutated("weights.safetensors", mutate_safetensors)), _TORCH,

@@ -64,7 +64,7 @@ def read_artifact(folder: Path) -> None:
 def read_facts(folder: Path) -> None:
     import json
 
-    from transload.converters.intake.intake_records import ArtifactFacts, FileFacts
+    from transload.converters.readers.reader_records import ArtifactFacts, FileFacts
     from transload.models.foreign_files import read_json
     from transload.models.job_records import DataFacts
 
@@ -165,8 +165,8 @@ def check_version(folder: Path) -> None:
 
 
 def check_pt2(path: Path) -> None:
-    from transload.converters.intake.file_content import check_content
-    from transload.converters.intake.pt2_file import check_pt2
+    from transload.converters.readers.file_content import check_content
+    from transload.converters.readers.pt2.pt2_file import check_pt2
     from transload.models.exported_program import operators, recorded_signature
     from transload.models.formats import Format
 
@@ -177,8 +177,8 @@ def check_pt2(path: Path) -> None:
 
 
 def check_torchscript(path: Path) -> None:
-    from transload.converters.intake.file_content import check_content
-    from transload.converters.intake.torchscript_file import check_torchscript
+    from transload.converters.readers.file_content import check_content
+    from transload.converters.readers.torchscript.torchscript_file import check_torchscript
     from transload.models.formats import Format
 
     check_content(path, Format.TORCHSCRIPT)
@@ -206,8 +206,8 @@ def load_weights(path: Path) -> None:
 
 
 def check_onnx(path: Path) -> None:
-    from transload.converters.intake.file_content import check_content
-    from transload.converters.intake.onnx_file import OnnxFile, check_external, parse_onnx
+    from transload.converters.readers.file_content import check_content
+    from transload.converters.readers.onnx.onnx_file import OnnxFile, check_external, parse_onnx
     from transload.models.formats import Format
 
     check_content(path, Format.ONNX)
@@ -221,16 +221,16 @@ def check_onnx(path: Path) -> None:
 
 
 def check_saved_model(path: Path) -> None:
-    from transload.converters.intake.file_content import refuse_links
-    from transload.converters.intake.saved_model_folder import read_saved_model, signature_of_saved_model
+    from transload.converters.readers.file_content import refuse_links
+    from transload.converters.readers.saved_model.saved_model_folder import read_saved_model, signature_of_saved_model
 
     refuse_links(path, "SavedModel")
     signature_of_saved_model(read_saved_model(path), path)
 
 
 def check_tflite(path: Path) -> None:
-    from transload.converters.intake.file_content import check_content
-    from transload.converters.intake.tflite_file import TfliteFile
+    from transload.converters.readers.file_content import check_content
+    from transload.converters.readers.tflite.tflite_file import TfliteFile
     from transload.models.formats import Format
 
     check_content(path, Format.TFLITE)
@@ -238,8 +238,8 @@ def check_tflite(path: Path) -> None:
 
 
 def check_keras(path: Path) -> None:
-    from transload.converters.intake.file_content import check_content
-    from transload.converters.intake.keras_file import check_keras
+    from transload.converters.readers.file_content import check_content
+    from transload.converters.readers.keras.keras_file import check_keras
     from transload.models.formats import Format
 
     check_content(path, Format.KERAS)

@@ -92,14 +92,14 @@ def _parse_url(text: str) -> None:
 
 
 def _check_script(text: str) -> None:
-    from transload.converters.intake.torchscript_code import check_code
+    from transload.converters.readers.torchscript.torchscript_code import check_code
 
     check_code({"code/__torch__.py": text})
 
 
 def _check_program_text(text: str) -> None:
     """Check a text of a program as the kind that is named before its first blank."""
-    from transload.converters.intake import pt2_texts
+    from transload.converters.readers.pt2 import pt2_texts
 
     kind, _, value = text.partition(" ")
     checks = {

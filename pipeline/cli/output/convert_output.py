@@ -9,7 +9,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ....models.formats import Format
 from ...commands.convert import ConvertManyResult, ConvertResult, agreement
 from ...minimal_repro.search import MinimalRepro
 from ...plan.run_plan import Plan, Route, TargetPlan
@@ -140,7 +139,7 @@ def _left(line: str, failed: Collection[str]) -> str:
 
 
 _SERVED = re.compile(r"serve this model as (SavedModel) or (ONNX|TFLite)\b")
-_FORMATS = {"SavedModel": Format.SAVED_MODEL, "ONNX": Format.ONNX, "TFLite": Format.TFLITE}
+_FORMATS = {"SavedModel": "saved-model", "ONNX": "onnx", "TFLite": "tflite"}
 
 
 def _cut(line: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from ....models.artifact import RECORD
 from ....models.errors import BadRequest
 from ....models.foreign_files import read_plain
-from ....models.formats import PAYLOAD
+from ....models.formats import formats
 from ...wire.tfserving_messages import Message, stock
 
 _FIRST = 1  # the version of an artifact that stands in no folder of versions
@@ -22,7 +22,7 @@ _MOST_DIGITS = 18  # of a version, which is an int64
 _NAME = re.compile(r"[\w.-]+")
 _MOST_NAME_BYTES = 128
 SAVED_MODEL = "saved_model.pb"
-_MODEL_SUFFIXES = {".pth", *(Path(name).suffix for name in PAYLOAD.values() if "." in name)}
+_MODEL_SUFFIXES = {suffix for form in formats() for suffix in form.spec.suffixes}
 
 
 def is_model_name(name: str) -> bool:

@@ -10,15 +10,13 @@ import os
 from functools import partial
 from typing import Any
 
-from transload.converters.intake import (
-    keras_file,
-    onnx_file,
-    pt2_file,
-    saved_model_folder,
-    take_in,
-    tflite_file,
-    torchscript_file,
-)
+from transload.converters.readers import artifact_import, file_import
+from transload.converters.readers.keras import keras_file, keras_reader
+from transload.converters.readers.onnx import onnx_file, onnx_reader
+from transload.converters.readers.pt2 import pt2_file, pt2_reader
+from transload.converters.readers.saved_model import saved_model_folder, saved_model_reader
+from transload.converters.readers.tflite import tflite_file
+from transload.converters.readers.torchscript import torchscript_file, torchscript_reader
 
 
 def _pass(*arguments: Any, **options: Any) -> None:
@@ -26,10 +24,15 @@ def _pass(*arguments: Any, **options: Any) -> None:
 
 
 _OFF: dict[Any, dict[str, Any]] = {
-    take_in: {
-        **dict.fromkeys(("check_content", "refuse_links", "check_keras", "check_pt2", "check_torchscript"), _pass),
-        "check_external": lambda model, path: [],
-        "read_saved_model": partial(saved_model_folder.read_saved_model, trust=True),
+    file_import: {"check_content": _pass},
+    artifact_import: {"refuse_links": _pass},
+    keras_reader: {"check_keras": _pass},
+    pt2_reader: {"check_pt2": _pass},
+    torchscript_reader: {"check_torchscript": _pass},
+    onnx_reader: {"check_external": lambda model, path: []},
+    saved_model_reader: {
+        "refuse_links": _pass,
+        "read_saved_model": lambda folder, **_: saved_model_folder.read_saved_model(folder, trust=True),
     },
     saved_model_folder: {"_check_variables": _pass},
     tflite_file: {"_check_flex": _pass},

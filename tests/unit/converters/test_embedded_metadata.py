@@ -15,7 +15,7 @@ from transload.converters.to_tflite.flatbuffer import model_of, packed
 from transload.converters.write_converted import source_provenance, write_converted
 from transload.models.artifact import read_artifact, write_artifact
 from transload.models.errors import BadRequest
-from transload.models.formats import PAYLOAD, Format, Precision, Target
+from transload.models.formats import Format, Precision, Target
 from transload.models.job import Job
 from transload.models.provenance import ConversionStep, Provenance
 from transload.models.signature import Signature, TensorSpec
@@ -130,9 +130,9 @@ def test_a_step_adds_itself_to_what_is_known(tmp_path: Path) -> None:
     source.mkdir()
     out.mkdir()
     known = Provenance(model="net.py:Net", sha256="0" * 64, transload="0.0.9", steps=(ConversionStep(target="pt2"),))
-    (source / PAYLOAD[Format.PT2]).touch()
+    (source / Format.PT2.spec.payload).touch()
     write_artifact(source, Target(Format.PT2), SIGNATURE, provenance=known)
-    write_doubling(out / PAYLOAD[Format.ONNX])
+    write_doubling(out / Format.ONNX.spec.payload)
     toolchain = {"onnx": "1.2", "interpreter": "/home/somebody/bin/python"}
     target = Target(Format.ONNX, Precision.FP16)
     write_converted(Job({"source": source}, out, toolchain=toolchain), target, SIGNATURE)
@@ -142,7 +142,7 @@ def test_a_step_adds_itself_to_what_is_known(tmp_path: Path) -> None:
         ConversionStep(target="pt2"),
         ConversionStep(target="onnx:fp16", made_with={"onnx": "1.2"}),
     )
-    props = {entry.key: entry.value for entry in onnx.load(out / PAYLOAD[Format.ONNX]).metadata_props}
+    props = {entry.key: entry.value for entry in onnx.load(out / Format.ONNX.spec.payload).metadata_props}
     assert json.loads(props[KEY]) == {"target": "onnx:fp16", "signature": SIGNATURE.to_json(), **recorded.to_json()}
 
 
@@ -150,7 +150,7 @@ def test_nothing_is_made_up_where_nothing_is_known(tmp_path: Path) -> None:
     source, out = tmp_path / "source", tmp_path / "out"
     for folder in (source, out):
         folder.mkdir()
-        (folder / PAYLOAD[Format.PT2]).touch()
+        (folder / Format.PT2.spec.payload).touch()
     write_artifact(source, Target(Format.PT2), SIGNATURE)
     assert write_converted(Job({"source": source}, out), Target(Format.PT2), SIGNATURE).provenance is None
 
@@ -165,7 +165,7 @@ def test_a_source_names_its_code_and_no_folder_of_somebody(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("known", [{"model": 3, "sha256": ""}, {"model": "a\n# b", "sha256": ""}, [], {"model": "a"}])
 def test_a_record_with_other_provenance_is_refused(known: object, tmp_path: Path) -> None:
-    (tmp_path / PAYLOAD[Format.PT2]).touch()
+    (tmp_path / Format.PT2.spec.payload).touch()
     write_artifact(tmp_path, Target(Format.PT2), SIGNATURE)
     record = json.loads((tmp_path / "artifact.json").read_text())
     (tmp_path / "artifact.json").write_text(json.dumps({**record, "provenance": known}))

@@ -22,7 +22,7 @@ from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.signature import Array, Signature, parse_input
 from transload.pipeline.drift.reference import answer
-from transload.pipeline.minimal_repro.piece_search import find_saved_model_piece
+from transload.pipeline.minimal_repro.piece_search import find_graph_piece
 from transload.pipeline.minimal_repro.script import full_script
 from transload.pipeline.minimal_repro.script_tensorflow import convert_tensorflow
 from transload.pipeline.minimal_repro.search_records import PieceFacts, SearchOptions
@@ -151,7 +151,7 @@ def shrunk(here: Path, step: str, entry: str, to: str, monkeypatch: pytest.Monke
         "step": step, "reason": "", "chain": [[entry, {}]], "target": to, "least_db": 60.0, "seconds": 500.0,
         "model": "net", "requires": ["tensorflow", "tf2onnx"],
     }  # fmt: skip
-    return find_saved_model_piece(
+    return find_graph_piece(
         Job({"source": source, "data": data, "reference": here / "reference"}, here / "out", options)
     )
 

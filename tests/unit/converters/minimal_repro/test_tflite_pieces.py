@@ -22,7 +22,7 @@ from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.signature import Array, Signature, parse_input
 from transload.pipeline.drift.reference import answer
-from transload.pipeline.minimal_repro.piece_search import find_tflite_piece
+from transload.pipeline.minimal_repro.piece_search import find_graph_piece
 from transload.serving.runtimes.tflite_session import open_session
 
 SIGNATURE = Signature((parse_input("x=float32[batch,6]"),), (parse_input("y=float32[batch,4]"),))
@@ -110,7 +110,7 @@ def test_the_operator_that_tf2onnx_has_nothing_for(
         "chain": [["transload.converters.to_onnx.onnx_from_tensorflow:onnx_from_tflite", {}]],
         "requires": ["tensorflow", "tf2onnx"],
     }  # fmt: skip
-    facts = find_tflite_piece(Job({"source": given, "data": data, "reference": reference}, out, options))
+    facts = find_graph_piece(Job({"source": given, "data": data, "reference": reference}, out, options))
     assert (facts["operators"], facts["operator"]) == (1, "BITCAST")
     assert "transload" not in (out / "piece.py").read_text(), "a report to tf2onnx needs that alone"
     done = subprocess.run(

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transload.converters.to_onnx.onnx_from_torchscript import onnx_from_torchscript
 from transload.models.artifact import write_artifact
 from transload.models.errors import Refused
-from transload.models.formats import PAYLOAD, Format, Target
+from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.signature import Signature, parse_input
 from transload.serving.runtimes.onnxruntime_session import open_session
@@ -127,7 +127,7 @@ def test_compiled_attention_is_refused_with_what_helps(tmp_path: Path) -> None:
     given, out = tmp_path / "given", tmp_path / "onnx"
     given.mkdir()
     out.mkdir()
-    torch.jit.save(net, given / PAYLOAD[Format.TORCHSCRIPT])
+    torch.jit.save(net, given / Format.TORCHSCRIPT.spec.payload)
     write_artifact(given, Target(Format.TORCHSCRIPT), Signature(*specs))
     with pytest.raises(Refused, match=r"follows neither\n  fix: save a trace, torch.jit.trace\(model, example\)"):
         onnx_from_torchscript(Job({"source": given}, out))

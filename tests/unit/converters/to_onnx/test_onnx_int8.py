@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from transload.converters.to_onnx.onnx_precisions import onnx_int8_from_onnx
 from transload.models.artifact import read_artifact, write_artifact
 from transload.models.dataset import CALIBRATION, Dataset, write_dataset
-from transload.models.formats import PAYLOAD, Format, Target
+from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.signature import Signature, TensorSpec
 
@@ -30,7 +30,7 @@ def largest_sums(tmp_path: Path) -> Job:
     weight = numpy_helper.from_array(np.ones((COLUMNS, 8), np.float32), "w")
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "sums", [x], [y], [weight])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
-    onnx.save(model, source / PAYLOAD[Format.ONNX])
+    onnx.save(model, source / Format.ONNX.spec.payload)
     signature = Signature(
         (TensorSpec("x", "float32", ("batch", COLUMNS)),), (TensorSpec("y", "float32", ("batch", 8)),)
     )

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from transload.converters.intake.take_in import take_in_torchscript
-from transload.converters.intake.torchscript_file import check_torchscript
+from transload.converters.readers.torchscript.torchscript_file import check_torchscript
+from transload.converters.readers.torchscript.torchscript_reader import import_torchscript
 from transload.converters.to_onnx.onnx_from_torchscript import onnx_from_torchscript
 from transload.converters.to_pytorch.pt2_from_torchscript import pt2_from_torchscript
 from transload.models.artifact import read_artifact
@@ -75,7 +75,7 @@ def path(tmp_path: Path) -> Path:
 def taken(path: Path, out: Path, *inputs: str) -> Path:
     out.mkdir()
     asked = [parse_input(text).to_json() for text in inputs]
-    take_in_torchscript(Job({}, out, {"path": str(path), "sha256": digest_of(path), "inputs": asked}))
+    import_torchscript(Job({}, out, {"path": str(path), "sha256": digest_of(path), "inputs": asked}))
     return out
 
 

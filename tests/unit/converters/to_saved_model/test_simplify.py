@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transload.converters.intake.take_in import take_in_saved_model
+from transload.converters.readers.saved_model.saved_model_reader import import_saved_model
 from transload.converters.to_onnx.onnx_from_tensorflow import onnx_from_saved_model
 from transload.converters.to_tflite.tflite_from_onnx import tflite_fp32
 from transload.models.artifact import read_artifact
@@ -61,7 +61,7 @@ def test_a_choice_of_several_takes_the_last_where_there_is_no_such(tmp_path: Pat
     tf.saved_model.save(module, str(saved), signatures={"serving_default": module.serve})
     for name in ("given", "onnx", "tflite"):
         (tmp_path / name).mkdir()
-    take_in_saved_model(Job({}, tmp_path / "given", {"path": str(saved), "sha256": digest_of(saved)}))
+    import_saved_model(Job({}, tmp_path / "given", {"path": str(saved), "sha256": digest_of(saved)}))
     onnx_from_saved_model(Job({"source": tmp_path / "given"}, tmp_path / "onnx"))
     tflite_fp32(Job({"source": tmp_path / "given"}, tmp_path / "tflite"))
     onnx = open_session(tmp_path / "onnx", "cpu", 1)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from transload.models.formats import Format, Target
+from transload.models.formats import Format, Target, formats
 from transload.models.store import Stored
 from transload.pipeline.intake.loaded_model import LoadedModel
 from transload.pipeline.stages.bench_subject import BenchSubject, reference_of_kind, reference_subjects
@@ -52,7 +52,7 @@ def test_a_model_that_is_served_elsewhere_is_held_against_the_first_of_all() -> 
     assert references(subjects[1:])["b", "tflite"] == ("url", "oip-http")
 
 
-@pytest.mark.parametrize("start", [None, *Format], ids=str)
+@pytest.mark.parametrize("start", [None, *formats()], ids=str)
 def test_the_named_model_is_the_reference_behind_each_protocol_that_takes_it(start: Format | None) -> None:
     served = [runtime.name for runtime in RUNTIMES.values() if runtime.served]
     reference = LoadedModel(MODEL, STORED, start=None if start is None else Target(start))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from transload.models.artifact import write_artifact
-from transload.models.formats import PAYLOAD, parse_target
+from transload.models.formats import parse_target
 from transload.models.provenance import ConversionStep, Provenance
 from transload.models.signature import Bounds, Signature, TensorSpec, ValueRange
 from transload.models.store import digest_of, size_of
@@ -47,7 +47,7 @@ def write_folder(folder: Path, target: str = "onnx", content: bytes = b"the mode
     """Write an artifact without a card; return the card for it."""
     folder.mkdir(parents=True, exist_ok=True)
     parsed = parse_target(target)
-    payload = folder / PAYLOAD[parsed.format]
+    payload = folder / parsed.format.spec.payload
     if not payload.exists():
         payload.write_bytes(content)
     signature = changes.get("signature", SIGNATURE)

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from transload.models.formats import PAYLOAD, Format
+from transload.models.formats import Format, formats
 from transload.models.signature import Signature, TensorSpec
 from transload.pipeline.card.card_records import ModelFacts
 from transload.pipeline.card.card_text import card_text
@@ -50,7 +50,7 @@ def write_onnx(path: Path) -> None:
 def test_the_snippet_of_a_card_calls_the_model_with_sizes_and_values_that_it_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_onnx(tmp_path / PAYLOAD[Format.ONNX])
+    write_onnx(tmp_path / Format.ONNX.spec.payload)
     names = run_snippet(code_in(card_text(write_folder(tmp_path))), tmp_path, monkeypatch)
     assert names["inputs"]["image"].shape == (2, 4)  # the least even batch
     np.testing.assert_array_equal(names["outputs"]["y"], np.full((2, 4), 3.5))  # the least image and the least id
@@ -58,8 +58,8 @@ def test_the_snippet_of_a_card_calls_the_model_with_sizes_and_values_that_it_tak
 
 def test_a_snippet_has_five_lines() -> None:
     one_input = Signature(SIGNATURE.inputs[:1], SIGNATURE.outputs)
-    lengths = {form: len(snippet(form, one_input).splitlines()) for form in PAYLOAD}
-    assert lengths == dict.fromkeys(PAYLOAD, 5)
+    lengths = {form: len(snippet(form, one_input).splitlines()) for form in formats()}
+    assert lengths == dict.fromkeys(formats(), 5)
 
 
 def test_a_card_says_what_is_known(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_names_of_strangers_stay_text(tmp_path: Path, monkeypatch: pytest.Monkey
     x, y = (helper.make_tensor_value_info(text, TensorProto.FLOAT, [2]) for text in (name, f"{name}y"))
     graph = helper.make_graph([helper.make_node("Abs", [x.name], [y.name])], "abs", [x], [y])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
-    onnx.save(model, tmp_path / PAYLOAD[Format.ONNX])
+    onnx.save(model, tmp_path / Format.ONNX.spec.payload)
     text = card_text(write_folder(tmp_path, signature=signature, name="<script>[x](y)"))
     assert "<script>" not in text
     row = next(line for line in text.splitlines() if line.startswith("| input"))

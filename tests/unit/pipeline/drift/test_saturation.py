@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from transload.models.artifact import write_artifact
 from transload.models.dataset import Dataset, write_dataset
-from transload.models.formats import PAYLOAD, Format, Target
+from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.signature import Array, Signature, TensorSpec, check_feeds
 from transload.pipeline.drift import jobs, sessions
@@ -74,7 +74,8 @@ def validated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         node = helper.make_node("MatMulInteger", ["x", "w"], ["y"])
         y = helper.make_tensor_value_info("y", TensorProto.INT32, ["batch", 3])
         onnx.save(
-            helper.make_model(helper.make_graph([node], "g", [], [y], [initializer])), artifact / PAYLOAD[Format.ONNX]
+            helper.make_model(helper.make_graph([node], "g", [], [y], [initializer])),
+            artifact / Format.ONNX.spec.payload,
         )
         write_artifact(artifact, Target(Format.ONNX), SIGNATURE)
         answer(Job({"model": artifact, "data": data}, reference, {"runtime": "onnxruntime"}))

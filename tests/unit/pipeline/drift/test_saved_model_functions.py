@@ -9,7 +9,7 @@ import pytest
 
 from transload.models.artifact import write_artifact
 from transload.models.dataset import Dataset, write_dataset
-from transload.models.formats import PAYLOAD, Format, Target
+from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.signature import Signature, TensorSpec
 from transload.pipeline.drift import jobs
@@ -46,7 +46,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Mapping[s
             module.__call__ = compiled(call)
         folder = root / "artifact"
         folder.mkdir()
-        tf.saved_model.save(module, str(folder / PAYLOAD[Format.SAVED_MODEL]), signatures=signatures)
+        tf.saved_model.save(module, str(folder / Format.SAVED_MODEL.spec.payload), signatures=signatures)
         write_artifact(folder, Target(Format.SAVED_MODEL), SIGNATURE)
         return folder
 

@@ -19,8 +19,8 @@ from transload.models.signature import Signature, parse_input
 from transload.models.sources import CodeRef, Source, write_source
 from transload.pipeline.drift.reference import answer
 from transload.pipeline.minimal_repro.piece_search import (
+    find_graph_piece,
     find_module,
-    find_onnx_piece,
     find_program_piece,
     recorded_calls,
 )
@@ -185,7 +185,7 @@ def write_onnx(folder: Path) -> None:
 
 def test_an_operator_of_an_onnx_graph(here: Path, monkeypatch: pytest.MonkeyPatch, said: Callable[[Path], str]) -> None:
     write_onnx(here / "source")
-    facts = shrunk(here, find_onnx_piece, "onnxruntime", ["broken_steps:mean_of_five"], monkeypatch)
+    facts = shrunk(here, find_graph_piece, "onnxruntime", ["broken_steps:mean_of_five"], monkeypatch)
     assert (facts["operators"], facts["operator"]) == (1, "ReduceMean")
     assert lengths(here).isdisjoint({TIME})
     assert "AssertionError: b: off by up to " in said(here)

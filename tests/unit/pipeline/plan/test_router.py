@@ -11,7 +11,7 @@ import pytest
 
 from transload.converters.steps import Step
 from transload.models.errors import DiskFull, Refused, TransloadError
-from transload.models.formats import Format, Precision, Target, parse_target
+from transload.models.formats import Format, Precision, Target, formats, parse_target
 from transload.models.store import Stored, disk_full
 from transload.pipeline.drift.drift_records import CheckOptions
 from transload.pipeline.plan.route_actions import VERIFY, VerificationInputs, verification
@@ -199,7 +199,7 @@ def test_two_steps_that_are_cheaper_than_one_are_no_detour() -> None:
 
 
 def test_routes_stay_few_where_every_format_leads_to_every_other() -> None:
-    targets = [Target(form) for form in Format]
+    targets = [Target(form) for form in formats()]
     every = [step(f"{a}-{b}", a, b, 1) for a in (None, *targets) for b in targets if a != b]
     for target in targets:
         found = names_of(target, None, *every)

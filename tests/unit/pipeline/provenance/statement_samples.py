@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from transload.models.artifact import write_artifact
-from transload.models.formats import PAYLOAD, parse_target
+from transload.models.formats import parse_target
 from transload.models.provenance import ConversionStep, Provenance
 from transload.models.signature import Signature, TensorSpec
 from transload.models.store import digest_of, size_of
@@ -34,7 +34,7 @@ def card(folder: Path, **changes: Any) -> Card:
     """Write an artifact without a card; return the card for it."""
     folder.mkdir(parents=True)
     target = parse_target("onnx")
-    payload = folder / PAYLOAD[target.format]
+    payload = folder / target.format.spec.payload
     payload.write_bytes(b"the model")
     write_artifact(folder, target, SIGNATURE, provenance=PROVENANCE)
     values: dict[str, Any] = {

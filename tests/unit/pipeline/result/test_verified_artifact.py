@@ -10,7 +10,7 @@ import pytest
 
 from transload.models.artifact import write_artifact
 from transload.models.errors import BadRequest
-from transload.models.formats import PAYLOAD, Format, parse_target
+from transload.models.formats import Format, parse_target
 from transload.models.signature import Signature, TensorSpec
 from transload.models.store import digest_of
 from transload.pipeline.result.verified_artifact import find_artifact
@@ -26,7 +26,7 @@ def write_run(folder: Path, *targets: str, document: str = "convert.json", **fie
         target = parse_target(text)
         home = folder / ("artifacts" if document == "run.json" else ".") / target.slug
         home.mkdir(parents=True)
-        (home / PAYLOAD[target.format]).write_text(text)
+        (home / target.format.spec.payload).write_text(text)
         artifact = write_artifact(home, target, SIGNATURE)
         path = str(artifact.path.relative_to(folder))
         row = {"name": text, "format": str(target.format), "precision": str(target.precision), "path": path}

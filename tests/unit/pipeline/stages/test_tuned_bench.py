@@ -11,7 +11,7 @@ import pytest
 
 from transload.models.artifact import write_artifact
 from transload.models.errors import BadRequest
-from transload.models.formats import PAYLOAD, Format, Precision, Target
+from transload.models.formats import Format, Precision, Target
 from transload.models.signature import Signature, parse_input
 from transload.models.store import Stored
 from transload.pipeline.bench.tuned_settings import TunedSettings, keep_settings, place_of
@@ -65,7 +65,7 @@ def test_settings_without_a_reference_are_dropped() -> None:
 
 
 def test_kept_settings_are_used_in_process_and_by_our_server(tmp_path: Path) -> None:
-    (tmp_path / PAYLOAD[Format.ONNX]).write_bytes(b"a model")
+    (tmp_path / Format.ONNX.spec.payload).write_bytes(b"a model")
     spec = parse_input("x=float32[batch,4]")
     write_artifact(tmp_path, ONNX, Signature((spec,), (replace(spec, name="y"),)))
     keep_settings(tmp_path, place_of(tmp_path, RUNTIMES["onnxruntime"], "cpu"), TunedSettings({"threads": 2}), 1)

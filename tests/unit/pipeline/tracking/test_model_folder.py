@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from transload.models.artifact import Artifact, write_artifact
-from transload.models.formats import PAYLOAD, Format, Target
+from transload.models.formats import Format, Target
 from transload.models.signature import Signature, TensorSpec
 from transload.pipeline.tracking.golden_answers import GoldenAnswers
 from transload.pipeline.tracking.model_folder import ModelIdentity, why_not_logged, write_model_folder
@@ -32,7 +32,7 @@ FLAVORS = {
 
 def artifact(folder: Path, form: Format, flex: tuple[str, ...] = ()) -> Artifact:
     folder.mkdir()
-    (folder / PAYLOAD[form]).write_text("payload")
+    (folder / form.spec.payload).write_text("payload")
     (folder / "SHA256SUMS").write_text("")
     return write_artifact(folder, Target(form), SIGNATURE, flex)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from transload.models.artifact import write_artifact
-from transload.models.formats import PAYLOAD, Format, Target
+from transload.models.formats import Format, Target
 from transload.models.signature import Bounds, Signature, TensorSpec
 from transload.serving.bundles.bundle_records import AnswerLimit, BundleSource, GoldenCall, GoldenSamples
 
@@ -40,7 +40,7 @@ def make_source(tmp_path: Path) -> Callable[..., BundleSource]:
     def make(form: Format, signature: Signature = BATCHED, **fields: Any) -> BundleSource:
         folder = tmp_path / "artifacts" / form
         folder.mkdir(parents=True, exist_ok=True)
-        payload = folder / PAYLOAD[form]
+        payload = folder / form.spec.payload
         if form is Format.SAVED_MODEL:
             (payload / "variables").mkdir(parents=True, exist_ok=True)
             (payload / "saved_model.pb").write_text("graph")

@@ -17,7 +17,7 @@ import pytest
 
 from transload.models.artifact import write_artifact
 from transload.models.errors import OpenFailed, SessionLost, ToolMissing
-from transload.models.formats import PAYLOAD, Format, Target
+from transload.models.formats import Format, Target
 from transload.models.signature import Signature, TensorSpec
 from transload.models.sources import CodeRef, Source, write_source
 from transload.serving.runtimes import inductor_cache, tensorflow_xla_session, torch_compile_session
@@ -76,7 +76,7 @@ def test_no_python_is_started_to_ask_for_instructions(monkeypatch: pytest.Monkey
 def test_a_compiler_that_cannot_be_started_is_one_sentence(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / PAYLOAD[Format.PT2]).write_bytes(b"")
+    (tmp_path / Format.PT2.spec.payload).write_bytes(b"")
     write_artifact(tmp_path, Target(Format.PT2), SIGNATURE)
     monkeypatch.setenv("CXX", "no-such-compiler")
     module = {"torch-compile": "torch_compile_session", "aotinductor": "aotinductor_session"}[name]
@@ -100,7 +100,7 @@ def saved_model(folder: Path, *, compiles: bool) -> Path:
             y = x if compiles else tf.strings.to_number(tf.strings.as_string(x))
             return {"y": y * 2}
 
-    net, path = Net(), folder / PAYLOAD[Format.SAVED_MODEL]
+    net, path = Net(), folder / Format.SAVED_MODEL.spec.payload
     tf.saved_model.save(net, str(path), signatures={"serving_default": net.serve})
     write_artifact(folder, Target(Format.SAVED_MODEL), SIGNATURE)
     return folder

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transload.converters.intake.take_in import take_in_keras
+from transload.converters.readers.keras.keras_reader import import_keras
 from transload.models.errors import BadRequest
 from transload.models.job import Job
 from transload.models.store import digest_of
@@ -28,7 +28,7 @@ def opened(model: Any, folder: Path) -> Session:
     path = folder / "m.keras"
     model.save(path)
     (folder / "given").mkdir()
-    take_in_keras(Job({}, folder / "given", {"path": str(path), "sha256": digest_of(path)}))
+    import_keras(Job({}, folder / "given", {"path": str(path), "sha256": digest_of(path)}))
     return open_session(folder / "given", "cpu", 1)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from transload.models.artifact import write_artifact
 from transload.models.errors import BadRequest, ToolMissing, TransloadError
-from transload.models.formats import PAYLOAD, Format, Target
+from transload.models.formats import Format, Target
 from transload.models.signature import Signature, TensorSpec
 from transload.serving.runtimes.onnxruntime_provider_session import open_openvino, open_tensorrt
 
@@ -23,7 +23,7 @@ OPENVINO, TENSORRT, CPU = "OpenVINOExecutionProvider", "TensorrtExecutionProvide
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / PAYLOAD[Format.ONNX]).write_bytes(b"")
+    (tmp_path / Format.ONNX.spec.payload).write_bytes(b"")
     write_artifact(tmp_path, Target(Format.ONNX), SIGNATURE)
     return tmp_path
 
@@ -90,7 +90,7 @@ def test_a_model_that_the_provider_takes_in_part_is_refused(folder: Path, monkey
     stand_in(monkeypatch, [OPENVINO, CPU], [OPENVINO, CPU], [("Conv", OPENVINO), ("Erf", CPU)])
     error = refusal(folder)
     assert isinstance(error, BadRequest)
-    assert error.what == f"{OPENVINO} does not take all of {folder / PAYLOAD[Format.ONNX]}, and leaves out Erf"
+    assert error.what == f"{OPENVINO} does not take all of {folder / Format.ONNX.spec.payload}, and leaves out Erf"
 
 
 def test_tensorrt_says_its_gpu_and_is_none_for_the_cpu(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save
 
 from transload.models.artifact import write_artifact
-from transload.models.formats import PAYLOAD, Format, Target
+from transload.models.formats import Format, Target
 from transload.models.signature import Signature, TensorSpec
 from transload.pipeline.drift.sessions import open_session
 from transload.serving.runtimes.tuning_space import REFERENCE
@@ -42,7 +42,7 @@ def test_onnxruntime_multiplies_no_factor_into_weights_without_optimisation(tmp_
     graph = helper.make_graph(nodes, "net", [x], [y], weights)
     save(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9),
-        tmp_path / PAYLOAD[Format.ONNX],
+        tmp_path / Format.ONNX.spec.payload,
     )
     shape = ("batch", 1, 4)
     signature = Signature((TensorSpec("x", "float32", shape),), (TensorSpec("y", "float32", shape),))
@@ -65,7 +65,7 @@ def test_onnxruntime_adds_products_of_bytes_exactly_where_it_is_asked_to(tmp_pat
     model = helper.make_model(
         helper.make_graph(nodes, "net", [x], [y], [weight]), opset_imports=[helper.make_opsetid("", 18)], ir_version=9
     )
-    save(model, tmp_path / PAYLOAD[Format.ONNX])
+    save(model, tmp_path / Format.ONNX.spec.payload)
     signature = Signature((TensorSpec("x", "float32", ("batch", 64)),), (TensorSpec("y", "float32", ("batch", 2)),))
     write_artifact(tmp_path, Target(Format.ONNX), signature)
     feed = np.full((3, 64), 255, np.float32)
@@ -79,7 +79,7 @@ def test_tflite_adds_infinities_by_its_own_kernel_without_xnnpack(tmp_path: Path
     spec = tf.TensorSpec([None, 4], tf.float32, name="x")
     module.serve = tf.function(lambda x: {"y": x + x}, input_signature=[spec])
     converter = tf.lite.TFLiteConverter.from_concrete_functions([module.serve.get_concrete_function()], module)
-    (tmp_path / PAYLOAD[Format.TFLITE]).write_bytes(converter.convert())
+    (tmp_path / Format.TFLITE.spec.payload).write_bytes(converter.convert())
     write_artifact(tmp_path, Target(Format.TFLITE), SIGNATURE)
     feed = np.full((1, 4), -np.inf, np.float32)
     assert np.isneginf(answer("tflite", tmp_path, feed)).all()
@@ -98,7 +98,7 @@ def test_torchscript_multiplies_no_batch_norm_into_weights_without_optimisation(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         scripted = torch.jit.script(torch.nn.Sequential(conv, norm).eval())
-        scripted.save(str(tmp_path / PAYLOAD[Format.TORCHSCRIPT]))
+        scripted.save(str(tmp_path / Format.TORCHSCRIPT.spec.payload))
     write_artifact(tmp_path, Target(Format.TORCHSCRIPT), signature)
     feed = np.full((1, 1, 4), 1e-20, np.float32)
     assert not np.isfinite(answer("torchscript", tmp_path, feed)).any()

@@ -14,7 +14,7 @@ import pytest
 
 from transload.models.artifact import write_artifact
 from transload.models.errors import BadRequest, ToolMissing
-from transload.models.formats import PAYLOAD, Format, Target
+from transload.models.formats import Format, Target
 from transload.models.signature import Signature, TensorSpec
 from transload.serving.checked_session import first_words
 from transload.serving.runtimes.payload import opening
@@ -49,7 +49,7 @@ def test_a_framework_that_is_not_installed_is_one_sentence(
     runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     form = runtime.takes[0]
-    (tmp_path / PAYLOAD[form]).write_bytes(b"")
+    (tmp_path / form.spec.payload).write_bytes(b"")
     write_artifact(tmp_path, Target(form), SIGNATURE)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # TensorFlow's session sets it, and must not set ours
     missing = runtime.requires[0]

@@ -9,7 +9,7 @@ import pytest
 
 from transload.models.artifact import TUNING, write_artifact
 from transload.models.errors import BadRequest
-from transload.models.formats import PAYLOAD, Format, Target
+from transload.models.formats import Format, Target
 from transload.models.signature import Signature, parse_input
 from transload.models.store import digest_of
 from transload.pipeline.bench import tuned_settings as module
@@ -31,7 +31,7 @@ WON = TunedSettings({"threads": 2, "allow_spinning": False}, 0.5, (0.4, 0.6), 1)
 def artifact(tmp_path: Path) -> Path:
     folder = tmp_path / "onnx"
     folder.mkdir()
-    (folder / PAYLOAD[Format.ONNX]).write_bytes(b"a model")
+    (folder / Format.ONNX.spec.payload).write_bytes(b"a model")
     spec = parse_input("x=float32[batch,4]")
     write_artifact(folder, Target(Format.ONNX), Signature((spec,), (replace(spec, name="y"),)))
     return folder
@@ -59,7 +59,7 @@ def test_settings_do_not_hold_for_another_payload_processor_or_library(
             changed.setattr(module, name, value)
             assert tuned_settings(artifact, RUNTIME, "cpu", None).settings == {}
     assert tuned_settings(artifact, RUNTIME, "cpu", None) == WON
-    (artifact / PAYLOAD[Format.ONNX]).write_bytes(b"another model")
+    (artifact / Format.ONNX.spec.payload).write_bytes(b"another model")
     assert tuned_settings(artifact, RUNTIME, "cpu", None).settings == {}
     assert tuning_document(artifact) is None
 
@@ -129,5 +129,5 @@ def test_the_batch_within_a_bound_is_that_of_the_payload(artifact: Path) -> None
     bound = BatchInBound(bound_s=0.01, batch=16, p99_s=0.009, throughput_per_s=2e3)
     keep_settings(artifact, place, TunedSettings({}), 1, bound)  # the defaults won
     assert bound_batch(artifact) == 16
-    (artifact / PAYLOAD[Format.ONNX]).write_bytes(b"another model")
+    (artifact / Format.ONNX.spec.payload).write_bytes(b"another model")
     assert bound_batch(artifact) is None

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transload.converters.intake.take_in import take_in_saved_model, take_in_tflite
+from transload.converters.readers.saved_model.saved_model_reader import import_saved_model
+from transload.converters.readers.tflite.tflite_reader import import_tflite
 from transload.converters.to_onnx.onnx_from_tensorflow import onnx_from_saved_model, onnx_from_tflite
 from transload.models.errors import Refused
 from transload.models.job import Job
@@ -135,7 +136,7 @@ def test_complex_numbers_come_through(computes: dict[str, Compute], axes: list[i
     import tensorflow as tf
 
     serve = saved(lambda x: parts(tf, computes, x), axes, tmp_path / "sm")
-    session = open_session(to_onnx(tmp_path / "sm", take_in_saved_model, onnx_from_saved_model), "cpu", 1)
+    session = open_session(to_onnx(tmp_path / "sm", import_saved_model, onnx_from_saved_model), "cpu", 1)
     shapes = [(3, 4, 7), (1, 4, 7)] if axes[1] else [(3, 4, 7), (1, 5, 7)]
     for shape in shapes:
         x = np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)
@@ -154,7 +155,7 @@ def test_a_long_transform_of_known_length_is_exact(tmp_path: Path) -> None:
     import tensorflow as tf
 
     serve = saved(lambda x: {"y": tf.abs(tf.signal.rfft(x))}, [None, 400], tmp_path / "sm")
-    session = open_session(to_onnx(tmp_path / "sm", take_in_saved_model, onnx_from_saved_model), "cpu", 1)
+    session = open_session(to_onnx(tmp_path / "sm", import_saved_model, onnx_from_saved_model), "cpu", 1)
     x = np.random.default_rng(0).standard_normal((2, 400)).astype(np.float32)
     want = serve(tf.constant(x))["y"].numpy()
     assert np.linalg.norm(session.run({"x": x})["y"] - want) < 1e-6 * np.linalg.norm(want)
@@ -176,7 +177,7 @@ def test_transforms_of_tflite_come_through(tmp_path: Path) -> None:
     serve = saved(compute, [2, 32], tmp_path / "sm")
     flat = tf.lite.TFLiteConverter.from_saved_model(str(tmp_path / "sm")).convert()
     (tmp_path / "m.tflite").write_bytes(flat)
-    session = open_session(to_onnx(tmp_path / "m.tflite", take_in_tflite, onnx_from_tflite), "cpu", 1)
+    session = open_session(to_onnx(tmp_path / "m.tflite", import_tflite, onnx_from_tflite), "cpu", 1)
     x = np.random.default_rng(0).standard_normal((2, 32)).astype(np.float32)
     (name,) = [spec.name for spec in session.signature.inputs]
     same(session.run({name: x}), {key: value.numpy() for key, value in serve(tf.constant(x)).items()})
@@ -197,4 +198,4 @@ def test_what_else_takes_complex_numbers_is_refused_by_name(name: str, tmp_path:
 
     saved(lambda x: {"y": REFUSED[name](tf, x)}, [None, 5], tmp_path / "sm")
     with pytest.raises(Refused, match=rf"no ONNX is known for (Placeholder|{name}) .* of complex numbers"):
-        to_onnx(tmp_path / "sm", take_in_saved_model, onnx_from_saved_model)
+        to_onnx(tmp_path / "sm", import_saved_model, onnx_from_saved_model)

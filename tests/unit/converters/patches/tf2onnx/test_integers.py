@@ -15,7 +15,8 @@ import numpy as np
 import onnx
 import pytest
 
-from transload.converters.intake.take_in import take_in_saved_model, take_in_tflite
+from transload.converters.readers.saved_model.saved_model_reader import import_saved_model
+from transload.converters.readers.tflite.tflite_reader import import_tflite
 from transload.converters.to_onnx.onnx_from_tensorflow import onnx_from_saved_model, onnx_from_tflite
 from transload.models.job import Job
 from transload.models.signature import TensorSpec
@@ -46,7 +47,7 @@ def onnx_of(compute: Compute, form: str, dtype: str, folder: Path) -> Any:
         (folder / name).mkdir()
     inputs = [TensorSpec(name, dtype, ("batch", 4)).to_json() for name in "ab"]
     take, convert = (
-        (take_in_tflite, onnx_from_tflite) if form == "tflite" else (take_in_saved_model, onnx_from_saved_model)
+        (import_tflite, onnx_from_tflite) if form == "tflite" else (import_saved_model, onnx_from_saved_model)
     )
     take(Job({}, folder / "given", {"path": str(path), "sha256": digest_of(path), "inputs": inputs}))
     convert(Job({"source": folder / "given"}, folder / "onnx"))

@@ -15,7 +15,8 @@ import numpy as np
 import onnx
 import pytest
 
-from transload.converters.intake.take_in import take_in_saved_model, take_in_tflite
+from transload.converters.readers.saved_model.saved_model_reader import import_saved_model
+from transload.converters.readers.tflite.tflite_reader import import_tflite
 from transload.converters.to_onnx.onnx_from_tensorflow import onnx_from_saved_model, onnx_from_tflite
 from transload.models.errors import Refused
 from transload.models.job import Job
@@ -192,7 +193,7 @@ def carried(serve: Any, folder: Path) -> Path:
     tf.saved_model.save(module, str(folder / "sm"), signatures={"serving_default": module.serve})
     (folder / "given").mkdir()
     options = {"path": str(folder / "sm"), "sha256": digest_of(folder / "sm"), "inputs": []}
-    take_in_saved_model(Job({}, folder / "given", options))
+    import_saved_model(Job({}, folder / "given", options))
     (folder / "onnx").mkdir()
     onnx_from_saved_model(Job({"source": folder / "given"}, folder / "onnx"))
     return folder / "onnx"
@@ -261,7 +262,7 @@ def test_a_loop_of_tflite_that_counts_has_no_condition_and_what_grows_is_stacked
     path = tmp_path / "m.tflite"
     path.write_bytes(tf.lite.TFLiteConverter.from_concrete_functions([concrete]).convert())
     (tmp_path / "given").mkdir()
-    take_in_tflite(Job({}, tmp_path / "given", {"path": str(path), "sha256": digest_of(path), "inputs": []}))
+    import_tflite(Job({}, tmp_path / "given", {"path": str(path), "sha256": digest_of(path), "inputs": []}))
     (tmp_path / "onnx").mkdir()
     onnx_from_tflite(Job({"source": tmp_path / "given"}, tmp_path / "onnx"))
     graph = onnx.load(tmp_path / "onnx" / "model.onnx").graph

@@ -1,0 +1,1 @@
+"""Files of strangers: exported programs of PyTorch."""
