@@ -119,6 +119,7 @@ def test_a_bare_file_is_read_and_described(place: Place) -> None:
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_its_latency_is_measured_in_process_and_served(place: Place) -> None:
     done = place.run(
         "bench",
