@@ -85,9 +85,11 @@ def describe_recipe(context: Context) -> ModelDescription:
             "describe",
             f"{_MODELS}.loading.code_refs:describe",
             options=options,
+            framework="torch",
             code=code,
             root=ref.root,
             reads=ref.reads,
+            limits=Limits(threads=context.limits().threads),
         )
     )
     return _describe(context, ref, code, RecipeFacts.from_json(stored.facts))

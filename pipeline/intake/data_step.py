@@ -93,6 +93,7 @@ def recipe_data(context: Context, recipe: ModelDescription) -> Stored:
         entry="transload.models.training.data:prepare_data",
         options=CodeOptions.of(recipe.ref).to_json() if recipe.ref else {},
         requires=recipe.requires,
+        framework="torch",  # which recipes import for their net
         code=recipe.code,
         root=recipe.root,
         reads=recipe.reads,

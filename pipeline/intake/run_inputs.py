@@ -223,6 +223,7 @@ def _load_stage(context: Context, request: ModelRequest) -> LoadedModel:
 
 
 def _train_stage(context: Context) -> LoadedModel:
+    context.executor.expect(["torch"], context.limits())
     recipe = describe_recipe(context)
     metric = context.request.validate_.metric
     if metric is not None and is_function(metric):  # a function that is none is told before the training

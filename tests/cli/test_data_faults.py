@@ -143,7 +143,7 @@ def test_a_run_has_the_doubts_of_its_data_in_all_its_reports(task: Task, tmp_pat
     text = path.read_text().replace("return Splits(", "train = np.concatenate([train, test[:7]])\n    return Splits(")
     rate = text.partition("learning_rate=")[2].partition(",")[0]
     path.write_text(text.replace(f"learning_rate={rate}", "learning_rate=1e-9"))
-    done = run(tmp_path, "run", "mine.py", "--to", "pt2", "--no-bench")
+    done = run(tmp_path, "run", "mine.py", "--to", "pt2", "--no-bench", "--epochs", "2")
     (folder,) = tmp_path.glob("runs/*")
     leak, chance = json.loads((folder / "run.json").read_text())["doubts"][-2:]
     assert leak.startswith("the test split: 7 of ")

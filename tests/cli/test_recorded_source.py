@@ -33,6 +33,7 @@ class Net(torch.nn.Module):
 WEIGHTS = (
     "import sys, torch, net; w = net.Net(5).state_dict(); w['layer.bias'] += {0}; torch.save({{'ema': w}}, 'w.pt')"
 )
+BRIEFLY = ("--budget", "0s", "--rounds", "3", "--processes", "1")  # of a measurement
 OPTIONS = ("--weights", "w.pt", "--weights-key", "ema", "--set", "width=5", "--input", "x=float32[batch,3]")
 
 
@@ -139,7 +140,7 @@ def test_a_program_whose_values_cannot_be_followed_is_left_out(project: Path) ->
 
 @pytest.mark.parametrize(
     "words",
-    [("validate", "--batch", "1"), ("locate",), ("bench", "--batch", "1", "--budget", "0s", "--rounds", "3")],
+    [("validate", "--batch", "1"), ("locate",), ("bench", "--batch", "1", *BRIEFLY)],
     ids=lambda words: words[0],
 )
 def test_the_document_names_the_recorded_source(project: Path, words: tuple[str, ...]) -> None:
@@ -155,7 +156,7 @@ def test_the_document_names_the_recorded_source(project: Path, words: tuple[str,
 
 
 def test_bench_holds_against_the_recorded_source(project: Path) -> None:
-    printed = transload(project, "bench", "made/onnx", "--batch", "1", "--budget", "0s", "--quiet", "--rounds", "3")
+    printed = transload(project, "bench", "made/onnx", "--batch", "1", *BRIEFLY, "--quiet")
     assert "source" in printed
 
 

@@ -1,0 +1,47 @@
+"""The modules that decide verdicts and exit statuses, each with the unit tests that guard it, and the mutants of them
+that no test can tell from the original."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_UNIT = "tests/unit/pipeline"
+_STATUSES = (f"{_UNIT}/commands/test_exit_statuses.py",)
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """The tests of a module, and the functions that decide in it (all where none is named)."""
+
+    tests: tuple[str, ...]
+    functions: tuple[str, ...] = ()
+
+
+MODULES: Mapping[str, Guarded] = {
+    "pipeline/result/gate.py": Guarded((f"{_UNIT}/result/test_gate.py",)),
+    "pipeline/result/release_limits.py": Guarded(
+        (f"{_UNIT}/result/test_release_limits.py", f"{_UNIT}/result/test_gate.py")
+    ),
+    "pipeline/compare/judge.py": Guarded((f"{_UNIT}/compare/test_judge.py",)),
+    "pipeline/compare/no_worse.py": Guarded((f"{_UNIT}/compare/test_no_worse.py",)),
+    "pipeline/compare/compare_limits.py": Guarded((f"{_UNIT}/compare/test_compare_limits.py",)),
+    "pipeline/compare/run_comparison.py": Guarded((f"{_UNIT}/compare/test_decide.py",), ("decide",)),
+    "pipeline/drift/rules.py": Guarded((f"{_UNIT}/drift/test_rules.py",)),
+    "pipeline/drift/metrics/equivalence.py": Guarded((f"{_UNIT}/drift/metrics/test_equivalence.py",)),
+    "pipeline/commands/verify.py": Guarded(
+        _STATUSES, ("VerifyResult.is_as_stated", "VerifyResult.decided")
+    ),
+    "pipeline/commands/bench.py": Guarded(_STATUSES, ("BenchResult.decided",)),
+    "pipeline/commands/locate.py": Guarded(
+        _STATUSES, ("LocateResult.can_keep_float", "LocateResult.decided", "LocateAllResult.decided")
+    ),
+    "pipeline/commands/convert.py": Guarded(_STATUSES, ("ConvertManyResult.decided", "ConvertedModel.decided")),
+    "pipeline/commands/doctor.py": Guarded(_STATUSES, ("exit_code",)),
+    "pipeline/commands/inspect.py": Guarded(
+        _STATUSES, ("InspectedArtifact.is_sound", "InspectedArtifact.payload_changed", "InspectedArtifact.status")
+    ),
+}  # fmt: skip
+
+# (module, function, change) -> why the mutant answers as the original does.
+EQUIVALENT: Mapping[tuple[str, str, str], str] = {}
