@@ -62,6 +62,7 @@ lint: setup
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
+	.ci/lint-benchmarks
 
 gpu-check:
 	$(if $(wildcard $(RUN)),$(RUN),python3) benchmarks/gpu_check $(GPU_CHECK)

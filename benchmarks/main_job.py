@@ -72,7 +72,7 @@ def largest_process(folder: Path) -> int:
     """Resident bytes of the largest step, and of the largest process of the bench."""
     facts = [json.loads(file.read_text())["facts"] for file in (folder / ".transload" / "actions").glob("*.json")]
     rows = [row for file in folder.glob("runs/*/run.json") for row in json.loads(file.read_text())["latency"]]
-    return max(*(each["peak_rss_bytes"] for each in facts), *(row["peak_rss_bytes"] for row in rows))
+    return max(int(row["peak_rss_bytes"]) for row in (*facts, *rows))
 
 
 def help_s() -> float:

@@ -19,9 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import transload
+from transload.models.array_file import write_arrays
 from transload.models.errors import TransloadError
 from transload.models.formats import parse_target
 from transload.models.loading.code_refs import RECIPES, zoo_recipe
@@ -75,7 +74,7 @@ class Traveller:
         self._name, self._folder, self._store = recipe, folder, store
         folder.mkdir(parents=True)
         self.data = folder / "test.npz"
-        np.savez(self.data, **self.recipe.data().test.inputs)
+        write_arrays(self.data, self.recipe.data().test.inputs)
         self._starts: dict[str, str] = {"pytorch": f"zoo:{recipe}"}
 
     def travel(self, trip: Trip) -> Travelled:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-if __package__ is None:
+if not __package__:
     sys.path[:] = [path for path in sys.path if Path(path or ".").resolve() != ROOT / "benchmarks"]
 
 from transload.pipeline.result.environment import describe_environment  # noqa: E402

@@ -110,7 +110,6 @@ def main() -> int:
             os._exit(0)  # Ray ends a process whose cluster has gone
     finally:
         shutil.rmtree(home, ignore_errors=True)
-    return 0
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ def no_op(job: object) -> Mapping[str, object]:  # noqa: ARG001  (every step has
 
 def write(job: Job) -> Mapping[str, object]:
     """Leave a file of so many bytes."""
-    size = int(job.options["bytes"])  # type: ignore[call-overload]
+    size = int(job.options["bytes"])
     if size:
         (job.out / "file").write_bytes(os.urandom(size))
     return {}

@@ -71,7 +71,7 @@ def _write_zoo(count: int, folder: Path) -> tuple[list[str], list[str], str]:
             arrays[array_name] = np.asarray(draw(rng, shape), dtype=dtype)
         data = folder / f"{name}.npz"
         if not data.exists():  # a case that goes on must find the file unchanged
-            np.savez(data, **arrays)
+            np.savez(data, **arrays)  # type: ignore[arg-type]
         tables.append(_table(name, f"{ZOO / 'nets' / entry.ref}", list(entry.inputs), data))
         names.append(name)
     total = sum(seconds[entry.name] for entry in chosen)

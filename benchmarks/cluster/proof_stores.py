@@ -20,8 +20,13 @@ _KINDS = ("actions", "refusals")  # results of steps, and the sentences with whi
 class CaseStore(Protocol):
     """What a case reads of its store."""
 
-    place: str
-    variables: Mapping[str, str]  # environment variables that every process needs to open the store
+    @property
+    def place(self) -> str:
+        """The text by which a command names the store."""
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """Environment variables that every process needs to open the store."""
 
     def names(self) -> set[str]:
         """Return the results of steps that are there, as `actions/KEY.json`."""

@@ -96,8 +96,10 @@ def cases() -> dict[str, Case]:
         loaded = load_node_model_tests()
     found = {}
     for each in loaded:
+        if each.model is None or each.data_sets is None:
+            continue
         ((given, expected),) = each.data_sets
-        inputs, outputs = ([_array(value) for value in values] for values in (given, expected))
+        inputs, outputs = [_array(value) for value in given], [_array(value) for value in expected]
         if not _in_scope(each, inputs, outputs):
             continue
         found[each.name] = Case(each.name, each.model, tuple(inputs), tuple(outputs), "_expanded" in each.name)
@@ -113,7 +115,7 @@ def _in_scope(each: Any, inputs: Sequence[object], outputs: Sequence[object]) ->
     return tensors and arrays and not any(node.op_type in _RANDOM for node in each.model.graph.node)
 
 
-def _array(value: object) -> object:
+def _array(value: Any) -> Any:
     """Tensors of dtypes that numpy lacks come as protobuf."""
     return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
 

@@ -60,9 +60,9 @@ def make_reference(spec: gpu_nets.NetSpec, path: Path, device: str) -> None:
     net = gpu_nets.InPrecision(gpu_nets.build_net(spec), torch.float64).to(device)
     rows = torch.from_numpy(gpu_nets.host_input(spec, gpu_nets.ROWS))
     with torch.inference_mode():
-        parts = [net(part.to(device)) for part in rows.split(ROWS_AT_ONCE)]
+        parts = [net(part.to(device)) for part in torch.split(rows, ROWS_AT_ONCE)]
     outputs = {name: torch.cat([part[at].cpu() for part in parts]).numpy() for at, name in enumerate(spec.outputs)}
-    np.savez(path, **outputs)
+    np.savez(path, **outputs)  # type: ignore[arg-type]
 
 
 def export_onnx(spec: gpu_nets.NetSpec, precision: str, path: Path) -> None:
@@ -72,7 +72,6 @@ def export_onnx(spec: gpu_nets.NetSpec, precision: str, path: Path) -> None:
 
     net = gpu_nets.InPrecision(gpu_nets.build_net(spec), torch_dtype(precision)).eval()
     example = torch.from_numpy(gpu_nets.host_input(spec, 2))
-    names = {"input_names": [spec.input_name], "output_names": list(spec.outputs)}
     batch = torch.export.Dim("batch", min=1, max=4096)
     torch.onnx.export(
         net,
@@ -82,7 +81,8 @@ def export_onnx(spec: gpu_nets.NetSpec, precision: str, path: Path) -> None:
         dynamic_shapes=({0: batch},),
         external_data=True,
         verbose=False,
-        **names,
+        input_names=[spec.input_name],
+        output_names=list(spec.outputs),
     )
 
 

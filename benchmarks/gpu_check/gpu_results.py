@@ -49,7 +49,8 @@ def cell_rows(records: Records, gpu: str | None, cores: int) -> list[dict[str, A
     by_cell: dict[Cell, list[Mapping[str, Any]]] = {}
     for record in records.values():
         for name in record["rows"] if record["kind"] == "timing" else ():
-            by_cell.setdefault(Cell(record["net"], *name.split("."), record["batch"]), []).append(record)
+            runtime, precision = name.split(".")
+            by_cell.setdefault(Cell(record["net"], runtime, precision, record["batch"]), []).append(record)
     rows = []
     for cell in sorted(by_cell, key=_place):
         row = cell_row(cell, by_cell[cell], cores)
@@ -86,7 +87,7 @@ def cell_row(cell: Cell, parts: Sequence[Mapping[str, Any]], cores: int) -> dict
     series = series_of((cell.runtime, cell.precision), parts)
     reference = series_of(REFERENCE, parts)
     own = [part["rows"][f"{cell.runtime}.{cell.precision}"] for part in parts]
-    first = next((row for row in own if "on_device" in row), {})
+    first: Mapping[str, Any] = next((row for row in own if "on_device" in row), {})
     others = [part["other_cores"] for part in parts if part["other_cores"] is not None]
     load = Load(max(others), cores) if others else None
     row: dict[str, Any] = {

@@ -75,7 +75,7 @@ class TorchRuntime:
             example = torch.from_numpy(gpu_nets.host_input(spec, 2)).to(self._device)
             with warnings.catch_warnings(), torch.no_grad():
                 warnings.simplefilter("ignore")  # TorchScript is deprecated as a whole, and still served
-                net = torch.jit.freeze(torch.jit.trace(net, example, check_trace=False).eval())
+                net = torch.jit.freeze(torch.jit.trace(net, example, check_trace=False).eval())  # type: ignore[no-untyped-call]
         elif mode == "compile":
             net = torch.compile(net)
         self._net = net
@@ -119,7 +119,7 @@ class TorchRuntime:
     def facts(self) -> dict[str, Any]:
         """See Runtime. `runs_on`: the device of the outputs."""
         torch = self._torch
-        facts = {
+        facts: dict[str, Any] = {
             "runs_on": self._runs_on,
             "weights": self._stored,
             "tf32": bool(torch.backends.cuda.matmul.allow_tf32 and torch.backends.cudnn.allow_tf32),
@@ -153,13 +153,14 @@ class OnnxRuntime:
         on_gpu = device.startswith("cuda")
         self._ort, self._spec = onnxruntime, spec
         self._kind, self._index = ("cuda" if on_gpu else "cpu"), number(device)
-        self._stream = torch.cuda.Stream(self._index) if on_gpu else None
+        stream: Any = torch.cuda.Stream(self._index) if on_gpu else None  # type: ignore[no-untyped-call]
+        self._stream = stream
         providers: list[Any] = ["CPUExecutionProvider"]
         tf32 = precision == "tf32"
         if on_gpu:
             onnxruntime.preload_dlls()
             options = {"device_id": self._index, "use_tf32": int(tf32), "arena_extend_strategy": "kSameAsRequested",
-                       "user_compute_stream": str(self._stream.cuda_stream)}  # fmt: skip
+                       "user_compute_stream": str(stream.cuda_stream)}  # fmt: skip
             providers.insert(0, ("CUDAExecutionProvider", options))
         settings = onnxruntime.SessionOptions()
         settings.intra_op_num_threads = settings.inter_op_num_threads = 1  # as the product opens it; the GPU works

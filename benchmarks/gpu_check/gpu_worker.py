@@ -11,6 +11,7 @@ import math
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -170,7 +171,8 @@ def main() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         name = request["method"]
-        method = {"make": make, "matmul": matmul, "flops": flops}.get(name) or getattr(subject, name)
+        methods: dict[str, Callable[..., Any]] = {"make": make, "matmul": matmul, "flops": flops}
+        method = methods.get(name) or getattr(subject, name)
         try:
             answer = {"value": method(**request["options"])}
         except Exception as error:  # noqa: BLE001  whatever a runtime raises ends its cell, not the measurement

@@ -6,20 +6,25 @@ Builds the model as a user would, sets the statistics of its batch norms from ra
 writes weights.pt, where it has any, and answers.npz (inputs, outputs) to the job's folder. Uses nothing of transload.
 """
 
+from __future__ import annotations
+
 import importlib
 import json
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
+Array = np.ndarray[Any, np.dtype[Any]]
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
-def main():
+def main() -> None:
     job = json.loads(Path(sys.argv[1]).read_text())
     out = Path(job["out"])
     sys.path.append(job["nets"])
@@ -36,27 +41,28 @@ def main():
     names = [spec.partition("=")[0] for spec in job["inputs"]]
     arrays = {f"input:{name}": values for name, values in zip(names, inputs, strict=True)}
     arrays |= {f"output:{place}": values.numpy() for place, values in enumerate(outputs)}
-    np.savez(out / "answers.npz", **arrays)
+    np.savez(out / "answers.npz", **arrays)  # type: ignore[arg-type]
 
 
-def build_model(code, settings):
+def build_model(code: str, settings: Sequence[str]) -> nn.Module:
     """Make the model of `FILE.py:NAME` or `package.module:NAME` with settings NAME=VALUE."""
     module, _, path = code.partition(":")
-    factory = importlib.import_module(module.removesuffix(".py"))
+    factory: Any = importlib.import_module(module.removesuffix(".py"))
     for name in path.split("."):
         factory = getattr(factory, name)
     pairs = [setting.partition("=")[::2] for setting in settings]
-    return factory(**{name: value_of(text) for name, text in pairs}).eval()
+    model: nn.Module = factory(**{name: value_of(text) for name, text in pairs})
+    return model.eval()
 
 
-def value_of(text):
+def value_of(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
         return text
 
 
-def fill_zeros(model):
+def fill_zeros(model: nn.Module) -> None:
     """Give weights that a constructor set to zero small values: zeros would make answers that do not vary."""
     with torch.no_grad():
         for weight in model.parameters():
@@ -64,7 +70,7 @@ def fill_zeros(model):
                 weight.normal_(0, 0.05)
 
 
-def calibrate(model, inputs):
+def calibrate(model: nn.Module, inputs: Sequence[Array]) -> None:
     """Set the running statistics of batch norms from a batch, as training leaves them."""
     norms = [module for module in model.modules() if isinstance(module, NORMS) and module.track_running_stats]
     momenta = [norm.momentum for norm in norms]
@@ -79,9 +85,11 @@ def calibrate(model, inputs):
         norm.momentum = momentum
 
 
-def draw(spec, sizes, batch, generator):
+def draw(spec: str, sizes: Mapping[str, int], batch: int, generator: np.random.Generator) -> Array:
     """Draw values for NAME=DTYPE[dims] in LOW..HIGH, with the sizes of named axes."""
     match = re.fullmatch(r"\w+=(\w+)\[(.*)\](?: in (\S+)\.\.(\S+))?", spec)
+    if match is None:
+        raise ValueError(f"{spec!r} is no input")
     dtype, dims, low, high = match.groups()
     names = [dim.partition("=")[0] for dim in dims.split(",")]
     shape = [int(name) if name.isdigit() else {"batch": batch, **sizes}[name] for name in names]
@@ -92,7 +100,7 @@ def draw(spec, sizes, batch, generator):
     return generator.uniform(float(low), float(high), shape).astype(dtype)
 
 
-def flatten(outputs):
+def flatten(outputs: Any) -> list[torch.Tensor]:
     if isinstance(outputs, torch.Tensor):
         return [outputs]
     values = outputs.values() if isinstance(outputs, dict) else outputs

@@ -107,7 +107,8 @@ def main() -> int:
 
 
 def _wanted(every: Iterable[Plan], options: argparse.Namespace) -> Iterator[Plan]:
-    models = {mutant.model for mutant in (*MUTANTS, *FILE_COPIES) if mutant.kind == options.kind}
+    models = {mutant.model for mutant in MUTANTS if mutant.kind == options.kind}
+    models |= {copy.model for copy in FILE_COPIES if copy.kind == options.kind}
     forms = set(options.forms.split(","))
     for plan in every:
         kind, _, form, *_ = plan.name.split("/")

@@ -188,7 +188,7 @@ class Builder:
         path = folder / PAYLOADS[TORCHSCRIPT]
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            traced(model, module).save(str(path))  # type: ignore[no-untyped-call]
+            traced(model, module).save(str(path))
         sites = (Site(site.operator, site.op_type, site.module, source),)
         return Artifact(mutant.name(TORCHSCRIPT), model.name, TORCHSCRIPT, path, path, "edited, traced", mutant, sites)
 

@@ -19,7 +19,7 @@ Change: TypeAlias = Callable[[Tensor], Tensor]
 def _wrap(module: nn.Module, forward: Callable[..., Any], site: str) -> Site:
     """Call `forward(inner, inputs)` in the place of the module's own, with that one's signature."""
     inner = module.forward
-    module.forward = functools.wraps(inner)(lambda *inputs: forward(inner, inputs))  # type: ignore[method-assign]
+    module.forward = functools.wraps(inner)(lambda *inputs: forward(inner, inputs))
     return Site(site, site)
 
 
@@ -63,7 +63,7 @@ def column(at: int, change: Change, axis: int = -1) -> Change:
     """Return a change of one column along an axis."""
 
     def changed(answer: Tensor) -> Tensor:
-        parts = list(answer.split(1, axis))
+        parts = list(torch.split(answer, 1, axis))
         parts[at] = change(parts[at])
         return torch.cat(parts, axis)
 

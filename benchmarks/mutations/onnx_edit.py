@@ -75,7 +75,8 @@ class GraphEdit:
 
     def named(self, name: str) -> NodeProto:
         """Return the node of a name."""
-        return next(node for node in self.model.graph.node if node.name == name)
+        node: NodeProto = next(node for node in self.model.graph.node if node.name == name)
+        return node
 
     def is_constant(self, name: str) -> bool:
         """Whether a value is an initializer or the output of a Constant."""
@@ -179,7 +180,7 @@ class Writer:
         """Write an operator and return the name of its output."""
         made = self._graph._make(self._node, op_type, inputs, **attributes)
         self.nodes.append(made)
-        return made.output[0]
+        return str(made.output[0])
 
     def const(self, value: object, dtype: str = "float32") -> str:
         """Return the name of a new constant."""

@@ -186,7 +186,7 @@ def _is_caught(row: Row, answer: str) -> bool:
 
 def _is_right(row: Row) -> bool:
     """Whether a right copy is right in the runtime's own arithmetic too: some runtimes lose NaN."""
-    return row["shown_by"] == "never"
+    return bool(row["shown_by"] == "never")
 
 
 def _table(rows: Sequence[Row]) -> str:

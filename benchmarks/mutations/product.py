@@ -100,7 +100,7 @@ class Product:
         return {
             "locate": answer.to_json(),
             "places": [place.to_json() for place in places],
-            "located_operator": bool(first) and names_operator(first, artifact.form, artifact.sites),
+            "located_operator": first is not None and names_operator(first, artifact.form, artifact.sites),
             "located_source": names_line(first.line if first else "", artifact.sites),
         }
 

@@ -91,15 +91,15 @@ def _trace(_: Builder, model: Model, path: Path) -> None:
 
 
 def _trace_frozen(_: Builder, model: Model, path: Path) -> None:
-    torch.jit.freeze(traced(model, model.build())).save(str(path))  # type: ignore[no-untyped-call]
+    torch.jit.freeze(traced(model, model.build())).save(str(path))
 
 
 def _script(_: Builder, model: Model, path: Path) -> None:
-    torch.jit.script(model.build()).save(str(path))
+    torch.jit.script(model.build()).save(str(path))  # type: ignore[no-untyped-call]
 
 
 def _script_frozen(_: Builder, model: Model, path: Path) -> None:
-    torch.jit.freeze(torch.jit.script(model.build())).save(str(path))  # type: ignore[no-untyped-call]
+    torch.jit.freeze(torch.jit.script(model.build())).save(str(path))
 
 
 _EXPORTS: dict[str, tuple[Make, tuple[str, ...]]] = {

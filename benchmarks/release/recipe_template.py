@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from transload.models.dataset import Dataset
 from transload.models.recipe import Metric, Recipe, Splits, Training
-from transload.models.signature import Signature, TensorSpec
+from transload.models.signature import Array, Signature, TensorSpec
 from transload.models.training.objectives import accuracy, cross_entropy
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ SETTINGS: dict[str, Any] = {"data": "digits", "share": 1.0, "wrong": 0.0}
 SIZES = {"digits": (64, 10), "classes": (20, 2), "imbalanced": (20, 2), "friedman": (10, 1)}
 
 
-def _load() -> tuple[np.ndarray, np.ndarray]:
+def _load() -> tuple[Array, Array]:
     from sklearn import datasets
 
     name = SETTINGS["data"]
@@ -57,12 +58,12 @@ def net() -> torch.nn.Module:
     return nn.Sequential(nn.Linear(inputs, 64), nn.ReLU(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, outputs))
 
 
-def loss(outputs: dict[str, torch.Tensor], labels: torch.Tensor) -> torch.Tensor:
+def loss(outputs: Mapping[str, torch.Tensor], labels: torch.Tensor) -> torch.Tensor:
     """Return the mean squared error."""
     return ((outputs["y"] - labels) ** 2).mean()
 
 
-def absolute_error(outputs: dict[str, np.ndarray], labels: np.ndarray) -> np.ndarray:
+def absolute_error(outputs: Mapping[str, Array], labels: Array) -> Array:
     """Return the absolute error of each sample."""
     return np.abs(outputs["y"] - labels)[:, 0]
 

@@ -29,6 +29,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -130,13 +131,21 @@ def measure_latency(work: Path, options: argparse.Namespace) -> list[dict[str, A
                 ports = stack.enter_context(servers.running(start(work / "copies" / form), work / f"{name}-{form}"))
                 for shape, request in requests.items():
                     port = getattr(ports, request.protocol)
-                    servers.wait_for(lambda request=request, port=port: latency.make_call(request, port)())
+                    servers.wait_for(partial(_call_once, request, port))
                     call = latency.make_call(request, port)
                     check(request, call(), answer)
                     calls[f"{name} {form} {shape}"] = call
                     references[f"{name} {form} {shape}"] = ECHOES[request.protocol]
         series = latency.measure(calls, options.rounds or ROUNDS["latency"])
     return [{"name": name, **latency.describe(series[name], series[references.get(name, name)])} for name in calls]
+
+
+def _call_once(request: WireRequest, port: int) -> None:
+    latency.make_call(request, port)()
+
+
+def _connect_once(port: int) -> None:
+    socket.create_connection(("127.0.0.1", port)).close()
 
 
 def start_echoes(stack: ExitStack, work: Path) -> dict[str, int]:
@@ -175,7 +184,7 @@ def measure_rates(work: Path, options: argparse.Namespace) -> list[dict[str, Any
             if isinstance(command, str):
                 continue
             ports = stack.enter_context(servers.running(command, work / f"run-{name}"))
-            servers.wait_for(lambda port=ports.http: socket.create_connection(("127.0.0.1", port)).close())
+            servers.wait_for(partial(_connect_once, ports.http))
             for form in (*OIP, ROWS) if name in ours else (ROWS,) if name == "litserve" else OIP:
                 request = requests[form]
                 port = getattr(ports, request.protocol)
@@ -229,7 +238,7 @@ def measure_cold_starts(work: Path, options: argparse.Namespace) -> list[dict[st
         for form, values in seconds.items():
             start = time.perf_counter()
             with servers.running(servers.serve(work / "copies" / form), work / f"cold-{form}-{at}") as ports:
-                servers.wait_for(lambda port=ports.http: latency.make_call(request, port)())
+                servers.wait_for(partial(_call_once, request, ports.http))
                 values.append(time.perf_counter() - start)
     return [
         {"name": form, "median_s": float(np.median(values)), "least_s": min(values), "most_s": max(values)}

@@ -119,4 +119,5 @@ def _send(protocol: str, path: str, headers: dict[str, str], port: int, body: by
 
 
 if __name__ == "__main__":
-    _send(*json.loads(sys.argv[1]), Path(sys.argv[2]).read_bytes())
+    how_protocol, how_path, how_headers, how_port = json.loads(sys.argv[1])
+    _send(how_protocol, how_path, how_headers, how_port, Path(sys.argv[2]).read_bytes())

@@ -24,6 +24,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from transload.pipeline.bench.comparison import compare_logs
 from transload.pipeline.result.environment import describe_environment
 
@@ -115,7 +117,7 @@ def compare_engines(scenario: str, rounds: Sequence[Sequence[dict[str, Any]]]) -
             continue  # the samples do not support it
         logs = [math.log(pair[THEIRS] / pair[OURS]) for pair in pairs]
         own = [math.log(pairs[at + 1][OURS] / pairs[at][OURS]) for at in range(0, len(pairs), 2)]
-        ratio, spread = compare_logs(logs), math.exp(max(map(abs, own)))
+        ratio, spread = compare_logs(np.array(logs)), math.exp(max(map(abs, own)))
         yield {
             "scenario": scenario, "number": number,
             **{engine: statistics.median(pair[engine] for pair in pairs) for engine in (OURS, THEIRS)},

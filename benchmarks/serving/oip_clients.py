@@ -45,13 +45,13 @@ def main() -> None:
         feeds = dict(np.load(options.kserve / "feeds.npz"))
         answers = asyncio.run(kserve(options.grpc, f"http://{options.http}", options.model, feeds))
         for form, answer in answers.items():
-            np.savez(options.kserve / f"{form}.npz", **answer)
+            np.savez(options.kserve / f"{form}.npz", **answer)  # type: ignore[arg-type]
         return
     feeds, outputs = describe(options.grpc, options.http, options.model, options.batch)
     answers = dict(triton_grpc(options.grpc, options.model, feeds))
     answers |= dict(triton_http(options.http, options.model, feeds, outputs))
     with tempfile.TemporaryDirectory() as folder:
-        np.savez(Path(folder) / "feeds.npz", **feeds)
+        np.savez(Path(folder) / "feeds.npz", **feeds)  # type: ignore[arg-type]
         subprocess.run([sys.executable, *sys.argv, "--kserve", folder], check=True)
         paths = sorted(path for path in Path(folder).iterdir() if path.name != "feeds.npz")
         answers |= {path.stem: dict(np.load(path)) for path in paths}

@@ -36,7 +36,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=RESULTS / "zoo_bytes.json")
     options = parser.parse_args()
     sys.path[:0] = [str(HERE), str(HERE / "nets")]
-    library = torch.library.Library("torchvision", "DEF")  # its own operators may be built for another torch
+    library: Any = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]  # its own operators may be built for another torch
     for name in ("nms", "qnms"):
         library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     import zoo_weights

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,7 @@ def tasks_of(cases: int, only: str = "", wanted: Sequence[str] = PARTS) -> list[
     """Return how many cases each reader has, of these parts."""
     whole = int(cases * _INTAKE_SHARE)
     commands = min(_MOST_COMMANDS, max(1, cases // _PER_COMMAND))
-    parts = {
+    parts: dict[str, tuple[Collection[Any], int]] = {
         "reader": (READERS.values(), cases - whole), "intake": (INTAKES, whole - commands),
         "command": (COMMANDS, commands),
     }  # fmt: skip

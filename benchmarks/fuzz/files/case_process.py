@@ -117,7 +117,8 @@ class CaseRunner:
         self._reader.write(rng_of(self._seed, self._reader.name, number), self._seeds, self._case)
         before, peak = _resident(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         start = time.process_time()
-        outcome, found = Outcome.ACCEPTED, {}
+        outcome = Outcome.ACCEPTED
+        found: dict[str, Any] = {}
         self._guard.begin()
         try:
             self._reader.read(self._case)

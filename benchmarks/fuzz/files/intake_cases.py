@@ -141,7 +141,8 @@ class IntakeRunner:
         os.chdir(self._case)
         self._intake.write(rng_of(self._seed, self._intake.name, number), self._seeds, self._case)
         before = _listing(self._folder)
-        outcome, found = Outcome.ACCEPTED, {}
+        outcome = Outcome.ACCEPTED
+        found: dict[str, Any] = {}
         try:
             self._take_in()
         except BaseException as error:  # noqa: BLE001
@@ -157,7 +158,7 @@ class IntakeRunner:
 
     def _take_in(self) -> None:
         from transload.models.data_sources.data_argument import parse_data
-        from transload.models.signature import Signature, TensorSpec
+        from transload.models.signature import TensorSpec
         from transload.pipeline.intake.code_model import load_code
         from transload.pipeline.intake.data_step import samples_action
         from transload.pipeline.intake.file_model import load_file
@@ -165,9 +166,8 @@ class IntakeRunner:
 
         file = next(path.name for path in sorted(self._case.iterdir()) if path.name.startswith("file"))
         if self._intake.data:
-            specs = TensorSpec("x", "float32", ("batch", 4)), TensorSpec("y", "float32", ("batch",))
-            signature = Signature(specs[:1], specs[1:])
-            self._context.executor.perform(samples_action(self._context, parse_data(file), signature))
+            inputs = (TensorSpec("x", "float32", ("batch", 4)),)
+            self._context.executor.perform(samples_action(self._context, parse_data(file), inputs))
             return
         context, request = self._requested(file)
         kind = kind_of(request.text)
@@ -206,10 +206,10 @@ class IntakeRunner:
             cause = cause.__cause__
         if cause is None:
             return Outcome.REFUSED, {}
-        said = re.sub(r"\S*/case/\S*|0x[0-9a-f]+|\d{3,}", "*", cause.what)[:160]  # type: ignore[union-attr]
+        said = re.sub(r"\S*/case/\S*|0x[0-9a-f]+|\d{3,}", "*", cause.what)[:160]
         if isinstance(cause, StepTimeout | StepOutOfMemory):
             return Outcome.LIMIT, {"error": said}
-        if cause.decided:  # type: ignore[attr-defined]
+        if cause.decided:
             return Outcome.FOREIGN, {"error": said, "where": self._raised_at()}
         return Outcome.DIED, {"error": said}
 

@@ -8,6 +8,7 @@ import struct
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -62,9 +63,9 @@ def make_plain(out: Path) -> None:
     from tests.unit.pipeline.report import samples
     from transload.pipeline.result.schema import to_json
 
-    arrays = {"x": np.arange(32, dtype=np.float32).reshape(8, 4), "labels": np.arange(8) % 2}
-    np.savez(out / "arrays.npz", **arrays)
-    np.savez_compressed(out / "packed.npz", **arrays)
+    arrays: dict[str, Any] = {"x": np.arange(32, dtype=np.float32).reshape(8, 4), "labels": np.arange(8) % 2}
+    np.savez(out / "arrays.npz", allow_pickle=False, **arrays)
+    np.savez_compressed(out / "packed.npz", allow_pickle=False, **arrays)
     (out / "table.csv").write_text(CSV)
     _write_parquet(out / "table.parquet")
     _write_images(out)

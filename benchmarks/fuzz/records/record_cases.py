@@ -184,7 +184,7 @@ def inject(rng: random.Random, content: bytes) -> bytes:
     try:
         document = json.loads(content)
     except ValueError:
-        return mutate_bytes(rng, content)
+        return bytes(mutate_bytes(rng, content))
     places = list(_texts(document))
     for _ in range(rng.choice((1, 1, 2, 5, 20))):
         if places:

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from typing import Any
 
 import kserve
 import numpy as np
@@ -18,7 +19,12 @@ class OnnxModel(kserve.Model):
         self.session = onnxruntime.InferenceSession(path, options)
         self.ready = True
 
-    async def predict(self, payload: kserve.InferRequest, headers=None, response_headers=None):  # noqa: ARG002
+    async def predict(
+        self,
+        payload: kserve.InferRequest,
+        headers: Any = None,  # noqa: ARG002
+        response_headers: Any = None,  # noqa: ARG002
+    ) -> kserve.InferResponse:
         """Answer one request."""
         (value,) = self.session.run(None, {payload.inputs[0].name: payload.inputs[0].as_numpy()})
         output = kserve.InferOutput("y", list(value.shape), "FP32")

@@ -1,6 +1,7 @@
 """LitServe over an ONNX file: python litserve_server.py FILE HTTP_PORT, in an environment with it."""
 
 import sys
+from typing import Any
 
 import litserve
 import numpy as np
@@ -16,15 +17,15 @@ class OnnxApi(litserve.LitAPI):
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         self.session = onnxruntime.InferenceSession(sys.argv[1], options)
 
-    def decode_request(self, request: dict) -> np.ndarray:
+    def decode_request(self, request: dict[str, Any]) -> np.ndarray:
         """Return the rows of a request as an array."""
         return np.array(request["instances"], np.float32)
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """Answer one request."""
-        return self.session.run(None, {"x": x})[0]
+        return np.asarray(self.session.run(None, {"x": x})[0])
 
-    def encode_response(self, output: np.ndarray) -> dict:
+    def encode_response(self, output: np.ndarray) -> dict[str, Any]:
         """Return the model's output as JSON values."""
         return {"predictions": output.tolist()}
 

@@ -42,7 +42,7 @@ def wave(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     tones = rng.uniform(0.005, 0.2, (2, *shape[:-1], 1))
     loudness = rng.uniform(0.1, 0.5, (2, *shape[:-1], 1))
     found = (loudness * np.sin(2 * np.pi * tones * time)).sum(0)
-    return (found + 0.05 * rng.standard_normal(shape)).astype(np.float32)
+    return np.asarray(found + 0.05 * rng.standard_normal(shape), np.float32)
 
 
 def below(limit: int, least: int = 0) -> Draw:
