@@ -1,28 +1,19 @@
-"""The nets whose speed is compared, in PyTorch. nets_keras.py has the same ones in Keras, layer by layer."""
+"""The nets whose conversion and speed are measured, with random weights."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import torch
-from nets_table import CLASSES, HEADS, LAYERS, MOBILE, TOKENS, VOCABULARY, WIDTH, Block
 from torch import Tensor, nn
 from torch.nn import functional
+
+CLASSES, TOKENS = 1000, 128
 
 
 def resnet50() -> nn.Module:
     """ResNet-50 v1.5 (He et al. 2015; the stride is in the 3x3 convolution)."""
     return _settled(_ResNet((3, 4, 6, 3)))
-
-
-def mobilenet_v3() -> nn.Module:
-    """MobileNetV3-Large."""
-    return _settled(_Mobile())
-
-
-def transformer() -> nn.Module:
-    """An encoder over 128 tokens: pre-norm, 6 layers of width 256, 8 heads, exact GELU."""
-    return _settled(_Encoder())
 
 
 def bert_base() -> nn.Module:
@@ -93,50 +84,6 @@ class _ResNet(nn.Module):
         return self.head(self.blocks(self.stem(image)).mean((2, 3)))
 
 
-class _Excite(nn.Module):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.down, self.up = nn.Conv2d(width, width // 4, 1), nn.Conv2d(width // 4, width, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x * functional.hardsigmoid(self.up(functional.relu(self.down(x.mean((2, 3), keepdim=True)))))
-
-
-class _Inverted(nn.Module):
-    def __init__(self, inner: int, block: Block) -> None:
-        super().__init__()
-        wide = block.wide
-
-        def act() -> nn.Module:
-            return nn.Hardswish() if block.swish else nn.ReLU()
-
-        self.body = nn.Sequential(
-            *([_conv(inner, wide, 1), act()] if wide != inner else []),
-            _conv(wide, wide, block.kernel, block.stride, groups=wide), act(),
-            *([_Excite(wide)] if block.excite else []),
-            _conv(wide, block.outer, 1),
-        )  # fmt: skip
-        self.residual = block.stride == 1 and inner == block.outer
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.body(x) if self.residual else self.body(x)
-
-
-class _Mobile(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        inner = 16
-        blocks: list[nn.Module] = [_conv(3, inner, 3, 2), nn.Hardswish()]
-        for block in MOBILE:
-            blocks.append(_Inverted(inner, block))
-            inner = block.outer
-        self.blocks = nn.Sequential(*blocks, _conv(inner, 960, 1), nn.Hardswish())
-        self.head = nn.Sequential(nn.Linear(960, 1280), nn.Hardswish(), nn.Linear(1280, CLASSES))
-
-    def forward(self, image: Tensor) -> Tensor:
-        return self.head(self.blocks(image).mean((2, 3)))
-
-
 class _Layer(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -158,9 +105,7 @@ class _Layer(nn.Module):
 
 
 class _Encoder(nn.Module):
-    def __init__(
-        self, width: int = WIDTH, heads: int = HEADS, layers: int = LAYERS, vocabulary: int = VOCABULARY
-    ) -> None:
+    def __init__(self, width: int, heads: int, layers: int, vocabulary: int) -> None:
         super().__init__()
         self.words, self.places = nn.Embedding(vocabulary, width), nn.Parameter(torch.randn(TOKENS, width) * 0.1)
         self.layers = nn.Sequential(*(_Layer(width, heads) for _ in range(layers)))

@@ -10,6 +10,7 @@ import ctypes
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
@@ -18,8 +19,6 @@ from typing import Any
 import numpy as np
 
 os.environ.update({"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"})
-
-from measure import Called
 
 from transload.models.artifact import Artifact, read_artifact
 from transload.pipeline.bench.comparison import log_ratios
@@ -30,6 +29,39 @@ from transload.pipeline.drift.sessions import open_session
 THREADS = 1
 Feeds = Mapping[str, np.ndarray[Any, Any]]
 DTYPES = {"float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int64": 9, "bool": 10}  # TF_DataType
+
+
+WARM_UP = 3
+
+
+class Called:
+    """Something that is called, as a subject of the rounds."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self._call = call
+
+    def __call__(self, method: str, **options: Any) -> Any:
+        """Call a method, as a worker would."""
+        return getattr(self, method)(**options)
+
+    def prepare(self, batch: int) -> Mapping[str, Any]:
+        """Warm up."""
+        first, *others = self.chunk(batch, 1 + WARM_UP)["samples_s"]
+        warm = {"first_call_s": first, "call_s": min(others), "warm_up_s": first + sum(others)}
+        return {**warm, "load_s": 0.0, "timer_s": 0.0, "resident_bytes": 0, "answers": None}
+
+    def chunk(self, batch: int, calls: int) -> Mapping[str, Any]:  # noqa: ARG002
+        """The seconds of each call."""
+        samples = []
+        for _ in range(calls):
+            started = time.perf_counter()
+            self._call()
+            samples.append(time.perf_counter() - started)
+        return {"samples_s": samples}
+
+    def device(self) -> str:
+        """One core."""
+        return "cpu"
 
 
 def bare_onnxruntime(artifact: Artifact, feeds: Feeds) -> Callable[[], object]:

@@ -44,4 +44,12 @@ MODULES: Mapping[str, Guarded] = {
 }  # fmt: skip
 
 # (module, function, change) -> why the mutant answers as the original does.
-EQUIVALENT: Mapping[tuple[str, str, str], str] = {}
+_GATE, _JUDGE = "pipeline/result/gate.py", "pipeline/compare/judge.py"
+EQUIVALENT: Mapping[tuple[str, str, str], str] = {
+    (_GATE, "gate", "1 -> 2"): "-2 stands before every place, too",
+    (_GATE, "_metric_end", "1 -> 2"): "the interval is judged against 0, and samples by the ratio of two lengths",
+    (_JUDGE, "judge_ratio", "abs(change) <= math.log1p(limit) + 1e-12 -> abs(change) < math.log1p(limit) + 1e-12"):
+        "1e-12 is there because no ratio lies on its limit exactly",
+    (_JUDGE, "judge_ratio", "1e-12 -> 1.1000000000000002e-12"): "any number of that size covers the rounding",
+    (_JUDGE, "by_sign", "cost > 0 -> cost >= 0"): "0 has been answered before",
+}  # fmt: skip

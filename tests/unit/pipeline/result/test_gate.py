@@ -140,7 +140,10 @@ def test_an_fp32_copy_has_no_metric_rule_of_its_own() -> None:
 def test_the_latency_ratio_is_judged_by_its_interval(ci95: tuple[float, float] | None, verdict: Verdict) -> None:
     timed = [latency("onnx", "onnxruntime", 1e-3, ratio=0.95, ci95=ci95)]
     row = only(rows_of("latency_ratio", GateRules(latency_ratio=1.0), timed=timed))
-    assert (row.rule, row.verdict) == ("latency_ratio batch=1", verdict)
+    assert (row.rule, row.verdict, row.got) == ("latency_ratio batch=1", verdict, 0.95)
+    unknown = [replace(timed[0], ratio_to_reference=None, ratio_ci95=None)]
+    row = only(rows_of("latency_ratio", GateRules(latency_ratio=1.0), timed=unknown))
+    assert (row.verdict, row.got) == (OPEN, "no ratio")
 
 
 def test_a_limit_by_batch_size_judges_only_those_batches() -> None:
@@ -164,7 +167,9 @@ def test_p99_is_kept_at_its_limit(p99_s: float, verdict: Verdict) -> None:
     assert (row.verdict, row.got, row.limit) == (verdict, p99_s, 0.01)
 
 
-@pytest.mark.parametrize(("p90_s", "p99_s", "verdict"), [(2e-3, 9e-3, OPEN), (2e-3, 11e-3, OPEN), (11e-3, 12e-3, FAIL)])
+@pytest.mark.parametrize(
+    ("p90_s", "p99_s", "verdict"), [(2e-3, 9e-3, OPEN), (2e-3, 11e-3, OPEN), (10e-3, 12e-3, OPEN), (11e-3, 12e-3, FAIL)]
+)
 def test_a_doubted_p99_decides_only_where_the_p90_is_over_the_limit_too(
     p90_s: float, p99_s: float, verdict: Verdict
 ) -> None:
@@ -182,7 +187,7 @@ def test_size_is_kept_at_its_limit(size: int, verdict: Verdict) -> None:
 @pytest.mark.parametrize(("size", "verdict"), [(499, PASS), (500, PASS), (501, FAIL)])
 def test_size_ratio_is_held_against_pt2(size: int, verdict: Verdict) -> None:
     rows = rows_of("size_ratio", GateRules(size_ratio=0.5), [artifact("pt2", 1000), artifact("onnx", size)])
-    assert [row.verdict for row in rows if row.artifact == "onnx"] == [verdict]
+    assert [(row.verdict, row.got) for row in rows if row.artifact == "onnx"] == [(verdict, size / 1000)]
 
 
 def test_size_ratio_without_pt2_decides_nothing() -> None:
@@ -224,12 +229,46 @@ def test_drift_says_what_the_metric_did_where_that_is_what_counts() -> None:
 
 
 @pytest.mark.parametrize(
+    ("row", "got"),
+    [
+        (drift("onnx", "onnxruntime", 60.0, verdict=FAIL), "SQNR 60 dB, answers differ by up to 0.004"),
+        (drift("onnx", "onnxruntime", None), "identical"),
+        (replace(drift("onnx", "onnxruntime", None), max_abs=1.0), "no SQNR"),
+        (
+            replace(drift("onnx", "onnxruntime", None, verdict=FAIL), non_finite=2),
+            "2 elements differ in being finite, no SQNR",
+        ),
+        (drift("onnx", "onnxruntime", 90.0, task=metric(0, 0, 0)), "SQNR 90 dB"),
+        (drift("onnx", "onnxruntime", 20.0, tolerance=REDUCED), "SQNR 20 dB"),
+    ],
+)
+def test_drift_says_the_numbers_that_were_judged(row: DriftRow, got: str) -> None:
+    assert only(rows_of("drift", GateRules(), compared=[row])).got == f"{got} at batch 360"
+
+
+def test_of_several_failures_another_form_is_told_before_a_loud_one() -> None:
+    words = "output y has the shape [1, 3], the reference's [1, 4]"
+    loud = drift("onnx", "onnxruntime", -20.0, batch=1, verdict=FAIL)
+    compared = [loud, replace(drift("onnx", "onnxruntime", 20.0, verdict=FAIL), mismatch=words)]
+    assert only(rows_of("drift", GateRules(), compared=compared)).got == f"{words} at batch 360"
+
+
+def test_of_several_losses_the_largest_is_told() -> None:
+    small, large = metric(-0.03, -0.035, -0.025), metric(-0.05, -0.055, -0.045)
+    for tasks in ((small, large), (large, small)):
+        compared = [drift("onnx", "onnxruntime", 30.0, batch=at, task=task) for at, task in enumerate(tasks, 1)]
+        row = only(rows_of("metric_loss", GateRules(metric_loss=0.01), compared=compared))
+        assert (row.verdict, row.got) == (FAIL, pytest.approx(0.05))
+
+
+@pytest.mark.parametrize(
     ("status", "verdict"),
     [(Status.VERIFIED, PASS), (Status.DEGRADED, FAIL), (Status.FAILED, FAIL), (Status.UNVERIFIED, OPEN)],
 )
 def test_require_verified_refuses_degraded_too(status: Status, verdict: Verdict) -> None:
     artifacts = [artifact("onnx", status=status)]
-    assert only(rows_of("verified", GateRules(require_verified=True), artifacts)).verdict is verdict
+    row = only(rows_of("verified", GateRules(require_verified=True), artifacts))
+    assert (row.verdict, row.limit, row.got) == (verdict, "verified", status)
     assert rows_of("verified", GateRules(), artifacts) == []
 
 
@@ -252,6 +291,17 @@ def test_the_silence_of_a_foreign_server_alone_decides_nothing(server: Any, verd
     assert only(rows_of("answers", GateRules(), compared=compared)).verdict is verdict
     crashed = [*compared, silent(drift("onnx", "onnxruntime", 128.0, batch=1))]
     assert only(rows_of("answers", GateRules(), compared=crashed)).verdict is FAIL
+
+
+def test_the_silence_of_a_foreign_server_is_that_of_this_pair_alone() -> None:
+    remote = replace(latency("onnx", "onnxruntime", None), server="remote")
+    here = latency("tflite", "tflite", None)
+    artifacts = [*ONNX, artifact("tflite")]
+    rows = rows_of("answers", GateRules(), artifacts, compared=[], timed=[remote, here])
+    assert {row.artifact: row.verdict for row in rows} == {"onnx": OPEN, "tflite": FAIL}
+    answered = replace(latency("onnx", "onnxruntime", 1e-3, batch=8), server="embedded")
+    rows = rows_of("answers", GateRules(), compared=[], timed=[remote, answered])
+    assert [row.verdict for row in rows] == [OPEN]
 
 
 def test_a_runtime_that_did_not_answer_the_comparison_carries_the_sentence_given() -> None:
@@ -491,6 +541,10 @@ def test_the_copy_may_fail_a_floor_that_its_source_keeps() -> None:
 def test_a_floor_without_a_metric_decides_nothing() -> None:
     row = only(rows_of("metric_min", GateRules(metric_min=0.9)))
     assert (row.artifact, row.got, row.verdict) == ("onnx", "no metric", OPEN)
+    unanswered = [silent(drift("onnx", "onnxruntime", None))]
+    assert rows_of("metric_min", GateRules(metric_min=0.9), compared=unanswered) == []
+    row = only(rows_of("metric_min", GateRules(metric_min=0.9, answers=False), compared=unanswered))
+    assert (row.got, row.verdict) == ("no metric", OPEN)
 
 
 @pytest.mark.parametrize(("limit", "verdict"), [(310_000_000, PASS), (309_999_999, FAIL)])
