@@ -14,6 +14,8 @@
 # make environments   small models from environments with other torch and Python (docs/environments-tried.md); hours, 40 GB.
 #             ENVIRONMENTS='--only torch2.4' for one. A run that was stopped is gone on with
 # make libraries   models of 35 other libraries from an environment of theirs (docs/libraries-tried.md); two hours, 3 GB
+# make mutants   the rules of verdict broken one place at a time; the unit tests must notice (docs/figures.md)
+# make figures   docs/figures.md anew: how old each committed figure is
 # make zoo   many models through every step, and onnx2tf beside them (docs/zoo.md); hours. ZOO='--only timm/*' for some
 # make calibration   how often verdicts on latency are right: 200 pairs in process and served; four hours
 # make release   12 pairs of trained releases, and how often the verdict on them is right (docs/compare.md); 20 minutes
@@ -28,10 +30,10 @@ EXTRAS ?= cpu,dev
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: release calibration cluster audit lock sbom help setup demo quick test slow canaries lint gpu-check docs-check conformance environments libraries zoo routes mutations soak hostile fuzz
+.PHONY: mutants figures release calibration cluster audit lock sbom help setup demo quick test slow canaries lint gpu-check docs-check conformance environments libraries zoo routes mutations soak hostile fuzz
 
 help:
-	@sed -n '1,22s/^# \{0,1\}//p' Makefile
+	@sed -n '1,24s/^# \{0,1\}//p' Makefile
 
 setup: # .ci/setup keeps a stamp: a second call is instant, a changed list of libraries installs anew
 	@.ci/setup "$(PYTHON)" "$(EXTRAS)"
@@ -93,6 +95,12 @@ soak: setup
 
 hostile: setup
 	$(RUN) -m tests.hostile.corpus --out benchmarks/results/hostile.json
+
+mutants: setup
+	$(RUN) -m tests.mutants --out benchmarks/results/mutants.json
+
+figures:
+	$(RUN) benchmarks/figures.py
 
 audit: setup
 	$(RUN) .ci/audit

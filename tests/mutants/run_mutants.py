@@ -25,7 +25,7 @@ from .operators import Mutant
 
 _MOST_S = 300  # of the tests of one mutant, which may loop
 _OPTIONS = (
-    "-x", "-s", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist",
+    "-x", "-s", "--tb=no", "--assert=plain", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist",
     "-W", "ignore::pytest.PytestAssertRewriteWarning",  # of what a fork has loaded already
 )  # fmt: skip
 

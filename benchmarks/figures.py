@@ -1,0 +1,124 @@
+"""Writes docs/figures.md: how old each committed figure is, and how often its code has changed since.
+
+    python benchmarks/figures.py [--check]
+
+Reads git's history. `--check` writes nothing; exit status 1 where a row is missing or has another date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "figures.md"
+# The product code that each file of benchmarks/results speaks of.
+SUBJECTS = {
+    "calibration": ("pipeline/bench",),
+    "cluster": ("pipeline/cluster", "pipeline/model_list", "pipeline/workers"),
+    "cluster_simulation": ("pipeline/cluster", "pipeline/schedule"),
+    "conformance": ("converters/onnx_to_tf",),
+    "conversion": ("converters", "models/loading", "pipeline/drift"),
+    "driver_cost": ("pipeline/cluster", "pipeline/workers"),
+    "environments": ("models/lent", "models/foreign", "models/loading"),
+    "fuzz": ("serving/server", "serving/wire"),
+    "fuzz_files": ("models", "converters/intake"),
+    "fuzz_records": ("models", "pipeline/commands", "pipeline/result"),
+    "hostile": ("models", "converters/intake", "pipeline/workers/walls"),
+    "libraries": ("models/loading", "converters"),
+    "loadgen": ("pipeline/load",),
+    "mutants": ("pipeline/result", "pipeline/compare", "pipeline/drift/rules.py", "pipeline/commands"),
+    "mutations": ("pipeline/drift", "models/probes"),
+    "oip_clients": ("serving/server", "serving/wire"),
+    "release": ("pipeline/compare",),
+    "roofline": ("converters/onnx_to_tf",),
+    "round_trips": ("converters",),
+    "routes": ("converters",),
+    "sandbox": ("pipeline/workers",),
+    "serving": ("serving/server", "serving/wire"),
+    "soak": ("serving/server",),
+    "speed_overhead": ("serving/runtimes",),
+    "speed_resnet50": ("serving/runtimes", "pipeline/bench"),
+    "speed_resnet50_avx2": ("serving/runtimes", "pipeline/bench"),
+    "validation": ("pipeline/drift",),
+    "zoo": ("converters", "models/loading"),
+    "zoo_bytes": ("models/loading",),
+}
+HEAD = """# How old the figures are
+
+Each file of `benchmarks/results` with the pages that cite it, the day on which it was last written, and how many later
+commits changed the code that it speaks of, up to {day}. A figure with many later changes was true of the code of its
+day. `make figures` writes this page.
+
+| figures | cited by | written | later changes of its code |
+|---|---|---|---|
+"""
+
+
+def main() -> int:
+    """Write the page, or check the one that is there."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    if not parser.parse_args().check:
+        day = git("log", "-1", "--format=%cs")
+        PAGE.write_text(HEAD.format(day=day) + "".join(f"{row}\n" for row in page_rows()))
+        return 0
+    wrong = list(faults(PAGE.read_text()))
+    print("\n".join(wrong))
+    return int(bool(wrong))
+
+
+def page_rows() -> Iterator[str]:
+    """Yield a row of the page for each file of results."""
+    for name, code in sorted(SUBJECTS.items()):
+        commit, day = git("log", "-1", "--format=%H %cs", "--", f"benchmarks/results/{name}.json").split()
+        existing = [path for path in code if (ROOT / path).exists()]
+        later = len(git("log", "--format=%h", f"{commit}..HEAD", "--", *existing).split()) if existing else 0
+        pages = ", ".join(f"[{page}]({_link(page)})" for page in citing_pages(name)) or "no page"
+        yield f"| `{name}.json` | {pages} | {day} | {later or 'none'} |"
+
+
+def citing_pages(name: str) -> list[str]:
+    """Return the pages that name a file of results, relative to the repository's root."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [
+        str(page.relative_to(ROOT))
+        for page in pages
+        if page != PAGE and re.search(rf"\b{name}\.json", page.read_text())
+    ]
+
+
+def faults(page: str) -> Iterator[str]:
+    """Yield what is wrong with the page as it is: rows that lack, and days that are not git's where there is a git."""
+    names = {path.stem for path in RESULTS.glob("*.json")}
+    for name in sorted(names ^ SUBJECTS.keys()):
+        yield f"{name}.json stands in benchmarks/results or in SUBJECTS, and not in both"
+    for name in sorted(names & SUBJECTS.keys()):
+        row = re.search(rf"^\| `{name}\.json` \| (.*) \| (\S+) \| \S+ \|$", page, re.MULTILINE)
+        if row is None:
+            yield f"docs/figures.md has no row of {name}.json; write it by `make figures`"
+            continue
+        cited = [page for page in citing_pages(name) if f"[{page}]" not in row[1]]
+        if cited:
+            yield f"docs/figures.md does not say that {', '.join(cited)} cites {name}.json; write it by `make figures`"
+        day = git("log", "-1", "--format=%cs", "--", f"benchmarks/results/{name}.json")
+        if day and day > row[2]:
+            yield f"{name}.json was written on {day}, after docs/figures.md; write it by `make figures`"
+
+
+def git(*words: str) -> str:
+    """Return what git says, "" where there is no history."""
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _link(page: str) -> str:
+    return page.removeprefix("docs/") if page.startswith("docs/") else f"../{page}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
