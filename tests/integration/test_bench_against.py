@@ -14,6 +14,8 @@ from onnx import TensorProto, helper
 import transload
 from transload.models.signature import parse_input
 
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
 CODE = """
 import torch
 

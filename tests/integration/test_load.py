@@ -17,6 +17,8 @@ from transload.models.array_file import read_arrays
 from transload.models.errors import BadRequest, ToolMissing
 from transload.pipeline.commands.bench import BenchResult
 
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
 LOADS = ["closed:2", "poisson:40", "constant:40", "server:40@2s", "single-stream", "multi-stream:4", "offline"]
 
 

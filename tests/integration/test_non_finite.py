@@ -8,6 +8,8 @@ import pytest
 
 import transload
 
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
 CODE = """
 import torch
 from torch import nn

@@ -10,6 +10,8 @@ import transload
 from transload.models.formats import Format
 from transload.models.loading.code_refs import zoo_recipe
 
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
 RECIPE = "breast-cancer-mlp"  # the quickest to train
 
 

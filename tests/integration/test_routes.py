@@ -11,6 +11,8 @@ import pytest
 
 import transload
 
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
 NETS = """
 import torch
 

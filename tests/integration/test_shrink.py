@@ -15,6 +15,8 @@ import transload
 from transload.converters.steps import STEPS
 from transload.pipeline.commands.convert import ConvertResult
 
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
 
 def save(path: Path, nodes: list, outputs: list[int | str], weights: dict[str, np.ndarray]) -> None:  # type: ignore[type-arg]
     import onnx
