@@ -1,4 +1,4 @@
-"""`python -m tests.mutants [--only TEXT] [--out FILE]`: which mutants of the verdicts' rules the tests kill.
+"""`python -m tests.mutants [--only TEXT] [--kind KIND] [--out FILE]`: which mutants of the verdicts' rules the tests kill.
 
 Each rule is broken in one place at a time, and the unit tests that guard it are run. Exit status 1 where a boundary
 mutant lives that tests/mutants/verdict_modules.py does not name as equivalent, beyond the 5 % that may.
@@ -25,12 +25,13 @@ LEAST_KILLED = 0.95  # of the boundary mutants
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="modules whose path holds this text")
+    parser.add_argument("--kind", type=MutantKind, choices=[*MutantKind], action="append", help="without it, all kinds")
     parser.add_argument("--out", type=Path, help="write the counts and the survivors to this file as JSON")
     arguments = parser.parse_args()
     outcomes: list[tuple[str, Mutant, Outcome]] = []
     for module, guarded in MODULES.items():
         if arguments.only in module:
-            outcomes += _outcomes_of(module, guarded)
+            outcomes += _outcomes_of(module, guarded, arguments.kind or [*MutantKind])
     counts = Counter(mutant.kind for _, mutant, _ in outcomes)
     killed = Counter(mutant.kind for _, mutant, outcome in outcomes if outcome is not Outcome.SURVIVED)
     for kind, count in counts.items():
@@ -41,12 +42,12 @@ def main() -> int:
     return int(killed[boundary] < LEAST_KILLED * counts[boundary])
 
 
-def _outcomes_of(module: str, guarded: Guarded) -> list[tuple[str, Mutant, Outcome]]:
+def _outcomes_of(module: str, guarded: Guarded, kinds: Sequence[MutantKind]) -> list[tuple[str, Mutant, Outcome]]:
     """Return each mutant of a module with what the tests made of it; those that live are printed."""
     mutants = [
         mutant
         for mutant in mutants_of(Path(module).read_text(), guarded.functions)
-        if (module, mutant.function, mutant.change) not in EQUIVALENT
+        if mutant.kind in kinds and (module, mutant.function, mutant.change) not in EQUIVALENT
     ]
     rows = []
     for mutant, outcome in zip(mutants, run_mutants(module, guarded.tests, mutants), strict=True):

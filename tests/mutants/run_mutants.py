@@ -49,12 +49,14 @@ class _ForkPerMutant:
         self._module = module
         self._mutants = mutants
         self.outcomes: dict[int, Outcome] = {}
+        self.tests_passed = False
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run the tests in forks; nothing else is left to run."""
         if not session.items or _in_fork(lambda: _run_items(session)) is not Outcome.SURVIVED:
             raise TestsFailed(self._module)
+        self.tests_passed = True
         module = importlib.import_module(_module_name(self._module))
         for at, mutant in enumerate(self._mutants):
             if function := _live_function(module, mutant.function):
@@ -65,9 +67,11 @@ class _ForkPerMutant:
 def run_mutants(module: str, tests: Sequence[str], mutants: Sequence[Mutant]) -> Iterator[Outcome]:
     """Yield the outcome of each mutant of a module, whose path is relative to the repository's root.
     Raises TestsFailed where its tests do not pass as they are."""
+    if not mutants:
+        return
     forks = _ForkPerMutant(module, mutants)
     pytest.main([*tests, *_OPTIONS], plugins=[forks])
-    if not forks.outcomes:
+    if not forks.tests_passed:
         raise TestsFailed(module)
     for at, mutant in enumerate(mutants):
         yield forks.outcomes.get(at) or _in_fork(lambda: _import_mutated(module, mutant.tree, tests))  # noqa: B023

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeAlias
 
 CANARY = b"canary-3f9c27a1d84e4b0f-" * 3  # the content of the file that no case may read
 OUT = "out"
@@ -27,6 +28,9 @@ class Outcome(StrEnum):
 
     REFUSED = "refused"  # exit status 2 and one sentence
     HARMLESS = "harmless"  # any exit status of a verdict: the file is taken, and does nothing but compute
+
+
+Content: TypeAlias = str | bytes | Callable[[], str | bytes]  # a call where it is made at need: it takes seconds
 
 
 @dataclass(frozen=True)
@@ -61,9 +65,11 @@ class Place:
         self.outside.mkdir()
         self.secret.write_bytes(CANARY)
 
-    def write(self, name: str, content: str | bytes) -> Path:
+    def write(self, name: str, content: Content) -> Path:
         """Write a file below `here`."""
         path = self.here / name
+        if callable(content):
+            content = content()
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode(errors="surrogatepass") if isinstance(content, str) else content)
         return path

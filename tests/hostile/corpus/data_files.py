@@ -177,12 +177,12 @@ def _png(width: int, height: int, data: bytes) -> bytes:
 
 def _images() -> Iterator[Case]:
     postscript = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n(executed) (w) file closefile\nshowpage\n"
-    files: dict[str, tuple[str, bytes]] = {
-        "400 MB of pixels": ("a.png", _png(20_000, 20_000, bytes(20_000 * 20_001))),
+    files: dict[str, tuple[str, bytes | Callable[[Place], bytes]]] = {
+        "400 MB of pixels": ("a.png", lambda _: _png(20_000, 20_000, bytes(20_000 * 20_001))),
         "2^31 pixels a side": ("a.png", _png(0x7FFFFFFF, 0x7FFFFFFF, b"")),
         "PostScript": ("a.eps", postscript), "PostScript by another name": ("a.png", postscript),
         "half a picture": ("a.png", _png(8, 8, bytes(72))[:60]), "text": ("a.png", b"<svg/>"),
-        "a text chunk of 64 MB": ("a.png", _png(8, 8, bytes(72))[:33] + _text_bomb() + _png(8, 8, bytes(72))[33:]),
+        "a text chunk of 64 MB": ("a.png", lambda _: _png(8, 8, bytes(72))[:33] + _text_bomb() + _png(8, 8, bytes(72))[33:]),
     }  # fmt: skip
     for name, (file, content) in files.items():
         yield _case(
