@@ -1,4 +1,4 @@
-"""`python -m tests.mutants [--only TEXT] [--kind KIND] [--out FILE]`: which mutants of the verdicts' rules the tests kill.
+"""`python -m tests.mutants [--only TEXT] [--kind KIND] [--out FILE]`: which mutants of verdicts the tests kill.
 
 Each rule is broken in one place at a time, and the unit tests that guard it are run. Exit status 1 where a boundary
 mutant lives that tests/mutants/verdict_modules.py does not name as equivalent, beyond the 5 % that may.

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from transload.pipeline.drift.noise_floor import UNSTEADY_DB, Cause, Limit
 from transload.pipeline.drift.numbers.numeric import Drift
 from transload.pipeline.drift.rules import Rule, judge, status_of
 from transload.pipeline.result.schema import DriftRow, MetricRow, Status, Tolerance, Verdict
@@ -114,6 +115,35 @@ def test_without_a_metric_a_tenth_of_integers_may_change(wrong: int, verdict: st
     assert judge(drift, Rule.of("int8")).verdict == verdict
 
 
+CAUSE = Cause.FLOAT64
+
+
+@pytest.mark.parametrize(("noise_db", "verdict"), [(30.0, "pass"), (29.9, "fail")])
+def test_a_column_at_its_limit_keeps_it(noise_db: float, verdict: str) -> None:
+    rule = replace(Rule.of("fp32"), limits={"y[0]": Limit(30.0, UNSTEADY_DB, CAUSE)})
+    assert judge(replace(CLOSE, columns={"y[0]": noise_db}), rule).verdict == verdict
+
+
+def test_a_column_has_a_limit_where_its_floor_leaves_room_for_one() -> None:
+    rule = replace(Rule.of("fp32"), limits={"a": Limit(30.0, UNSTEADY_DB, CAUSE), "b": Limit(30.0, 0.0, CAUSE)})
+    assert [rule.column_limit_db(column) for column in "abc"] == [30.0, None, None]
+
+
+@pytest.mark.parametrize(
+    ("floor_db", "noise_db", "verdict"),
+    [
+        (UNSTEADY_DB - 0.1, 59.9, "inconclusive"),
+        (UNSTEADY_DB - 0.1, 60.0, "pass"),  # as close as any copy has to come
+        (UNSTEADY_DB, 59.9, "pass"),
+    ],
+)
+def test_a_model_that_multiplies_its_rounding_is_no_evidence_below_the_common_limit(
+    floor_db: float, noise_db: float, verdict: str
+) -> None:
+    rule = replace(Rule.of("fp32"), limits={"y": Limit(20.0, floor_db, CAUSE)})
+    assert judge(replace(CLOSE, by_output={"y": noise_db}), rule).verdict == verdict
+
+
 def row(verdict: Verdict, ci95: tuple[float, float] | None = None, **own: Any) -> DriftRow:
     held = MetricRow("accuracy", 0.99, 0.98, -0.01, ci95, **own) if ci95 else None
     return DriftRow("onnx", "onnxruntime", 1, 20, 0.0, 0.0, 1.0, None, 0, Tolerance(60.0, None), verdict, held)
@@ -138,6 +168,9 @@ PASS, FAIL, OPEN = Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE
         ([row(PASS, (-2e-8, -1e-8))], Status.VERIFIED),  # rounding
         ([row(PASS, (-0.02, -0.001), p_value=0.04)], Status.DEGRADED),
         ([row(PASS, (-0.02, -0.001), p_value=0.06)], Status.VERIFIED),
+        ([row(PASS, (-0.02, -0.001), p_value=0.05)], Status.VERIFIED),
+        ([row(PASS, (-0.02, -1e-6 * 0.99))], Status.VERIFIED),  # what float32 leaves of it, and no more
+        ([row(PASS, (-0.02, -1.01e-6 * 0.99))], Status.DEGRADED),
     ],
 )
 def test_the_status_of_an_artifact(rows: list[DriftRow], status: Status) -> None:

@@ -92,6 +92,13 @@ def test_a_limit_inside_the_span_of_its_metric_is_taken(name: str) -> None:
     rule, limit = ("metric_min", 0.5) if kind.higher_is_better else ("metric_max", 0.9 if kind.unit else 2.0)
     check_metric_limits({rule: limit, "metric_loss": 0.1}, kind)
     check_metric_limits({"metric_max": 0.0}, kind_of_metric("mae"))
+    check_metric_limits({"metric_min": 1.0}, kind_of_metric("accuracy"))  # the best value can be kept
+
+
+def test_a_limit_of_nothing_is_taken_where_it_asks_for_no_loss() -> None:
+    assert (read_limit("metric_loss", 0), read_limit("metric_max", 0.0)) == (0.0, 0.0)
+    with pytest.raises(ValueError, match="the limit 0 must be above 0"):
+        read_limit("size_ratio", 0.0)
 
 
 def test_a_recipe_s_metric_is_one_of_ours_only_where_it_means_the_same() -> None:

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from transload.pipeline.drift.metrics.equivalence import judge_loss, loss_interval, mcnemar, samples_needed
+from transload.pipeline.drift.metrics.equivalence import (
+    detectable_loss,
+    judge_loss,
+    loss_interval,
+    mcnemar,
+    samples_needed,
+)
 from transload.pipeline.drift.metrics.paired_intervals import paired_interval
 
 
@@ -104,3 +110,30 @@ def test_where_no_sample_differs_the_number_falls_with_the_limit() -> None:
     half = 2.77 / 102
     needed = samples_needed(100, row(-half, half, reference=0.9, candidate=0.9), 0.01, alike=True)
     assert needed == 280  # 100 half / 0.01, rounded up to two digits
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "delta", "allowed", "needed"),
+    [
+        (0.01, 0.03, 0.02, 0.01, 210),  # its best end lies on the limit: it is open
+        (-0.01, 0.01, 0.0, 0.01, None),  # its worst end lies on the limit, and keeps it
+        (0.0, 2e-12, 0.0, 1e-12, None),  # the loss lies on the limit, but for rounding
+    ],
+)
+def test_samples_are_asked_for_where_the_interval_spans_the_limit(
+    low: float, high: float, delta: float, allowed: float, needed: int | None
+) -> None:
+    assert samples_needed(100, row(low, high, higher=False, delta=delta), allowed) == needed
+
+
+def test_beyond_a_billion_samples_nobody_gathers_them() -> None:
+    metric = row(-1000.0, 1000.0, higher=False, delta=0.0)
+    assert samples_needed(1000, metric, 0.001, alike=True) == 1_000_000_000
+    assert samples_needed(1001, metric, 0.001, alike=True) is None
+
+
+def test_all_of_a_share_is_the_largest_loss_that_can_be_shown() -> None:
+    two = 2 - 0.8416212335729143  # with the power's quantile: 2
+    assert detectable_loss(4, row(0.0, 0.0), None, z=two) == 1.0
+    assert detectable_loss(3, row(0.0, 0.0), None, z=two) is None
+    assert detectable_loss(3, row(0.0, 0.0, unit="mm"), None, z=two) == pytest.approx(1.2, rel=0.2)
