@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -30,9 +29,16 @@ class Net(torch.nn.Module):
     def forward(self, x):
         return torch.relu(self.layer(x))
 """
-WEIGHTS = (
-    "import sys, torch, net; w = net.Net(5).state_dict(); w['layer.bias'] += {0}; torch.save({{'ema': w}}, 'w.pt')"
-)
+WEIGHTS = """
+import sys
+sys.path.insert(0, ".")
+import torch, net
+torch.manual_seed(0)
+weights = net.Net(5).state_dict()
+torch.save({"ema": weights}, "w.pt")
+weights["layer.bias"] += 1
+torch.save({"ema": weights}, "shifted.pt")
+"""
 BRIEFLY = ("--budget", "0s", "--rounds", "3", "--processes", "1")  # of a measurement
 OPTIONS = ("--weights", "w.pt", "--weights-key", "ema", "--set", "width=5", "--input", "x=float32[batch,3]")
 
@@ -43,22 +49,13 @@ def transload(here: Path, *words: str, status: int = 0) -> str:
     return done.stdout + done.stderr
 
 
-def save_weights(here: Path, shift: int) -> None:
-    """Write w.pt, with biases that are shifted."""
-    code, environment = (
-        f"import sys; sys.path.insert(0, '.'); import torch; torch.manual_seed(0); {WEIGHTS}",
-        os.environ,
-    )
-    subprocess.run([sys.executable, "-P", "-c", code.format(shift)], cwd=here, check=True, env=environment)
-
-
 @pytest.fixture(scope="module")
 def converted(loaded_once: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a project whose model has been converted."""
     here = tmp_path_factory.mktemp("project")
     (here / "sub").mkdir()
     (here / "net.py").write_text(NET)
-    save_weights(here, 0)
+    subprocess.run([sys.executable, "-P", "-c", WEIGHTS], cwd=here, check=True)
     transload(here, "convert", "net.py:Net", *OPTIONS, "--to", "onnx,torchscript", "--out", "made", "--quiet")
     return here
 
@@ -161,7 +158,7 @@ def test_bench_holds_against_the_recorded_source(project: Path) -> None:
 
 
 def _other_weights(here: Path) -> None:
-    save_weights(here, 1)
+    shutil.copy(here / "shifted.pt", here / "w.pt")
 
 
 def _other_code(here: Path) -> None:
