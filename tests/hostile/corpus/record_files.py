@@ -78,9 +78,9 @@ def _artifacts() -> Iterator[Case]:
 
     for name, record in _RECORDS.items():
         yield Case(f"artifact.json/{name}", "raise a foreign error", artifact(record), words)
-    for name, record in _ODD.items():
+    for name, content in _ODD.items():
         yield Case(
-            f"artifact.json/{name}", "forge output, or mislead the reader", artifact(record), words, Outcome.HARMLESS
+            f"artifact.json/{name}", "forge output, or mislead the reader", artifact(content), words, Outcome.HARMLESS
         )
     for name in ("a name that is a number", "100,000 brackets", "a shape of lists", "a shape of true"):
         for command in (
