@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -75,7 +76,11 @@ def main() -> int:
 def page_rows() -> Iterator[str]:
     """Yield a row of the page for each file of results."""
     for name, code in sorted(SUBJECTS.items()):
-        commit, day = git("log", "-1", "--format=%H %cs", "--", f"benchmarks/results/{name}.json").split()
+        file = f"benchmarks/results/{name}.json"
+        if git("status", "--porcelain", "--", file):  # it will be committed with the page
+            commit, day = "HEAD", datetime.now(UTC).date().isoformat()
+        else:
+            commit, day = git("log", "-1", "--format=%H %cs", "--", file).split()
         existing = [path for path in code if (ROOT / path).exists()]
         later = len(git("log", "--format=%h", f"{commit}..HEAD", "--", *existing).split()) if existing else 0
         pages = ", ".join(f"[{page}]({_link(page)})" for page in citing_pages(name)) or "no page"

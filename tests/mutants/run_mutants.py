@@ -138,23 +138,30 @@ def _live_function(module: ModuleType, name: str) -> FunctionType | None:
     return None
 
 
-class _MutatedModule(MetaPathFinder, SourceFileLoader):
-    """Finds and loads one module from a syntax tree in place of its file."""
+class _MutatedLoader(SourceFileLoader):
+    """Loads a module from a syntax tree in place of its file."""
 
     def __init__(self, name: str, path: str, tree: ast.Module) -> None:
-        SourceFileLoader.__init__(self, name, path)
+        super().__init__(name, path)
         self._code: CodeType = compile(tree, path, "exec")
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self._code
+
+
+class _MutatedFinder(MetaPathFinder):
+    """Finds one module, with a loader of its own."""
+
+    def __init__(self, loader: _MutatedLoader) -> None:
+        self._loader = loader
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != self.name or not (spec := PathFinder.find_spec(fullname, path, target)):
+        if fullname != self._loader.name or not (spec := PathFinder.find_spec(fullname, path, target)):
             return None
-        spec.loader = self
+        spec.loader = self._loader
         return spec
-
-    def get_code(self, fullname: str) -> CodeType:
-        return self._code
 
 
 def _import_mutated(module: str, tree: ast.Module, tests: Sequence[str]) -> int:
@@ -162,7 +169,7 @@ def _import_mutated(module: str, tree: ast.Module, tests: Sequence[str]) -> int:
     for name in [name for name in sys.modules if name.partition(".")[0] in ("transload", "tests")]:
         del sys.modules[name]
     name = _module_name(module)
-    sys.meta_path.insert(0, _MutatedModule(name, os.path.abspath(module), tree))  # noqa: PTH100
+    sys.meta_path.insert(0, _MutatedFinder(_MutatedLoader(name, os.path.abspath(module), tree)))  # noqa: PTH100
     return int(pytest.main([*tests, *_OPTIONS]))
 
 
