@@ -101,6 +101,7 @@ def test_the_operator_that_a_converter_gets_wrong_is_found_and_shown(
     (tmp_path / "wrong_tool.py").write_text(WRONG_TOOL)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr("transload.pipeline.workers.isolation.package_folders", lambda: (str(tmp_path),))
     row = next(step for step in STEPS if step.name == "lowering")
     step = replace(row, name="wrong-tool", entry="wrong_tool:without_corners", package="wrong-tool 1.0")
     line = "x = F.interpolate(x, scale_factor=(2, 3), mode='bilinear', align_corners=True)"
