@@ -113,7 +113,13 @@ sbom: setup # the wheel and the cpu image take their libraries from this set, wh
 	test -x $(SBOM_TOOLS)/bin/cyclonedx-py || { $(RUN) -m venv $(SBOM_TOOLS) && $(SBOM_TOOLS)/bin/python -m pip install -q cyclonedx-bom==7.5.0; }
 	$(SBOM_TOOLS)/bin/cyclonedx-py requirements constraints.lock --pyproject pyproject.toml --output-reproducible -o sbom.cdx.json
 
-conformance: setup
+ONNX2TF := benchmarks/zoo/.onnx2tf
+$(ONNX2TF)/stamp: benchmarks/zoo/onnx2tf.txt # stands beside our own lowering in two tables
+	rm -rf $(ONNX2TF)
+	$(RUN) -m pip install -q --no-deps --target $(ONNX2TF) -r $<
+	touch $@
+
+conformance: setup $(ONNX2TF)/stamp
 	$(RUN) benchmarks/conformance --write --jobs 2 --backend saved-model tflite onnxruntime "onnx2tf saved-model" "onnx2tf tflite"
 
 docs-check: setup
@@ -146,6 +152,6 @@ environments: setup # about 5 GB for each of the environments, which it makes in
 libraries: setup # 2.4 GB in .transload/libraries
 	$(RUN) benchmarks/libraries --jobs 2 $(LIBRARIES)
 
-zoo: setup $(ZOO_PACKAGES)/stamp
+zoo: setup $(ZOO_PACKAGES)/stamp $(ONNX2TF)/stamp
 	$(RUN) benchmarks/zoo/run.py --again old --columns onnx,saved-model,tflite,tflite:int8 $(ZOO)
 	$(RUN) benchmarks/zoo/run.py --again old --columns onnx2tf --seconds 180 --publish $(ZOO)

@@ -82,12 +82,11 @@ def _with_float_layers(steps: Iterable[Step]) -> tuple[Step, ...]:
 _PT2, _ONNX, _TORCHSCRIPT = Target(Format.PT2), Target(Format.ONNX), Target(Format.TORCHSCRIPT)
 _SAVED_MODEL, _TFLITE, _KERAS = Target(Format.SAVED_MODEL), Target(Format.TFLITE), Target(Format.KERAS)
 _TF = ("tensorflow",)
-_ONNX2TF = ("onnx2tf", "onnxsim", "onnx_graphsurgeon", "sng4onnx", "tf_keras")  # it declares none of its requirements
 _DYNAMO, _OLDER = _entry("to_onnx.onnx_from_pt2"), _entry("to_onnx.onnx_from_source")  # torch's exporters
 
 _TO_TFLITE = (
     *_tflite("lowering-tflite", Format.ONNX, ("onnx", *_TF), 1),
-    *_tflite("tflite", Format.SAVED_MODEL, _TF, 2),  # from a SavedModel of the user's or of onnx2tf
+    *_tflite("tflite", Format.SAVED_MODEL, _TF, 2),  # from a SavedModel of the user's
 )
 
 STEPS: tuple[Step, ...] = (
@@ -115,13 +114,9 @@ STEPS: tuple[Step, ...] = (
     Step("onnxruntime-fp16", _ONNX, Target(Format.ONNX, Precision.FP16),
          _entry("onnx_half", "onnx_fp16_from_onnx"), ("onnx", "onnxruntime"), 1, calibrates=True),
     Step("lowering", _ONNX, _SAVED_MODEL, _entry("to_saved_model.saved_model_from_onnx"), ("onnx", *_TF), 1),
-    Step("onnx2tf", _ONNX, _SAVED_MODEL,
-         _entry("to_saved_model.saved_model_by_onnx2tf"), ("onnx", *_ONNX2TF, *_TF), 5),
     *_TO_TFLITE,
     *_with_float_layers(_TO_TFLITE),
     *_with_flex(_TO_TFLITE, 30),  # after every route without Flex: fewer runtimes have the delegate
-    Step("litert-torch", _PT2, _TFLITE, _entry("to_tflite.tflite_by_litert", "tflite_from_pt2"),
-         ("torch", "litert_torch"), 6, environment=PythonEnvironment("litert")),
     # From TensorFlow.
     Step("keras.export", _KERAS, _SAVED_MODEL, _entry("to_saved_model.saved_model_from_keras"), ("keras", *_TF), 1),
     Step("tf2onnx", _SAVED_MODEL, _ONNX,

@@ -20,7 +20,7 @@ def find_installed(name: str) -> ModuleSpec | None:
 class PythonEnvironment:
     """A Python for steps and runtimes that our own libraries cannot run (pipeline/workers/interpreters.py)."""
 
-    name: str  # "litert": docs/design/litert.md says how it is made
+    name: str  # "flex": docs/design/flex.md says how it is made
     until: str = ""  # the newest version that works of the first module needed, as "2.18"; empty: any
 
     @property

@@ -3,9 +3,7 @@
     python benchmarks/cluster/proof.py [--models zoo:60|nets:4] [--to onnx] [--cases local,ray-1,...]
         [--store folder|s3] [--home DIR] [--pairs 60] [--cores 1] [--out FILE.json]
 
-Each case begins with an empty store. In three cases something is killed in the middle: a node, the command itself, or
-one of the processes that carry a list over a large cluster. Those cases (`processes`, `process-killed`) have one such
-process for each core.
+Each case begins with an empty store. In two cases something is killed in the middle: a node, or the command itself.
 Compared are the results of all steps (key, digest, refusals), every file of the artifacts but their statements, which
 hold the time, and each convert.json but for its times. Seconds on one machine say nothing about several: the nodes
 share its cores. With --home, cases that are recorded there are not run again. The local executor's store is a folder.
@@ -29,8 +27,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 if __name__ == "__main__":
@@ -40,10 +36,8 @@ from proof_models import ChosenModels, choose_models  # noqa: E402
 from proof_stores import CaseStore, FolderStore, bucket_store  # noqa: E402
 
 TRANSLOAD = [sys.executable, "-P", "-m", "transload"]
-SEVERAL = [sys.executable, "-P", str(HERE / "several_processes.py")]
-CASES = ("local", "ray-1", "ray-2", "ray-4", "node-killed", "driver-killed", "processes", "process-killed")
+CASES = ("local", "ray-1", "ray-2", "ray-4", "node-killed", "driver-killed")
 _MARK = "TRANSLOAD_PROOF_HOME"  # in the environment of whatever a case starts
-_ONE_OF_SEVERAL = "transload.pipeline.commands.list_driver"
 _LIMIT_S = 3600
 _TIMES = ("seconds", "peak_rss_bytes")
 _WITH_TIME = ("provenance.json", "SHA256SUMS")  # the second names the digest of the first
@@ -91,7 +85,8 @@ class Nodes:
 def cluster(nodes: int, cores: int, scratch: Path, variables: Mapping[str, str]) -> Iterator[Nodes]:
     """Start a cluster on this machine until the end of the block."""
     scratch.mkdir(exist_ok=True)
-    own = {"RAY_USAGE_STATS_ENABLED": "0", "TMPDIR": str(scratch), "PYTHONPATH": str(HERE)}
+    path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
+    own = {"RAY_USAGE_STATS_ENABLED": "0", "TMPDIR": str(scratch), "PYTHONPATH": path}
     command = [sys.executable, "-P", str(HERE / "ray_nodes.py"), str(nodes), str(cores)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
@@ -152,7 +147,6 @@ class Proof:
         kind, _, count = name.partition("-")
         scenario: Callable[[str, CaseStore, Nodes], Case] = {
             "node-killed": self._node_killed, "driver-killed": self._driver_killed,
-            "process-killed": self._process_killed,
         }.get(name, self._undisturbed)  # fmt: skip
         nodes = int(count) if kind == "ray" else 2
         variables = {**store.variables, _MARK: str(self.home), "TRANSLOAD_STORE_CACHE": str(self._cache(name, "nodes"))}
@@ -189,19 +183,6 @@ class Proof:
         case.left_processes += left
         return case
 
-    def _process_killed(self, name: str, store: CaseStore, nodes: Nodes) -> Case:
-        """Two nodes and two processes, of which one is killed once a third of the steps are there."""
-        start = time.monotonic()
-        process = self._start(name, store, nodes.address)
-        before = self._wait_for_third(store, process)
-        children = psutil.Process(process.pid).children()
-        several = [child for child in children if _ONE_OF_SEVERAL in " ".join(child.cmdline())]
-        if len(several) < 2:
-            raise RuntimeError(f"the command has {len(several)} processes of its list, and not several")
-        several[0].kill()
-        code = process.wait(_LIMIT_S)
-        return self._case(name, store, code, time.monotonic() - start, before)
-
     def _start(self, name: str, store: CaseStore, address: str | None) -> subprocess.Popen[bytes]:
         """Start the command of a case. `address`: a cluster's; None: the local executor."""
         words = ["convert", str(self.models.file), "--quiet", "--out", str(self.home / name), "--store", store.place]
@@ -215,8 +196,7 @@ class Proof:
             variables["RAY_ADDRESS"] = address
         log = (self.home / f"{name}.log").open("ab")
         environment = {**os.environ, **variables}
-        program = SEVERAL if name.startswith("process") else TRANSLOAD
-        return subprocess.Popen([*program, *words], stdout=log, stderr=log, env=environment, cwd=self.home)
+        return subprocess.Popen([*TRANSLOAD, *words], stdout=log, stderr=log, env=environment, cwd=self.home)
 
     def _case(
         self, name: str, store: CaseStore, code: int, seconds: float, before: Mapping[str, Any] | None = None

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from transload.pipeline.schedule.model_order import longest_first
-from transload.pipeline.schedule.step_durations import StepDurations, StepRecord
+from transload.pipeline.model_list.model_order import ModelDurations, longest_first
 
 Zoo = Mapping[str, Mapping[str, float]]  # seconds by model and step
 
@@ -23,8 +22,6 @@ class SimulatedStep:
 
     needs: int | None  # the number of the step that it is made from, in its model
     seconds: float  # that it takes on a node that is not slow
-    expected_s: float | None  # as the product forecasts it
-    rest_s: float  # of the longest chain from its begin to the end of its model, by the same forecast
     bytes: float  # that it reads and writes
 
 
@@ -55,7 +52,7 @@ class ModelDraw:
 
     def __init__(self, recorded: Zoo, former: Zoo, weight_bytes: Mapping[str, int]) -> None:
         self._recorded = recorded
-        self._known = StepDurations(StepRecord(model, step, s) for model in former for step, s in former[model].items())
+        self._known = ModelDurations((model, step, s) for model in former for step, s in former[model].items())
         self._bytes = weight_bytes
         self._mean_bytes = statistics.mean(weight_bytes.values())
 
@@ -86,9 +83,8 @@ class ModelDraw:
         steps = []
         for at, name in enumerate(names):
             before = [other for other in range(at) if routes[at].startswith(f"{routes[other]}+")]
-            expected_s, rest_s = self._known.step_s(model, name), self._known.rest_s(model, name)
             needs = max(before, key=lambda other: len(routes[other]), default=None)
-            steps.append(SimulatedStep(needs, self._recorded[model][name], expected_s, rest_s, moved))
+            steps.append(SimulatedStep(needs, self._recorded[model][name], moved))
         return tuple(steps)
 
 

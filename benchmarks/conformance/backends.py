@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Answer = Callable[[Path, Mapping[str, Array], Path], Sequence[Array]]
 SIGNATURE = "serving_default"
 NEWEST_OF_ONNXRUNTIME = 26
+_ONNX2TF = Path(__file__).resolve().parents[1] / "zoo" / ".onnx2tf"  # where `make conformance` installs it
 
 
 def onnxruntime(model: Path, feeds: Mapping[str, Array], _folder: Path) -> Sequence[Array]:
@@ -150,6 +152,7 @@ def run_tflite(flat: bytes, feeds: Mapping[str, Array], outputs: Sequence[str] |
 
 def _by_onnx2tf(model: Path, folder: Path) -> Path:
     """Converted by onnx2tf, whose outputs are named by their place."""
+    sys.path.append(str(_ONNX2TF))
     import onnx2tf
 
     given = folder / "given.onnx"

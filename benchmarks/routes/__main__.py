@@ -44,8 +44,7 @@ ROOT = HERE.parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 FORMATS = (Format.PT2, Format.TORCHSCRIPT, Format.ONNX, Format.SAVED_MODEL, Format.TFLITE)
 PYTORCH = "pytorch"
-# The product's, without those that another Python runs, and without onnx2tf, which takes a minute where it fails.
-USED = tuple(step for step in STEPS if not (step.environment or step.on_request) and step.name != "onnx2tf")
+USED = tuple(step for step in STEPS if not step.on_request)
 MODELS = {
     "pictures": "unet norms blocks detector anchors keypoints volume twins generator super_resolution",
     "sequences": "lstm gru rnn text_convolution temporal encoder torch_encoder decoder state_space forecast",

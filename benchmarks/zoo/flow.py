@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import reduced
+from by_onnx2tf import STEP
 from catalogue import NETS, Entry
 from table import Row, row_of, variation
 
@@ -33,13 +34,13 @@ from transload.pipeline.workers.isolation import Limits
 from transload.serving.runtimes.runtime_table import RUNTIMES
 
 ONNX = Target(Format.ONNX)
-BY_ONNX2TF = "onnx2tf"
+BY_ONNX2TF = STEP.name
 BATCHES = (1, 3, 5)
 SAMPLES = 6
 _EXPORTED = (Target(Format.PT2), ONNX)
 _OPEN = tuple(step for step in STEPS if not step.on_request)
 OURS = tuple(step for step in _OPEN if step.target in _EXPORTED or step.name.startswith("lowering"))
-ONNX2TF = tuple(step for step in _OPEN if step.name.startswith(("onnx2tf", "tflite")))  # the latter: of a SavedModel
+ONNX2TF = (STEP, *(step for step in _OPEN if step.name.startswith("tflite")))  # of its SavedModel
 _ANSWER = "transload.pipeline.drift.reference:answer"
 _CHECKS = {"device": "cpu", "threads": 1, "batches": list(BATCHES)}
 

@@ -110,7 +110,7 @@ batches 1, 3 and 5, and at every size of the other dynamic axes: one file for al
 was made and disagrees, and **refused** where none was made. It is **unverified** where the reference gives nearly the
 same answer to every sample (less than 1 % of its size apart): to agree with that proves nothing.
 
-onnx2tf's TFLite is made of its SavedModel, as the product makes it: where that is wrong, none is made.
+onnx2tf's TFLite is made of its SavedModel, as the product makes one: where that is wrong, none is made.
 
 Weights are random with the statistics of trained ones (`benchmarks/zoo/nets/zoo_weights.py`), except in the family
 `packaged`, which has the weights that its package brings. Pictures are small, and a few families have fewer layers

@@ -21,6 +21,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+from by_onnx2tf import STEP  # noqa: E402
 from catalogue import Entry, entries  # noqa: E402
 from flow import BY_ONNX2TF, Bench, Place  # noqa: E402
 from reduced import COLUMNS as REDUCED  # noqa: E402
@@ -39,7 +40,7 @@ _CODE = {
     "tflite": "transload.converters.to_tflite.tflite_from_onnx:tflite_fp32",
     "tflite:int8": "transload.converters.to_tflite.tflite_from_onnx:tflite_int8",
     "tflite:int8-dynamic": "transload.converters.to_tflite.tflite_from_onnx:tflite_int8_dynamic",
-    BY_ONNX2TF: "transload.converters.to_saved_model.saved_model_by_onnx2tf:saved_model_by_onnx2tf",
+    BY_ONNX2TF: STEP.entry,
 }
 _KEPT = {BY_ONNX2TF: f"{BY_ONNX2TF}:saved-model"}  # the row that tells whether a column was run
 

@@ -46,10 +46,10 @@ class WarmExecutor(LocalExecutor):
             self._end(kind)
 
     def _work(
-        self, key: str, action: Action, job: Mapping[str, Any], cwd: Path, log: Path
+        self, action: Action, job: Mapping[str, Any], cwd: Path, log: Path
     ) -> tuple[dict[str, Any], tuple[Path, ...]]:
         if any(word in action.entry for word in _ALONE):
-            return super()._work(key, action, job, cwd, log)
+            return super()._work(replace(action, root=str(Path(__file__).parent)), job, cwd, log)  # by_onnx2tf.py
         kind = _kind(action)
         warm = self._worker(kind, action)
         start = warm.log.stat().st_size

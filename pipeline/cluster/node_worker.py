@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -49,7 +48,6 @@ class NodeWorker:
         self._slots = WorkerSlots(_MANY)
         self._executors: dict[str, LocalExecutor] = {}
         self._stopped: set[str] = set()  # numbers of runs, whose orders may still come
-        self._begun: dict[tuple[str, str], float] = {}  # steps that are done now: run and key, with the time
         self._lock = threading.Lock()
 
     def node(self) -> str:
@@ -63,32 +61,17 @@ class NodeWorker:
         action = order.action
         if gpus:
             action = replace(action, limits=replace(action.limits, visible_gpus=",".join(map(str, gpus))))
-        executor, doing = self._executor(order), (order.run.number, order.key)
+        executor = self._executor(order)
         if executor is None:
             return StepReply(self._node, error=run_stopped())
         log = executor.log(action.name)
-        self._begun[doing] = time.monotonic()
         try:
             store = executor.store
             inputs = {name: replace(value, folder=store.object(value.digest)) for name, value in action.inputs.items()}
             stored, error = executor.perform(replace(action, inputs=inputs)), None
         except TransloadError as met:
             stored, error = None, text_for(met, log.parents[1], order.run.folder)
-        finally:
-            self._begun.pop(doing, None)
         return StepReply(self._node, stored, error, _end_of(log))
-
-    def running_s(self, number: str, key: str) -> float | None:
-        """Return for how many seconds a step of a run has been done here by now; None where it is not."""
-        begun = self._begun.get((number, key))
-        return None if begun is None else time.monotonic() - begun
-
-    def cancel(self, number: str, key: str) -> None:
-        """End one step of a run: another node has done it."""
-        with self._lock:
-            executor = self._executors.get(number)
-        if executor is not None:
-            executor.cancel(key)
 
     def stop(self, number: str) -> None:
         """End the steps of one run, now."""

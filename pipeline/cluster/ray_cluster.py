@@ -18,23 +18,20 @@ from typing import Any
 
 from ...models.errors import BadRequest, StepFailed, ToolMissing, TransloadError
 from ...models.foreign_errors import text_of
-from ..schedule.backup_rule import BackupRule
-from ..schedule.step_queue import StepQueue
 from ..workers.engine import run_stopped
 from .cluster_records import NodeFacts
 from .executor_choice import ADDRESS_VARIABLE, CLIENT_SCHEME
 from .node_tasks import measure_on_this_node, perform_on_this_node
 from .node_worker import NAMESPACE, NodeWorker, actor_name
-from .step_order import StepDemand, StepForecast, StepOrder, StepReply, Unfit
-from .step_race import NodeTask, StepRace
+from .step_order import StepDemand, StepOrder, StepReply, Unfit
 
 _PROBE_S = 5.0  # for a connection to the port
 _CONNECT_S = 15.0  # for Ray's own greeting behind it
 _START_S = 90.0  # for a node worker, or a cluster: a cold disk reads libraries slowly
 _NODES_S = 1.0  # that the list of nodes is good for
-_LOOK_AGAIN_S = 5.0  # whether a node that can do the step is still alive
+_LOOK_AGAIN_S = 5.0  # between two checks whether a node that can do the step is still alive
 _MOST_SHOWN = 3  # nodes in the sentence that none of them can do a step
-_ANSWER_S = 5.0  # of node workers that are asked whether they do a step
+_ANSWER_S = 5.0  # of node workers that are asked whether they live
 _MOST_LOST = 3  # nodes that may die over one step, before the step counts as what kills them
 _THREADS = 256  # of a node worker: Ray's cores decide how many steps it has
 
@@ -42,12 +39,9 @@ _THREADS = 256  # of a node worker: Ray's cores decide how many steps it has
 class RayCluster:
     """A Ray cluster with our node workers. Thread-safe."""
 
-    def __init__(self, ray: Any, driver: str = "", parts: int = 1) -> None:
-        """`driver`: the name of a command's first process, whose node workers the other ones use; `parts`: how many
-        processes of the command share the cores."""
+    def __init__(self, ray: Any) -> None:
         self._ray = ray
-        self.driver = driver or secrets.token_hex(6)
-        self._parts = parts
+        self.driver = secrets.token_hex(6)
         self._actors: dict[str, Any] = {}
         self._broken: dict[str, str] = {}  # nodes on which no node worker could start, with the reason
         self._lock = threading.Lock()
@@ -55,9 +49,7 @@ class RayCluster:
         self._measure = ray.remote(max_retries=0)(measure_on_this_node)
         self._actor = ray.remote(num_cpus=0, max_concurrency=_THREADS)(NodeWorker)
         self._alive: tuple[float, list[NodeFacts]] = (-_NODES_S, [])
-        self._stopped: set[str] = set()  # numbers of runs
-        rule = BackupRule()
-        self.race = StepRace(self, StepQueue(1, rule), rule)
+        self._tasks: dict[Any, str] = {}  # Ray's references of the tasks under way, with the number of their run
 
     def nodes(self, *, now: bool = False) -> list[NodeFacts]:
         """Return the nodes that were alive a second ago, or are `now`: of many nodes the answer takes a while."""
@@ -75,11 +67,6 @@ class RayCluster:
     def cores(self) -> int:
         """The cores of all nodes that are alive."""
         return max(1, int(sum(facts.resources.get("CPU", 0) for facts in self.nodes())))
-
-    @property
-    def head(self) -> str:
-        """The address of the cluster's head, which another process of this machine connects to."""
-        return str(self._ray.get_runtime_context().gcs_address)
 
     def start_workers(self) -> None:
         """Start a node worker on every node that has none. Raises ToolMissing where not one of them starts."""
@@ -102,8 +89,7 @@ class RayCluster:
             raise ToolMissing(f"no node of the cluster can run transload: {why}", fix=fix)
 
     def _replace_workers(self) -> None:
-        """Start a node worker where there is none, or where it has died: for want of memory, or with the process of the
-        command that started it."""
+        """Start a node worker where there is none, or where it has died, as for want of memory."""
         with self._lock:
             refs = {actor.node.remote(): node for node, actor in self._actors.items()}
             done = self._ray.wait(list(refs), num_returns=len(refs), timeout=_ANSWER_S)[0] if refs else []
@@ -114,14 +100,13 @@ class RayCluster:
                     del self._actors[refs[ref]]
         self.start_workers()
 
-    def perform(self, order: StepOrder, demand: StepDemand, forecast: StepForecast) -> StepReply:
+    def perform(self, order: StepOrder, demand: StepDemand) -> StepReply:
         """Do a step on a node that can. Steps of a node that dies are done on another one.
         Raises ToolMissing where no node can do it, and StepFailed where one node after the other dies over it."""
         unfit: dict[str, Unfit] = {}
         lost = 0
         while True:
-            self.race.queue.resize(max(1, self.cores // self._parts))
-            reply = self.race.run(order, self._clamped(demand, self._able(demand, unfit, order)), forecast, unfit)
+            reply: StepReply | None = self._ask(self._perform, order, demand, unfit, order.run.number)
             if reply is None:
                 lost += 1
                 if lost == _MOST_LOST:
@@ -141,7 +126,7 @@ class RayCluster:
         cores = max(int(facts.resources.get("CPU", 0)) for facts in self.nodes())
         demand = StepDemand(cores, 0, gpus, gpu_kind)
         for _ in range(_MOST_LOST):
-            result = self._ask(self._measure, (self.driver, work), demand)
+            result = self._ask(self._measure, (self.driver, work), demand, {})
             if isinstance(result, TransloadError):
                 raise result
             if result is not None:
@@ -151,29 +136,35 @@ class RayCluster:
 
     def stop(self, number: str) -> None:
         """End the steps of one run on all nodes. Does not wait for them."""
-        self._stopped.add(number)
         for actor in list(self._actors.values()):
             with contextlib.suppress(Exception):
                 actor.stop.remote(number)
+        for task, run in list(self._tasks.items()):  # those that wait for a node, too
+            if run == number:
+                with contextlib.suppress(Exception):
+                    self._ray.cancel(task, recursive=False)
 
-    def has_stopped(self, number: str) -> bool:
-        """Return whether a run was stopped."""
-        return number in self._stopped
+    def _ask(self, function: Any, order: Any, demand: StepDemand, unfit: Mapping[str, Unfit], run: str = "") -> Any:
+        """Return the answer of a task, which Ray places on a node that is not unfit; None where that node, or its
+        process there, died. Raises ToolMissing where no node is left, and StepFailed where the run is stopped."""
+        able = self._able(demand, unfit, order)
+        options = _options(self._clamped(demand, able), {**self._broken, **unfit})
+        nodes = {facts.node for facts in able}
+        task = function.options(**options).remote(order)
+        self._tasks[task] = run
+        try:
+            while not self._ray.wait([task], timeout=_LOOK_AGAIN_S)[0]:
+                if not any(facts.node in nodes for facts in self.nodes()):
+                    self._ray.cancel(task, force=True)
+                    return None
+            return self._answer(task)
+        finally:
+            del self._tasks[task]
 
-    def submit(self, order: StepOrder, demand: StepDemand, without: Mapping[str, Unfit]) -> NodeTask:
-        """Hand an order to a node; return the task. Raises ToolMissing where no node is left."""
-        return self._submit(self._perform, order, demand, without)
-
-    def wait(self, tasks: list[NodeTask], seconds: float) -> list[NodeTask]:
-        """Wait until one of the tasks is over, or for so long; return those that are."""
-        done = self._ray.wait([task.ref for task in tasks], num_returns=1, timeout=seconds)[0]
-        return [task for task in tasks if task.ref in done]
-
-    def reply(self, task: NodeTask) -> Any:
-        """Return a reply that is there; None where its node, or its process there, died."""
+    def _answer(self, task: Any) -> Any:
         errors = self._ray.exceptions
         try:
-            return self._ray.get(task.ref)
+            return self._ray.get(task)
         except errors.RayTaskError as error:
             if not isinstance(error.cause, errors.RayError):
                 raise  # a bug of ours on the node
@@ -182,47 +173,6 @@ class RayCluster:
             raise run_stopped() from None
         except errors.RayError:
             return None
-
-    def is_lost(self, task: NodeTask) -> bool:
-        """Return whether no node is alive any more that a reply could come from."""
-        return not any(facts.node in task.nodes for facts in self.nodes())
-
-    def whereabouts(self, order: StepOrder) -> dict[str, float]:
-        """Return the nodes that do a step, and for how many seconds; none where it has not begun."""
-        with self._lock:
-            actors = dict(self._actors)
-        refs = {actor.running_s.remote(order.run.number, order.key): node for node, actor in actors.items()}
-        done = self._ray.wait(list(refs), num_returns=len(refs), timeout=_ANSWER_S)[0] if refs else []
-        running = {}
-        for ref in done:
-            with contextlib.suppress(self._ray.exceptions.RayError):
-                seconds = self._ray.get(ref)
-                if seconds is not None:
-                    running[refs[ref]] = float(seconds)
-        return running
-
-    def cancel(self, task: NodeTask, order: StepOrder, winner: str | None) -> None:
-        """End a step on all nodes but that of the winner. Does not wait."""
-        for node, actor in list(self._actors.items()):
-            if node != winner:
-                with contextlib.suppress(Exception):
-                    actor.cancel.remote(order.run.number, order.key)
-        with contextlib.suppress(Exception):
-            self._ray.cancel(task.ref, force=True)
-
-    def _submit(self, function: Any, order: Any, demand: StepDemand, without: Mapping[str, Unfit]) -> NodeTask:
-        able = self._able(demand, without, order)
-        options = _options(self._clamped(demand, able), {**self._broken, **without})
-        return NodeTask(function.options(**options).remote(order), frozenset(facts.node for facts in able))
-
-    def _ask(self, function: Any, order: Any, demand: StepDemand) -> Any:
-        """Return the answer of a task; None where its node, or its process there, died."""
-        task = self._submit(function, order, demand, {})
-        while not self.wait([task], _LOOK_AGAIN_S):
-            if self.is_lost(task):
-                self._ray.cancel(task.ref, force=True)
-                return None
-        return self.reply(task)
 
     def _able(self, demand: StepDemand, unfit: Mapping[str, Unfit], order: Any) -> list[NodeFacts]:
         """Return the nodes that may do the step. Raises ToolMissing where there is none."""
@@ -273,14 +223,7 @@ def connect(address: str | None) -> RayCluster:
         return _clusters[address]
 
 
-def join(address: str | None, driver: str, parts: int) -> RayCluster:
-    """Connect as one of the processes of a command; see RayCluster. To be called before `connect`."""
-    with _connecting:
-        _clusters[address] = _connected(address, driver, parts)
-        return _clusters[address]
-
-
-def _connected(address: str | None, driver: str = "", parts: int = 1) -> RayCluster:
+def _connected(address: str | None) -> RayCluster:
     try:
         import ray
     except ImportError as error:
@@ -290,10 +233,9 @@ def _connected(address: str | None, driver: str = "", parts: int = 1) -> RayClus
     if where and ":" in where:
         _check_answers(where)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    is_quick = bool(where) and not driver  # else a cluster is started, or all processes of a list connect at once
     with _quick(where or "ray"):
-        _init(ray, address, _CONNECT_S if is_quick else _START_S)
-    cluster = RayCluster(ray, driver, parts)
+        _init(ray, address, _CONNECT_S if where else _START_S)  # else a cluster is started
+    cluster = RayCluster(ray)
     cluster.start_workers()
     return cluster
 

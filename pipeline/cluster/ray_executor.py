@@ -12,13 +12,12 @@ from typing import Any
 
 from ...models.errors import BadRequest
 from ...models.store import Store, Stored
-from ..schedule.step_durations import StepDurations
-from ..workers.engine import Action, LocalExecutor, no_services
+from ..workers.engine import Action, LocalExecutor, no_services, run_stopped
 from ..workers.isolation import Limits
 from ..workers.worker_slots import LEAST_FREE_BYTES, WorkerSlots
 from .cluster_records import DriverRun, NodeFacts
 from .ray_cluster import RayCluster
-from .step_order import StepDemand, StepForecast, StepOrder, StepReply
+from .step_order import StepDemand, StepOrder, StepReply
 
 _numbers = count(1)
 
@@ -29,18 +28,12 @@ def is_bound_here(action: Action) -> bool:
     return action.services is not no_services or action.volatile or action.limits.loopback or bool(action.limits.host)
 
 
-def may_copy(action: Action) -> bool:
-    """Return whether a step that is late may be done a second time on another node. A training goes on from its
-    checkpoints, which two may not write; GPUs are scarce."""
-    return not (action.checkpoints or is_bound_here(action) or gpus_of(action.limits.device))
-
-
 class RayExecutor(LocalExecutor):
     """Steps on the nodes of a cluster. What is bound to this machine is done here; all is looked up here first."""
 
     def __init__(
         self, store: Store, run_folder: Path, slots: WorkerSlots, cluster: RayCluster, *, model: str = "",
-        gpu_kind: str | None = None, durations: StepDurations | None = None, threads: int | None = None,
+        gpu_kind: str | None = None, threads: int | None = None,
     ) -> None:  # fmt: skip
         """`slots`: for the steps that are done here; `threads`: see LocalExecutor, for all steps."""
         super().__init__(store, run_folder, slots, threads=threads)
@@ -49,7 +42,6 @@ class RayExecutor(LocalExecutor):
         number = f"{next(_numbers)}-{secrets.token_hex(6)}"
         self._run = DriverRun(cluster.driver, number, store.place, store.identity, str(run_folder), model)
         self._ahead: dict[str, Limits] = {}
-        self._durations = durations or StepDurations()
 
     @property
     def driver_run(self) -> DriverRun:
@@ -81,14 +73,11 @@ class RayExecutor(LocalExecutor):
     def _do(self, key: str, action: Action) -> Stored:
         if is_bound_here(action):
             return super()._do(key, action)
+        if self._stopped:
+            raise run_stopped()
         order = StepOrder(self._run, action, key, self._ahead)
-        reply = self._cluster.perform(order, _demand_of(action, self._gpu_kind), self._forecast_of(action))
+        reply = self._cluster.perform(order, _demand_of(action, self._gpu_kind))
         return self._take(reply, key, action)
-
-    def _forecast_of(self, action: Action) -> StepForecast:
-        """Return what former runs say of a step."""
-        model, name = self._run.model, action.name
-        return StepForecast(self._durations.step_s(model, name), self._durations.rest_s(model, name), may_copy(action))
 
     def _take(self, reply: StepReply, key: str, action: Action) -> Stored:
         """Return the result that a node has kept in the store, with its log here. Raises the error that it met."""

@@ -32,7 +32,6 @@ class Lack(StrEnum):
     FILE = "put it in a folder that the nodes share, at the same path"
     LIBRARY = "install on the nodes what the step needs"
     VERSION = "install on the nodes the versions of transload and of its libraries that this machine has"
-    OTHER_NODE = "add a node to the cluster"  # a copy of a step needs a node of its own
 
 
 @dataclass(frozen=True)
@@ -64,15 +63,6 @@ class StepDemand:
     memory_bytes: int
     gpus: int = 0
     gpu_kind: str | None = None  # as Ray names it: "H100", "A100"
-
-
-@dataclass(frozen=True)
-class StepForecast:
-    """What former runs say of a step."""
-
-    expected_s: float | None = None  # None: nobody knows
-    rest_s: float = 0.0  # of the longest chain from its begin to the end of its model
-    may_copy: bool = False  # a second copy of it may be begun on another node
 
 
 def text_for(error: TransloadError, there: Path, here: str) -> TransloadError:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +13,9 @@ from ..model_list.list_records import ListCommand, ListResult, ModelRow, RowStat
 from ..model_list.model_pool import ModelJob, ModelPool
 from ..model_list.models_file import ListedModel
 from ..progress import Progress
-from ..schedule.driver_count import driver_count
-from .list_drivers import ListDrivers, Work
 from .model_work import ListOptions, ModelWork, work_of
-from .models_in_flight import cluster_addresses, models_at_once, order_by_duration
-from .workspace import check_writable, executor_choice, shared_workers
+from .models_in_flight import models_at_once, order_by_duration
+from .workspace import check_writable, shared_workers
 
 
 @dataclass(frozen=True)
@@ -59,29 +55,10 @@ def _do_models(
 ) -> KeyboardInterrupt | None:  # fmt: skip
     """Do the models, `at_once` at a time. Return the interrupt that stopped them, if one did."""
     rows = {row.name: row for row in folder.rows}
-    on_cluster = [work for work in works if executor_choice(work.request, local).is_ray]
-    with (
-        shared_workers(options.out, local, progress) as workers,
-        _drivers(on_cluster, options.out, local, progress, at_once) as drivers,
-    ):
-        calls: dict[str, Work] = {work.model.name: work for work in works}
-        if drivers:  # models whose steps are done here stay here, within --jobs
-            workers.slots.on_stop(drivers.stop)
-            calls |= {work.model.name: drivers.work(work) for work in on_cluster}
-        jobs = [ModelJob(rows[name], call) for name, call in calls.items()]
+    with shared_workers(options.out, local, progress) as workers:
+        jobs = [ModelJob(rows[work.model.name], work) for work in works]
         pool = ModelPool(options.out, workers, progress, folder.record, fail_fast=options.fail_fast)
         return pool.do_all(jobs, at_once)
-
-
-def _drivers(
-    works: Sequence[ModelWork], folder: Path, local: LocalSettings, progress: Progress, at_once: int
-) -> AbstractContextManager[ListDrivers | None]:
-    """Return the processes that models on a large cluster need; none where this process can order all steps."""
-    count = driver_count(min(at_once, len(works)))
-    if count == 1:
-        return nullcontext()
-    (address,) = cluster_addresses((work.request for work in works), local)  # a process connects to one
-    return ListDrivers(folder, local, address, count, ceil(at_once / count), quiet=progress.quiet)
 
 
 def _planned_row(command: ListCommand, model: ListedModel, options: ListOptions) -> ModelRow:

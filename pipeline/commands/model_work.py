@@ -54,7 +54,7 @@ def _request_of(command: ListCommand, model: ListedModel) -> RunRequest:
 
 @dataclass(frozen=True)
 class ModelWork:
-    """A command for one model of the list. It is pickled: another process may do it (list_drivers.py)."""
+    """A command for one model of the list."""
 
     command: ListCommand
     request: RunRequest

@@ -10,9 +10,8 @@ from ...models.artifact import RECORD
 from ...models.remote.remote_store import open_store
 from ...models.store import size_of
 from ..context import LocalSettings
+from ..model_list.model_order import longest_first, read_durations
 from ..request import RunRequest
-from ..schedule.model_order import longest_first
-from ..schedule.step_durations import known_durations
 from .workspace import executor_choice, model_label
 
 T = TypeVar("T")
@@ -25,18 +24,13 @@ def models_at_once(requests: Iterable[RunRequest], local: LocalSettings, *, meas
     requests = list(requests)
     if measures and any(request.bench.enabled and not executor_choice(request, local).is_ray for request in requests):
         return 1
-    addresses = cluster_addresses(requests, local)
+    choices = [executor_choice(request, local) for request in requests]
+    addresses = {choice.address for choice in choices if choice.is_ray}
     if not addresses:
         return local.jobs
     from ..cluster.ray_cluster import connect
 
     return max(local.jobs, *(connect(address).cores for address in addresses))
-
-
-def cluster_addresses(requests: Iterable[RunRequest], local: LocalSettings) -> set[str | None]:
-    """Return the addresses of the clusters that requests go to; None is that of this machine or of RAY_ADDRESS."""
-    choices = [executor_choice(request, local) for request in requests]
-    return {choice.address for choice in choices if choice.is_ray}
 
 
 def order_by_duration(
@@ -47,7 +41,7 @@ def order_by_duration(
     side, the order is that of the user."""
     if len(models) <= at_once:
         return list(models)
-    durations = known_durations(open_store(local.store).root)
+    durations = read_durations(open_store(local.store).root)
 
     def expected_s(model: T) -> float | None:
         request, name = request_of(model)

@@ -27,7 +27,6 @@ from ..progress import Progress
 from ..request import RunRequest
 from ..result.run_folder import new_run_folder
 from ..result.schema import SCHEMA, Verdict
-from ..schedule.step_durations import known_durations
 from ..store.store_limit import store_limit, tidy_store
 from ..workers.devices import resolve_device
 from ..workers.engine import LOGS, SCRATCH, LocalExecutor
@@ -80,11 +79,9 @@ def new_executor(
     from ..cluster.ray_executor import RayExecutor
 
     cluster = connect(choice.address)
-    durations = known_durations(store.root)
     return RayExecutor(
-        store, folder, workers.slots, cluster, model=model, gpu_kind=request.engine.gpu_kind, durations=durations,
-        threads=local.jobs,
-    )  # fmt: skip
+        store, folder, workers.slots, cluster, model=model, gpu_kind=request.engine.gpu_kind, threads=local.jobs
+    )
 
 
 def new_slots(local: LocalSettings, progress: Progress) -> WorkerSlots:

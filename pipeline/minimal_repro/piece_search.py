@@ -39,7 +39,7 @@ from ...models.signature import Array, TensorSpec
 from ...models.sources import read_source
 from ..drift.recorded_answers import ReferenceRecord, read_record
 from ..drift.sessions import read_test_set
-from .script import PIECE, convert_module, convert_onnx, convert_program, full_script
+from .script import PIECE, convert_by_step, convert_module, convert_program, full_script
 from .script_tensorflow import convert_tensorflow
 from .search_records import PieceFacts, SearchOptions
 from .trial import WRONG, Failure, OutOfTime, Trial, mentioned_operators, search_smallest
@@ -127,7 +127,7 @@ def _write_repro(job: Job, trial: Trial, piece: Piece, failure: Failure, facts: 
     write_arrays(job.out / f"{PIECE}.npz", arrays)
     match piece:
         case OnnxPiece():
-            conversion = convert_onnx(trial.options, piece)
+            conversion = convert_by_step(trial.options, piece)
         case SavedModelPiece() | TflitePiece():
             conversion = convert_tensorflow(trial.options, piece)
         case ProgramPiece():

@@ -20,7 +20,6 @@ from .search_records import PieceFacts, SearchOptions
 
 if TYPE_CHECKING:
     from ...converters.minimal_repro.graph_pieces import GraphPiece
-    from ...converters.minimal_repro.onnx_pieces import OnnxPiece
     from ...converters.minimal_repro.pt2_pieces import ProgramPiece
     from ...converters.minimal_repro.torch_pieces import ModulePiece
 
@@ -61,41 +60,6 @@ def group(kind):
 
 compare(convert_and_run(group("in")), group("expected"))
 '''
-
-_ONNX2TF = """
-import os
-import sys
-import tempfile
-from pathlib import Path
-
-os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # it runs onnxsim by name
-
-import numpy as np
-import onnx2tf
-import tensorflow as tf
-
-MODEL = Path(__file__).resolve().with_suffix(".onnx")
-DATA = np.load(MODEL.with_suffix(".npz"))
-INPUTS, OUTPUTS = {inputs}, {outputs}
-
-
-def convert_and_run(inputs):
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        # It downloads a file of this name where there is none.
-        np.save("calibration_image_sample_data_20x128x128x3_float32.npy", np.zeros((20, 128, 128, 3), np.float32))
-        Path("model.onnx").write_bytes(MODEL.read_bytes())  # it writes over what it is given
-        model = onnx2tf.convert(
-            input_onnx_file_path="model.onnx",
-            output_folder_path="out",
-            keep_shape_absolutely_input_names=INPUTS,
-            output_signaturedefs=True,
-            disable_model_save=True,
-            non_verbose=True,
-        )
-    answers = model([tf.constant(inputs[name]) for name in INPUTS], training=False)
-    return dict(zip(OUTPUTS, answers if isinstance(answers, (list, tuple)) else [answers]))
-"""
 
 _OURS = """
 import tempfile
@@ -285,13 +249,6 @@ def _convert_torch(options: SearchOptions, signature: Signature, piece: str) -> 
     )
     inputs, outputs = names_of(signature.inputs), names_of(signature.outputs)
     return _TORCH.format(piece=piece, inputs=inputs, outputs=outputs, convert=convert)
-
-
-def convert_onnx(options: SearchOptions, piece: OnnxPiece) -> str:
-    """Return the conversion of a piece of an ONNX model."""
-    if options.step != "onnx2tf":
-        return convert_by_step(options, piece)
-    return _ONNX2TF.format(inputs=names_of(piece.signature.inputs), outputs=names_of(piece.signature.outputs))
 
 
 def names_of(specs: Sequence[TensorSpec]) -> list[str]:

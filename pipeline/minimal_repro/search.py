@@ -39,17 +39,13 @@ _PT2_ENTRY, _TORCH_ENTRY = f"{_SEARCH}:find_program_piece", f"{_SEARCH}:find_mod
 _GRAPH_ENTRY = f"{_SEARCH}:find_graph_piece"
 _EXPORT = next(step for step in STEPS if step.name == "torch.export")  # exports a piece of a program again
 _LIBRARIES = {
-    "onnx2tf": "onnx2tf",
     "lowering": "transload",
     "torch": "PyTorch",
     "tf2onnx": "tf2onnx",
     "tflite": "TensorFlow",
 }
-# Fixes for operators at which a step is known to fail (docs/design/onnx2tf.md, tests of both exporters).
+# Fixes for operators at which a step is known to fail.
 _KNOWN_FIXES: Mapping[tuple[str, str], str] = {
-    ("onnx2tf", "Resize"): "an ONNX file of opset 17 is converted rightly, and so is nearest in place of linear",
-    ("onnx2tf", "CumSum"): "multiply with a triangular matrix instead",
-    ("onnx2tf", "TopK"): "sort on the client, or leave TopK out of the exported part",
     ("lowering", "NonZero"): "return a mask, and look for its places on the client",
 }
 

@@ -29,14 +29,6 @@ class Signer:
     key: Any  # of the package cryptography
     key_id: str  # sha256 of the public key in DER: 64 hex characters
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the key as PEM, unencrypted. It may go to the processes of a list (list_drivers.py), over a socket of
-        their own, and nowhere else: to no file, and to no node of a cluster."""
-        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
-        pem = self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        return _signer_of, (pem, self.key_id)
-
     def sign(self, message: bytes) -> bytes:
         """Return the signature: DER for ECDSA, 64 bytes for Ed25519. Signing twice gives the same bytes."""
         from cryptography.exceptions import UnsupportedAlgorithm
@@ -87,12 +79,6 @@ def read_signer(path: Path) -> Signer:
         )
     key = _private_key(path, text, os.environ.get(PASSPHRASE_VARIABLE))
     return Signer(key, _checked_key_id(path, key.public_key()))
-
-
-def _signer_of(pem: bytes, key_id: str) -> Signer:
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
-    return Signer(load_pem_private_key(pem, None), key_id)
 
 
 def read_public_key(path: Path) -> PublicKey:

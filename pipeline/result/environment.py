@@ -12,7 +12,7 @@ from ..workers.toolchain import version_of
 from .schema import Environment
 
 PACKAGES = (
-    "torch", "tensorflow", "onnx", "onnxscript", "onnxruntime", "ai_edge_litert", "onnx2tf", "tensorflow_serving",
+    "torch", "tensorflow", "onnx", "onnxscript", "onnxruntime", "ai_edge_litert", "tensorflow_serving",
     "openvino", "lightning_fabric", "numpy", "scipy", "sklearn", "grpc",
 )  # fmt: skip
 

@@ -20,7 +20,7 @@ import numpy as np
 from ...models.artifact import CARD_TEXT, DIGESTS, LOCAL, RECORD, REQUIREMENTS, Artifact
 from ...models.signature import DTYPES, Array, TensorSpec
 from ...models.store import size_of
-from ...serving.bundles.standalone_files import RUNTIME, standalone
+from ...serving.bundles.bundle_templates import RUNTIME, standalone
 from .golden_answers import GoldenAnswers
 
 MLMODEL, GOLDEN = "MLmodel", "golden.npz"

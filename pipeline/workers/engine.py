@@ -158,7 +158,7 @@ class LocalExecutor:
         self._submitted: dict[tuple[str, str], Future[Stored]] = {}
         self._running: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
-        self._workers: dict[Worker, str] = {}  # with the key of the action; of a session without one
+        self._workers: set[Worker] = set()
         self._stopped = False
         self._scratch = run_folder / SCRATCH
         self._frameworks = frameworks or LoadedFrameworks(self._scratch)
@@ -245,7 +245,7 @@ class LocalExecutor:
         `reads` are the folders that it reads; `python` is its interpreter, where that is not ours."""
         worker = Worker(Spawn(self.log(name), cwd, limits, (root,) if root else (), reads, python=python))
         with self._lock:
-            self._workers[worker] = ""
+            self._workers.add(worker)
             is_late = self._stopped
         if is_late:
             worker.kill("was stopped")
@@ -266,13 +266,6 @@ class LocalExecutor:
         for worker in workers:
             worker.kill("was stopped")
         self._close_frameworks()
-
-    def cancel(self, key: str) -> None:
-        """End the worker of one action, where it has one now."""
-        with self._lock:
-            workers = [worker for worker, owner in self._workers.items() if owner == key]
-        for worker in workers:
-            worker.kill("was stopped")
 
     def close(self) -> None:
         """Wait for the actions under way, and let go of the frameworks that were loaded ahead."""
@@ -301,7 +294,7 @@ class LocalExecutor:
             job["checkpoints"] = str(self.store.checkpoints(key)) if action.checkpoints else None
             before = _state_of(action)
             try:
-                facts, read = self._work(key, action, job, work / "cwd", log)
+                facts, read = self._work(action, job, work / "cwd", log)
                 self._check_inputs(action, before)
             except DiskFull:
                 raise disk_full(self.store.root) from None  # where the worker stood says nothing to a person
@@ -324,7 +317,7 @@ class LocalExecutor:
                 raise StepFailed(f"{action.entry} wrote into its input {path.name}", fix="run again; report this step")
 
     def _work(
-        self, key: str, action: Action, job: Mapping[str, object], cwd: Path, log: Path
+        self, action: Action, job: Mapping[str, object], cwd: Path, log: Path
     ) -> tuple[dict[str, Any], tuple[Path, ...]]:
         """Do a job in a worker; return its facts, and the files of the user that it read."""
         private = (str(self.store.root), str(self._logs.parent.absolute()))
@@ -337,13 +330,13 @@ class LocalExecutor:
             with self._lock:
                 if self._stopped:
                     raise run_stopped()
-                self._workers[worker] = key
+                self._workers.add(worker)
             try:
                 facts = worker.work(action.entry, job)
                 return {**facts, "peak_rss_bytes": worker.peak_rss_bytes}, worker.read
             finally:
                 with self._lock:
-                    self._workers.pop(worker, None)
+                    self._workers.discard(worker)
 
     def _repeat_call(self, action: Action) -> str:
         return shlex.join(["sh", f"{self._repeat / action.name}.sh"])

@@ -11,7 +11,7 @@ _MODULES = {
     "torch": ("torch", "lightning_fabric", "safetensors", "sklearn"),
     "onnx": ("onnx", "onnxscript", "onnxruntime"),
     "tensorflow": ("tensorflow", "keras", "tf2onnx", "google.protobuf"),
-    "tflite": ("ai_edge_litert", "onnx2tf", "tf_keras", "onnx_graphsurgeon", "sng4onnx", "onnxsim"),
+    "tflite": ("ai_edge_litert",),
     "serve": ("tensorflow_serving", "grpc", "grpc_health", "grpc_reflection", "uvloop", "httptools"),
     "models": ("torchvision", "timm", "transformers"),
     "data": ("PIL", "pyarrow"),

@@ -1,7 +1,7 @@
 """Which Python runs a step or a runtime: ours, or another one where its libraries clash with ours.
 
-Both name their environment ("litert"). Where the libraries are installed beside us they are taken here; else the
-variable TRANSLOAD_PYTHON_<NAME> (TRANSLOAD_PYTHON_LITERT) names the Python that has them. It needs numpy and the
+Both name their environment ("flex"). Where the libraries are installed beside us they are taken here; else the
+variable TRANSLOAD_PYTHON_<NAME> (TRANSLOAD_PYTHON_FLEX) names the Python that has them. It needs numpy and the
 libraries themselves; transload is lent to it.
 """
 

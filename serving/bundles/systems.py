@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
 
+from ...models.artifact import RECORD, TUNING
 from ...models.errors import BadRequest
 from ...models.formats import Format
 from ...models.signature import Signature, TensorSpec
-from .bundle_records import ARTIFACT, BundleSource, Dialect, Files, System, golden_document
-from .bundle_templates import render, render_folder
-from .sagemaker_bundle import LIBRARIES as SAGEMAKER_LIBRARIES
-from .sagemaker_bundle import sagemaker_dialect, sagemaker_image, write_sagemaker
+from .bundle_records import ARTIFACT, Archive, ArchiveKind, BundleSource, Dialect, Files, System, golden_document
+from .bundle_templates import CHECK, RUNTIME, render, render_folder, standalone
 from .standalone.artifact_runtime import NAMES
-from .standalone_files import CHECK, RUNTIME, standalone
 from .tfserving_bundle import can_batch, write_tfserving
-from .torchserve_bundle import write_torchserve
 from .triton_bundle import BACKENDS, IMAGE, has_batches, triton_signature, write_triton
 
 READY = "/v2/health/ready"  # of `transload serve`: all its models answer
@@ -32,6 +30,7 @@ LIBRARIES: Mapping[Format, str] = {
 _MANY_NUMBERS = 3_000_000  # Triton takes 64 MB of JSON
 _SERVED = (Format.SAVED_MODEL, Format.ONNX, Format.TORCHSCRIPT, Format.TFLITE, Format.PT2, Format.KERAS)
 _KSERVE_FORMATS = {Format.ONNX: "onnx", Format.TORCHSCRIPT: "pytorch"}  # as kserve-tritonserver lists them
+_RUNTIME_CODE = {f"{RUNTIME}.py": RUNTIME}
 _BATCHING_WORDS = " \\\n  --enable_batching --batching_parameters_file=/models/batching.config"
 
 
@@ -39,13 +38,21 @@ def _artifact(source: BundleSource) -> Files:
     return source.artifact_files
 
 
-def _ray_serve(source: BundleSource) -> Files:
-    return {**source.artifact_files, "app.py": standalone("ray_serve_app"), f"{RUNTIME}.py": standalone(RUNTIME)}
+def _payload_and_record(source: BundleSource) -> Files:
+    return {source.artifact.path.name: source.artifact.path, RECORD: source.artifact.folder / RECORD}
 
 
-def _mlserver(source: BundleSource) -> Files:
-    code = {"artifact_model.py": standalone("mlserver_model"), f"{RUNTIME}.py": standalone(RUNTIME)}
-    return {**source.artifact_files, **code}
+def _sagemaker(source: BundleSource) -> Files:
+    """Return what AWS's containers want: TF Serving's version folder, or the artifact's files beside inference code.
+    (github.com/aws/sagemaker-tensorflow-serving-container, github.com/aws/sagemaker-pytorch-inference-toolkit)"""
+    form = source.artifact.target.format
+    if form is Format.SAVED_MODEL:
+        return {f"{source.name}/{source.version}": source.artifact.path}
+    files: Files = {path.name: path for path in sorted(source.artifact.folder.iterdir())}
+    if source.tuning is not None:
+        files[TUNING] = source.tuning
+    files |= {"code/inference.py": standalone("sagemaker_inference_code"), f"code/{RUNTIME}.py": standalone(RUNTIME)}
+    return files if form is Format.TORCHSCRIPT else {**files, "code/requirements.txt": f"{LIBRARIES[form]}\n"}
 
 
 def _columns(source: BundleSource) -> Dialect:  # noqa: ARG001  (every row of the table takes it)
@@ -61,12 +68,16 @@ def _rows(source: BundleSource) -> Dialect:
     return Dialect.ROWS if source.batch_first else Dialect.COLUMNS
 
 
+def _sagemaker_dialect(source: BundleSource) -> Dialect:
+    return Dialect.V2 if _has_own_code(source) else Dialect.COLUMNS
+
+
 def _own_names(source: BundleSource) -> Signature:
     return source.artifact.signature
 
 
 def _has_own_code(source: BundleSource) -> bool:
-    return SAGEMAKER_LIBRARIES[source.artifact.target.format] is not None
+    return source.artifact.target.format is not Format.SAVED_MODEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +95,23 @@ class SystemRow:
     gathers: Callable[[BundleSource], bool] | None = None
     most_numbers: int = 300_000  # in a request of the check: TorchServe takes 6.5 MB of JSON
     bounds: Callable[[BundleSource], bool] = lambda _: True  # whether it refuses what the model declares it refuses
+    code: Mapping[str, str] = field(default_factory=dict)  # modules of standalone/ by their paths in the bundle
+    archive: str = ""  # the file that holds all but the templates of the system's name, with {name}
 
     def keeps_limit(self, source: BundleSource) -> bool:
         """Whether the system refuses a request with more rows than the limit."""
         return source.batch_first and (self.gathers or self.bounds)(source)
+
+    def own_files(self, source: BundleSource, values: Mapping[str, object]) -> Files:
+        """Return what is the system's alone: the model, the code that answers, and the templates."""
+        code = {path: standalone(module) for path, module in self.code.items()}
+        files: Files = {**render_folder(f"{self.system}.archive", values), **self.write(source), **code}
+        if self.archive:
+            kind = ArchiveKind.TAR_GZ if self.archive.endswith(ArchiveKind.TAR_GZ) else ArchiveKind.ZIP
+            files = {
+                self.archive.format(name=source.name): Archive(kind, cast("dict[str, str | Path]", files))
+            }  # none has bytes
+        return {**files, **render_folder(self.system, values)}
 
 
 SYSTEMS: Mapping[System, SystemRow] = {
@@ -107,8 +131,9 @@ SYSTEMS: Mapping[System, SystemRow] = {
             most_numbers=_MANY_NUMBERS,
         ),
         SystemRow(
-            System.TORCHSERVE, (Format.TORCHSCRIPT,), write_torchserve,
-            "http://127.0.0.1:8080", "/predictions/{name}", _v2,
+            System.TORCHSERVE, (Format.TORCHSCRIPT,), _payload_and_record,
+            "http://127.0.0.1:8080", "/predictions/{name}", _v2, archive="model_store/{name}.mar",
+            code={"handler.py": "torchserve_handler", **_RUNTIME_CODE},
         ),
         SystemRow(
             System.KSERVE, tuple(_KSERVE_FORMATS), write_triton,
@@ -116,14 +141,16 @@ SYSTEMS: Mapping[System, SystemRow] = {
             most_numbers=_MANY_NUMBERS,
         ),
         SystemRow(
-            System.MLSERVER, tuple(LIBRARIES), _mlserver, "http://127.0.0.1:8080", "/v2/models/{name}/infer", _v2,
+            System.MLSERVER, tuple(LIBRARIES), _artifact, "http://127.0.0.1:8080", "/v2/models/{name}/infer", _v2,
+            code={"artifact_model.py": "mlserver_model", **_RUNTIME_CODE},
         ),
         SystemRow(
-            System.RAY_SERVE, tuple(LIBRARIES), _ray_serve, "http://127.0.0.1:8000", "/v2/models/{name}/infer", _v2,
+            System.RAY_SERVE, tuple(LIBRARIES), _artifact, "http://127.0.0.1:8000", "/v2/models/{name}/infer", _v2,
+            code={"app.py": "ray_serve_app", **_RUNTIME_CODE},
         ),
         SystemRow(
-            System.SAGEMAKER, tuple(SAGEMAKER_LIBRARIES), write_sagemaker,
-            "http://127.0.0.1:8080", "/invocations", sagemaker_dialect, bounds=_has_own_code,
+            System.SAGEMAKER, (Format.SAVED_MODEL, Format.TORCHSCRIPT, Format.ONNX, Format.TFLITE), _sagemaker,
+            "http://127.0.0.1:8080", "/invocations", _sagemaker_dialect, bounds=_has_own_code, archive="model.tar.gz",
         ),
         SystemRow(
             System.VERTEX, _SERVED, _artifact, "http://127.0.0.1:8080", "/v1/models/{name}:predict", _rows,
@@ -181,12 +208,11 @@ def bundle_files(source: BundleSource, system: System) -> Files:
         golden["rows"] = {"limit": source.limit, "most_numbers": row.most_numbers}
     values = _values(source, row)
     values["start"] = render(f"start/{system}.txt", values).rstrip().replace("\n", "\n    ")
-    files, golden_text = row.write(source), json.dumps(golden) + "\n"
+    files, golden_text = row.own_files(source, values), json.dumps(golden) + "\n"
     if ARTIFACT in files and row.wire(source) == signature:
         files[f"{ARTIFACT}/golden.json"] = golden_text  # asked before the version is served
     return {
         **files,
-        **render_folder(system, values),
         "golden.json": golden_text,
         "check.py": standalone(CHECK),
         **render_folder("bundle", values),
@@ -205,7 +231,8 @@ def _values(source: BundleSource, row: SystemRow) -> dict[str, object]:
         "least_db": f"{source.golden.tolerance.least_db:.1f}", "rows": _rows_sentence(source, row),
         "batching_words": _BATCHING_WORDS if is_batched else "", "kserve_format": _KSERVE_FORMATS.get(form, ""),
         "triton_build": "docker build -t triton-litert .\n" if is_built else "", "triton_tag": IMAGE.rpartition(":")[2],
-        "triton_image": "triton-litert" if is_built else IMAGE, "sagemaker_image": sagemaker_image(source),
+        "triton_image": "triton-litert" if is_built else IMAGE, "payload": source.artifact.path.name,
+        "sagemaker_image": "pytorch-inference:2.6.0" if _has_own_code(source) else "tensorflow-inference:2.19.0",
         "inputs": json.dumps([_tensor(spec) for spec in signature.inputs]),
         "outputs": json.dumps([_tensor(spec) for spec in signature.outputs]),
     }  # fmt: skip

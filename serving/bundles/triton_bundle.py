@@ -14,7 +14,7 @@ from ...models.artifact import RECORD, Artifact
 from ...models.formats import Format
 from ...models.signature import Signature, TensorSpec
 from .bundle_records import BundleSource, Files
-from .standalone_files import RUNTIME, standalone
+from .bundle_templates import RUNTIME, standalone
 
 _DELAY_US = 1000  # that the first request of a batch waits for others
 IMAGE = "nvcr.io/nvidia/tritonserver:26.06-py3"  # releases from 25.03 on have no TensorFlow backend

@@ -6,7 +6,7 @@ The format is that of tensorflow/core/lib/io/record_writer.h; CRC-32C is RFC 372
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 
 _POLYNOMIAL = 0x82F63B78  # Castagnoli's, bits reversed
@@ -16,19 +16,6 @@ _MASK_DELTA = 0xA282EAD8
 def write_records(records: Iterable[bytes]) -> bytes:
     """Return the content of a TFRecord file."""
     return b"".join(_record(data) for data in records)
-
-
-def read_records(content: bytes) -> Iterator[bytes]:
-    """Yield the records of a TFRecord file. Raises ValueError where one is cut off, or a sum differs."""
-    at = 0
-    while at < len(content):
-        length = content[at : at + 8]
-        (size,) = struct.unpack("<Q", length) if len(length) == 8 else (0,)
-        data = content[at + 12 : at + 12 + size]
-        if len(data) < size or content[at : at + 16 + size] != _record(data):
-            raise ValueError(f"the record at byte {at} is cut off or damaged")
-        yield data
-        at += 16 + size
 
 
 def _record(data: bytes) -> bytes:

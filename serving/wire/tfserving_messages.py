@@ -43,7 +43,7 @@ _MESSAGES = (
       for side in ("Request", "Response")),
     "tensorflow.serving.InferenceTask",
     "tensorflow.serving.ReloadConfigRequest", "tensorflow.serving.ReloadConfigResponse",
-    "tensorflow.serving.ModelServerConfig", "tensorflow.serving.PredictionLog",
+    "tensorflow.serving.ModelServerConfig",
 )  # fmt: skip
 
 

@@ -162,7 +162,7 @@ def arrays_of(answer: Any, contract: Any) -> dict[str, Any]:
 def test_the_runtime_of_bundles_answers_as_the_model_does(
     artifact: Callable[[str], Path], contract: Any, tmp_path: Path, form: str
 ) -> None:
-    from transload.serving.bundles.standalone_files import RUNTIME, standalone
+    from transload.serving.bundles.bundle_templates import RUNTIME, standalone
 
     folder = tmp_path / "1"
     shutil.copytree(artifact(form), folder)

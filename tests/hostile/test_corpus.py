@@ -20,7 +20,7 @@ def test_the_corpus_covers_every_format_that_needs_no_framework_to_write() -> No
     assert len(CASES) >= 300
     wanted = {
         "onnx", "npz", "npy", "csv", "parquet", "images", "safetensors", "ckpt", "json", "artifact.json", "run.json",
-        "pipeline.toml", "hf", "model_config_list", "batching", "golden.json", "warm-up", "serve",
+        "pipeline.toml", "hf", "model_config_list", "batching", "golden.json", "serve",
     }  # fmt: skip
     assert wanted <= set(formats)
     assert len(CASES) == sum(formats.values())

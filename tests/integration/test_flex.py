@@ -31,7 +31,7 @@ elsewhere = pytest.mark.skipif(not HERE, reason="needs TRANSLOAD_PYTHON_FLEX, a 
 
 @pytest.fixture(autouse=True)
 def our_own_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """onnx2tf takes half a minute to get this model wrong; and no smaller piece is looked for."""
+    """No smaller piece is looked for."""
     ours = {step.name: step for step in STEPS if step.name.startswith(("lowering", "tflite"))}
     monkeypatch.setattr("transload.pipeline.plan.run_plan.KNOWN_STEPS", ours)
     monkeypatch.setattr("transload.pipeline.stages.convert.find_repros", lambda *_: ())

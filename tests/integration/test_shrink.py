@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import transload
-from transload.converters.steps import STEPS
+from transload.converters.steps import STEPS, Step
 from transload.pipeline.commands.convert import ConvertResult
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
@@ -46,10 +47,11 @@ def with_line(node, line: str):
 
 
 def convert(
-    model: str, here: Path, steps: list[str], to: str, monkeypatch: pytest.MonkeyPatch, *inputs: str
-) -> ConvertResult:
+    model: str, here: Path, steps: list[str], to: str, monkeypatch: pytest.MonkeyPatch, *inputs: str,
+    others: tuple[Step, ...] = (),
+) -> ConvertResult:  # fmt: skip
     """By some of the steps alone."""
-    known = {step.name: step for step in STEPS if step.name in steps}
+    known = {step.name: step for step in (*STEPS, *others) if step.name in steps}
     monkeypatch.setattr("transload.pipeline.plan.run_plan.KNOWN_STEPS", known)
     return transload.convert(
         model, [to], out=here / "made", store=here / "store", inputs=inputs, jobs=1, search_seconds=500
@@ -70,12 +72,40 @@ def run_alone(script: Path, folder: Path) -> str:
     return done.stderr
 
 
-@pytest.mark.slow  # onnx2tf is tried five times
-def test_the_operator_that_onnx2tf_gets_wrong_is_found_and_shown(
+WRONG_TOOL = """
+import shutil
+from dataclasses import replace
+from pathlib import Path
+import onnx
+from transload.converters.to_saved_model.saved_model_from_onnx import saved_model_from_onnx
+from transload.models.artifact import read_artifact
+
+def without_corners(job):
+    # Reads the corners of a Resize as half pixels, and says nothing.
+    source, changed = read_artifact(job.inputs["source"]), Path("changed")
+    shutil.copytree(source.folder, changed)
+    model = onnx.load(source.path)
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if attribute.s == b"align_corners":
+                attribute.s = b"half_pixel"
+    onnx.save(model, changed / source.path.name)
+    return saved_model_from_onnx(replace(job, inputs={"source": changed}))
+"""
+
+
+@pytest.mark.slow  # the converter is tried five times
+def test_the_operator_that_a_converter_gets_wrong_is_found_and_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from onnx import helper
 
+    (tmp_path / "wrong_tool.py").write_text(WRONG_TOOL)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr("transload.pipeline.workers.isolation.package_folders", lambda: (str(tmp_path),))
+    row = next(step for step in STEPS if step.name == "lowering")
+    step = replace(row, name="wrong-tool", entry="wrong_tool:without_corners", package="wrong-tool 1.0")
     line = "x = F.interpolate(x, scale_factor=(2, 3), mode='bilinear', align_corners=True)"
     corners = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
     nodes = [
@@ -86,18 +116,15 @@ def test_the_operator_that_onnx2tf_gets_wrong_is_found_and_shown(
     ]
     weights = {"w1": normal(4, 3, 3, 3), "scales": np.asarray([1, 1, 2, 3], np.float32)}
     save(tmp_path / "net.onnx", nodes, ["batch", 4], weights)
-    done = convert(str(tmp_path / "net.onnx"), tmp_path, ["onnx2tf"], "saved-model", monkeypatch)
+    done = convert(str(tmp_path / "net.onnx"), tmp_path, ["wrong-tool"], "saved-model", monkeypatch, others=(step,))
     assert done.decided[1] == 1
     (found,) = done.smallest
-    assert (found.target, found.route, found.operators) == ("saved-model", ("onnx2tf",), 1)
+    assert (found.target, found.route, found.operators) == ("saved-model", ("wrong-tool",), 1)
     assert found.message.startswith(
-        f"onnx2tf fails at the operator Resize (grow), from net.py:14 (`{line}`): agrees to "
+        f"wrong-tool fails at the operator Resize (grow), from net.py:14 (`{line}`): agrees to "
     )
-    assert found.fix.startswith("an ONNX file of opset 17 is converted rightly")
-    assert done.document["smallest"][0]["script"] == found.script == "repeat/smallest.saved-model.onnx2tf.py"
-    text = (done.folder / found.script).read_text()
-    assert "onnx2tf 1.28.8" in text
-    assert "transload" not in text, "a report to onnx2tf needs onnx2tf alone"
+    assert found.fix.startswith("write that line in other operators, or send the script")
+    assert done.document["smallest"][0]["script"] == found.script == "repeat/smallest.saved-model.wrong-tool.py"
     (tmp_path / "alone").mkdir()
     assert "AssertionError: c.flat: off by up to " in run_alone(done.folder / found.script, tmp_path / "alone")
 
@@ -117,7 +144,7 @@ def test_an_operator_that_no_route_takes_is_cut_out(tmp_path: Path, monkeypatch:
         helper.make_node("MatMul", ["c", "w"], ["y"], "head"),
     ]
     save(tmp_path / "net.onnx", nodes, ["batch", 5], {"w": normal(3, 5)})
-    steps = ["lowering", "lowering-tflite", "onnx2tf", "tflite"]
+    steps = ["lowering", "lowering-tflite", "tflite"]
     done = convert(str(tmp_path / "net.onnx"), tmp_path, steps, "tflite", monkeypatch)
     assert done.decided[1] == 4
     (found,) = done.smallest

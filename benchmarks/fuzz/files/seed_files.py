@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import struct
 import sys
 import warnings
 from pathlib import Path
@@ -85,7 +84,6 @@ def make_plain(out: Path) -> None:
               "layers": [{"n": 2}], "time_step_limit": [0.0, {"__float__": "Infinity"}]}  # fmt: skip
     (out / "config.json").write_text(json.dumps(config))
     _write_external(out)
-    _write_warm_up(out / "warm_up")
 
 
 def _write_parquet(path: Path) -> None:
@@ -116,20 +114,6 @@ def _write_external(out: Path) -> None:
     for key, value in (("location", "w.bin"), ("offset", "0"), ("length", "48")):
         weights.external_data.add(key=key, value=value)
     (out / "external.onnx").write_bytes(model.SerializeToString())
-
-
-def _write_warm_up(path: Path) -> None:
-    """Write a TFRecord of one request; no reader compares its checksums."""
-    from transload.serving.wire.tfserving_messages import stock
-
-    log = stock().PredictionLog()
-    tensor = log.predict_log.request.inputs["x"]
-    tensor.dtype = 1
-    for size in (1, 4):
-        tensor.tensor_shape.dim.add(size=size)
-    tensor.tensor_content = bytes(16)
-    record = log.SerializeToString()
-    path.write_bytes(struct.pack("<Q", len(record)) + bytes(4) + record + bytes(4))
 
 
 def make_torch(out: Path) -> None:

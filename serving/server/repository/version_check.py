@@ -1,8 +1,7 @@
 """What a version has to do before it is switched to: take and give the tensors of the version that it takes over from,
 answer, and answer its golden samples as when it was verified.
 
-`golden.json` in a version's folder is what `transload convert`, `run` and `bundle` write. TF Serving's warm-up file
-(assets.extra/tf_serving_warmup_requests, a TFRecord of PredictionLog) is asked, too; its answers are not compared.
+`golden.json` in a version's folder is what `transload convert`, `run` and `bundle` write.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,15 +22,10 @@ from ....models.foreign_files import read_plain
 from ....models.signature import ANY_SIZE, Array, Axis, Signature, TensorSpec
 from ...checked_session import smallest_feeds
 from ...session import Session
-from ...wire.tensor_proto import decode_all
-from ...wire.tfrecord import read_records
-from ...wire.tfserving_messages import stock
 
-WARM_UP = "assets.extra/tf_serving_warmup_requests"
 _MOST_BYTES = 256 << 20
 # What a JSON of another form leads to; numpy reads a dtype as Python's literals, which raises SyntaxError, too.
 _BROKEN = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, SyntaxError, OverflowError)
-_MOST_WARM_UPS = 1000  # TF Serving's limit
 
 
 def check_version(session: Session, folder: Path, former: Signature | None = None) -> None:
@@ -40,12 +34,9 @@ def check_version(session: Session, folder: Path, former: Signature | None = Non
     clients of the former version would be refused or get other tensors."""
     if former is not None:
         _check_signature(session.signature, former)
-    requests = list(_warm_up_feeds(folder / WARM_UP))
-    for feeds in requests:
-        session.run(feeds)
     if (folder / GOLDEN).is_file():
         _check_calls(session, _read_golden(folder / GOLDEN))
-    elif not requests:
+    else:
         with suppress(TransloadError):  # they may be no sensible input
             session.run(smallest_feeds(session.signature))
 
@@ -196,22 +187,3 @@ class _GoldenAgreement:
             f"its answers are not those of its golden samples: {self._name} {how}",
             fix="verify the artifact again: transload validate",
         )
-
-
-def _warm_up_feeds(path: Path) -> Iterator[dict[str, Array]]:
-    """Yield the inputs of TF Serving's warm-up requests. Raises BadRequest."""
-    if not path.is_file():
-        return
-    if path.stat().st_size > _MOST_BYTES:
-        raise BadRequest(f"{path} has more than {_MOST_BYTES} bytes", fix="keep fewer warm-up requests")
-    from google.protobuf.message import DecodeError
-
-    try:
-        for number, record in enumerate(read_records(read_plain(path))):
-            if number == _MOST_WARM_UPS:
-                raise ValueError(f"more than {_MOST_WARM_UPS} records")
-            log = stock().PredictionLog.FromString(record)
-            if log.HasField("predict_log"):  # else of another API
-                yield decode_all(log.predict_log.request.inputs)
-    except (OSError, ValueError, DecodeError) as error:
-        raise BadRequest(f"{path} holds no warm-up requests: {error}", fix="write them again, or remove it") from error

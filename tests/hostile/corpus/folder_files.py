@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -119,21 +118,14 @@ def _golden(**row: Any) -> str:
 
 
 def _beside_models() -> Iterator[Case]:
-    """golden.json and warm-up requests, which a version is held against before it answers."""
+    """golden.json, which a version is held against before it answers."""
     goldens: dict[str, str | bytes] = {
         "100,000 brackets": "[" * 100_000, "a list": "[]", "no UTF-8": b"\xff", "objects as dtype": _golden(dtype="O"), "a dtype that is a list": _golden(dtype=[["a", "O"]]),
         "a shape of 2^62": _golden(shape=[1 << 62]), "a negative shape": _golden(shape=[-1, -1]), "a shape of text": _golden(shape="ab"), "a dtype of 2^31 bytes": _golden(dtype="V2147483647"),
         "no base64": _golden(base64="\u00e9"), "a name that is a list": _golden(name=["x"]), "a tolerance of text": _golden().replace("60", '"x"'), "a name called as a verdict": _golden(name="x\nPASS"),
         "a number of 5000 digits": _golden().replace("60", "9" * 5000), "calls that are a text": '{"calls": "ab", "tolerance": {}}', "a dtype as code": _golden(dtype="import os"),
     }  # fmt: skip
-    warm_up = "assets.extra/tf_serving_warmup_requests"
-    records: dict[str, bytes] = {
-        "a record of 2^60 bytes": struct.pack("<Q", 1 << 60) + bytes(20), "half a record": bytes(9), "random bytes": bytes(range(256)) * 9, "no messages": bytes(16),
-    }  # fmt: skip
-    files = {
-        **{f"golden.json/{name}": ("golden.json", content) for name, content in goldens.items()},
-        **{f"warm-up/{name}": (warm_up, content) for name, content in records.items()},
-    }
+    files = {f"golden.json/{name}": ("golden.json", content) for name, content in goldens.items()}
     for name, (file, content) in files.items():
 
         def build(place: Place, file: str = file, content: str | bytes = content) -> None:

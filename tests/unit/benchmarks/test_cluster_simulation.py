@@ -20,12 +20,12 @@ def simulation(monkeypatch: pytest.MonkeyPatch):
 
 
 def ideal(simulation, **changes: object):
-    free = {"model_s": 0.0, "driver_s": 0.0, "warm_up_s": 0.0, "straggler_share": 0.0}
+    free = {"model_s": 0.0, "step_s": 0.0, "warm_up_s": 0.0, "straggler_share": 0.0}
     return simulation.Setting(**{"nodes": 1, "slots": 2, **free, **changes})
 
 
-def step(simulation, seconds: float, needs: int | None = None, step_bytes: float = 0.0, rest_s: float = 0.0):
-    return simulation.SimulatedStep(needs, seconds, seconds, rest_s or seconds, step_bytes)
+def step(simulation, seconds: float, needs: int | None = None, step_bytes: float = 0.0):
+    return simulation.SimulatedStep(needs, seconds, step_bytes)
 
 
 def test_equal_models_fill_all_slots(simulation) -> None:
@@ -34,43 +34,35 @@ def test_equal_models_fill_all_slots(simulation) -> None:
 
 
 def test_later_targets_wait_for_the_first_and_not_for_each_other(simulation) -> None:
-    first, later = step(simulation, 360.0, rest_s=720.0), step(simulation, 360.0, needs=0)
+    first, later = step(simulation, 360.0), step(simulation, 360.0, needs=0)
     outcome = simulation.simulate([[first, later, later]], ideal(simulation))
     assert (outcome.hours, outcome.of_best) == (0.2, 1.0)
 
 
 def test_a_long_model_at_the_end_is_waited_for_unless_it_goes_first(simulation) -> None:
     short, long = [[step(simulation, 100.0)]] * 4, [[step(simulation, 200.0)]]
-    late = simulation.simulate([*short, *long], ideal(simulation, chains_first=False))
-    early = simulation.simulate([*long, *short], ideal(simulation))
-    assert late.efficiency == 0.75
-    assert early.efficiency == 1.0
+    assert simulation.simulate([*short, *long], ideal(simulation)).efficiency == 0.75
+    assert simulation.simulate([*long, *short], ideal(simulation)).efficiency == 1.0
 
 
-def test_driver_store_and_warm_up_take_their_time(simulation) -> None:
+def test_command_store_and_warm_up_take_their_time(simulation) -> None:
     for change, moved, seconds in (
-        ({"driver_s": 50.0}, 0.0, 200), ({"model_s": 30.0}, 0.0, 160),
+        ({"step_s": 50.0}, 0.0, 200), ({"model_s": 30.0}, 0.0, 160),
         ({"warm_up_s": 80.0}, 0.0, 180), ({"store_bytes_s": 1e8}, 3e9, 160),
     ):  # fmt: skip
         models = [[step(simulation, 100.0, step_bytes=moved)]] * 2
         assert simulation.simulate(models, ideal(simulation, **change)).hours == round(seconds / 3600, 3)
 
 
-def test_drivers_share_the_work_of_ordering_and_each_keeps_its_part_of_the_slots(simulation) -> None:
+def test_commands_share_the_list_and_the_slots(simulation) -> None:
     models = [[step(simulation, 100.0)]] * 4
-    one, two = (ideal(simulation, slots=4, driver_s=10.0, drivers=drivers) for drivers in (1, 2))
-    assert simulation.simulate(models, one).hours == round(140 / 3600, 3)
-    assert simulation.simulate(models, two).hours == round(120 / 3600, 3)
-    uneven = ideal(simulation, slots=2, drivers=2)
-    assert simulation.simulate([[step(simulation, 100.0)] * 2], uneven).hours == round(200 / 3600, 3)
+    alone, pair = (ideal(simulation, slots=4, step_s=10.0, commands=commands) for commands in (1, 2))
+    assert simulation.simulate(models, alone).hours == round(140 / 3600, 3)
+    assert simulation.simulate(models, pair).hours == round(120 / 3600, 3)
+    uneven = ideal(simulation, slots=2, commands=2)
+    assert simulation.simulate([[step(simulation, 100.0)] * 2], uneven).hours == round(100 / 3600, 3)
 
 
-def test_a_second_copy_ends_what_is_slow_by_its_place_alone(simulation) -> None:
-    models = [[step(simulation, 100.0)]]
+def test_what_is_slow_by_its_place_is_waited_for(simulation) -> None:
     slow = ideal(simulation, nodes=2, slots=1, slow_nodes=1, straggler_factor=10.0)
-    assert simulation.simulate(models, ideal(simulation, slots=1)).copies == 0
-    alone = simulation.simulate(models * 2, simulation.replace(slow, backups=False))
-    helped = simulation.simulate(models * 2, slow)
-    assert (alone.copies, alone.hours) == (0, round(1000 / 3600, 3))
-    assert (helped.copies, helped.copies_won) == (1, 1)
-    assert helped.hours < alone.hours / 3
+    assert simulation.simulate([[step(simulation, 100.0)]] * 2, slow).hours == round(1000 / 3600, 3)

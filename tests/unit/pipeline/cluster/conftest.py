@@ -30,12 +30,6 @@ def die(job): count(job); os.abort()
 def sleep(job):
     with open(job.options["tally"], "a") as file: file.write(f"{os.getpid()} ")
     time.sleep(job.options["seconds"]); return {}
-def straggle(job):
-    # The first that comes hangs, the others are quick.
-    with open(job.options["tally"], "a") as file: file.write(f"{os.getpid()} ")
-    try: os.close(os.open(job.options["tally"] + ".first", os.O_CREAT | os.O_EXCL))
-    except FileExistsError: return {}
-    time.sleep(600); return {}
 """
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,8 +11,6 @@ import pytest
 
 from transload.models.errors import Refused, StepFailed
 from transload.models.store import Store
-from transload.pipeline.schedule.backup_rule import BackupRule
-from transload.pipeline.schedule.step_durations import StepDurations, StepRecord
 from transload.pipeline.workers.engine import Action, LocalExecutor
 from transload.pipeline.workers.isolation import Limits
 from transload.pipeline.workers.worker_slots import WorkerSlots
@@ -93,29 +90,30 @@ def test_a_worker_that_is_opened_after_a_stop_is_ended(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_straggler_is_done_again_on_another_node_and_ended(
+def test_what_waits_for_a_node_ends_with_its_run(
     cluster_address: str, make_action: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from transload.pipeline.cluster import step_race
+    """Two steps have the two cores of the cluster; the third one gets none before the run is stopped."""
     from transload.pipeline.cluster.ray_cluster import connect
     from transload.pipeline.cluster.ray_executor import RayExecutor
 
     monkeypatch.setenv("RAY_ADDRESS", cluster_address)
-    monkeypatch.setattr(step_race, "_LOOK_FOR_LATE_S", 0.2)
-    cluster, store = connect(None), Store(tmp_path / "store", tmp_path / "run")
-    monkeypatch.setattr(cluster.race, "rule", BackupRule(factor=1.0, margin_s=1.0))
-    durations = StepDurations([StepRecord("net", "step.straggle", 0.5)])
-    executor = RayExecutor(store, tmp_path / "run", WorkerSlots(4), cluster, model="net", durations=durations)
-    action, won = make_action("straggle"), cluster.race.copies_won
-    assert not executor.perform(action).cached
-    assert cluster.race.copies_won == won + 1
-    first, second = tally(action).split()
-    assert first != second
-    while Path(f"/proc/{first}").exists():
+    store = Store(tmp_path / "store", tmp_path / "run")
+    executors = [RayExecutor(store, tmp_path / name, WorkerSlots(4), connect(None)) for name in ("busy", "late")]
+    running = [executors[0].submit(make_action("sleep", seconds=seconds)) for seconds in (600, 601)]
+    marks = tmp_path / "tally"
+    while not (marks.exists() and len(marks.read_text().split()) == 2):
         time.sleep(0.05)
-    record = json.loads((tmp_path / "store" / "actions" / f"{action.key}.json").read_text())
-    assert (record["model"], record["step"]) == ("net", "step.straggle")
-    executor.close()
+    waiting = executors[1].submit(make_action("write"))
+    time.sleep(1)
+    executors[1].stop()
+    with pytest.raises(StepFailed, match="the run was stopped"):
+        waiting.result(timeout=30)
+    assert not any(future.done() for future in running)
+    executors[0].stop()
+    for future in running:
+        with pytest.raises(StepFailed, match="stopped"):
+            future.result(timeout=30)
     store.close()
 
 

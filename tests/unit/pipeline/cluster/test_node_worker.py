@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pickle
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -153,23 +151,3 @@ def test_errors_are_pickled_whole(kind: type[BadRequest]) -> None:
     assert (type(again), again.what, again.fix, str(again), vars(again)) == (
         kind, "it is full", "empty it", str(error), vars(error),
     )  # fmt: skip
-
-
-def test_a_step_that_another_node_has_done_is_ended_and_the_next_ones_are_done(
-    node: NodeWorker, run: DriverRun, make_action: Make
-) -> None:
-    action = make_action("sleep", seconds=600)
-    assert node.running_s(run.number, action.key) is None
-    with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(node.perform, order(run, action))
-        marks = Path(str(action.options["tally"]))
-        while not (marks.exists() and marks.read_text()):
-            time.sleep(0.05)
-        assert (node.running_s(run.number, action.key) or 0) > 0
-        node.cancel(run.number, "another key")
-        assert not future.done()
-        node.cancel(run.number, action.key)
-        error = future.result(timeout=60).error
-    assert isinstance(error, StepFailed)
-    assert node.running_s(run.number, action.key) is None
-    assert node.perform(order(run, make_action("write"))).stored

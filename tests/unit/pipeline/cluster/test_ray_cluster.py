@@ -14,7 +14,7 @@ from transload.models.errors import BadRequest
 from transload.models.store import Store
 from transload.pipeline.cluster import node_tasks, ray_cluster
 from transload.pipeline.cluster.node_tasks import perform_on_this_node
-from transload.pipeline.cluster.ray_cluster import RayCluster, connect, join
+from transload.pipeline.cluster.ray_cluster import RayCluster, connect
 from transload.pipeline.cluster.ray_executor import RayExecutor
 from transload.pipeline.cluster.step_order import StepReply
 from transload.pipeline.workers.worker_slots import WorkerSlots
@@ -53,7 +53,7 @@ def fake_ray(**names: Any) -> Any:
     )  # fmt: skip
 
 
-def test_a_process_of_a_list_waits_longer_for_a_cluster_that_many_connect_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_does_not_greet_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     greeted = threading.Event()
     monkeypatch.setitem(sys.modules, "ray", fake_ray(init=lambda **_options: greeted.wait(20)))
     monkeypatch.setenv("RAY_ADDRESS", "auto")
@@ -62,8 +62,8 @@ def test_a_process_of_a_list_waits_longer_for_a_cluster_that_many_connect_to(mon
     monkeypatch.setattr(RayCluster, "_new_actor", lambda _cluster, node: FakeActor(node))
     with pytest.raises(BadRequest, match=r"the Ray cluster at auto does not answer: no greeting in 0\.01 s"):
         connect(None)
-    threading.Timer(0.3, greeted.set).start()
-    assert join(None, "driver", 2).driver == "driver"
+    greeted.set()
+    assert connect(None).cores == 4
 
 
 @pytest.mark.parametrize("reply", [None, StepReply("a", is_new=True)])
@@ -81,11 +81,10 @@ def test_a_node_worker_that_has_died_is_replaced_and_the_others_stay(
     cluster.start_workers()
     assert [node for node, _ in started] == ["a", "b"]
     replies = iter([reply, StepReply("b")])
-    monkeypatch.setattr(cluster.race, "run", lambda *_arguments: next(replies))
-    monkeypatch.setattr(cluster, "_able", lambda *_arguments: cluster.nodes())
+    monkeypatch.setattr(cluster, "_ask", lambda *_arguments: next(replies))
     started[0][1].is_dead = True
-    demand = SimpleNamespace(cores=1, memory_bytes=0, gpus=0, gpu_kind=None)
-    cluster.perform(SimpleNamespace(), demand, SimpleNamespace())  # type: ignore[arg-type]
+    order: Any = SimpleNamespace(run=SimpleNamespace(number="1"))
+    cluster.perform(order, SimpleNamespace())  # type: ignore[arg-type]
     assert [node for node, _ in started] == ["a", "b", "a"]
 
 

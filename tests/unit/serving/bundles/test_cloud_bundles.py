@@ -16,7 +16,6 @@ from transload.models.formats import Format
 from transload.models.signature import Signature, TensorSpec
 from transload.serving.bundles.bundle_folder import write_bundle_folder
 from transload.serving.bundles.bundle_records import Archive, BundleSource, System
-from transload.serving.bundles.sagemaker_bundle import write_sagemaker
 from transload.serving.bundles.systems import bundle_files
 
 ROWS = Signature((TensorSpec("x", "float32", ("batch", 2)),), (TensorSpec("y", "float32", ("batch", 2)),))
@@ -33,7 +32,7 @@ def test_ray_serves_config_names_the_application_and_the_model(make_source: Call
 
 
 def members(source: BundleSource) -> dict[str, Any]:
-    archive = write_sagemaker(source)["model.tar.gz"]
+    archive = bundle_files(source, System.SAGEMAKER)["model.tar.gz"]
     assert isinstance(archive, Archive)
     return dict(archive.members)
 

@@ -17,8 +17,7 @@ from transload.models.formats import Format
 from transload.models.signature import Signature
 from transload.serving.bundles.bundle_folder import write_bundle_folder
 from transload.serving.bundles.bundle_records import AnswerLimit, BundleSource, Dialect, GoldenCall, golden_document
-from transload.serving.bundles.bundle_templates import render
-from transload.serving.bundles.standalone_files import CHECK, standalone
+from transload.serving.bundles.bundle_templates import CHECK, render, standalone
 
 Answer = Callable[[str, Any], tuple[int, Any]]
 

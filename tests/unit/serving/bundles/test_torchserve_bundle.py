@@ -8,12 +8,11 @@ from collections.abc import Callable
 from transload.models.formats import Format
 from transload.serving.bundles.bundle_records import Archive, ArchiveKind, BundleSource, System
 from transload.serving.bundles.systems import bundle_files
-from transload.serving.bundles.torchserve_bundle import write_torchserve
 
 
 def test_the_archive_holds_payload_handler_and_manifest(make_source: Callable[..., BundleSource]) -> None:
     source = make_source(Format.TORCHSCRIPT, name="digits", version=2)
-    files = write_torchserve(source)
+    files = bundle_files(source, System.TORCHSERVE)
     archive = files["model_store/digits.mar"]
     assert isinstance(archive, Archive)
     assert archive.kind is ArchiveKind.ZIP

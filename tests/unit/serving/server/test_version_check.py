@@ -1,4 +1,4 @@
-"""Golden samples and warm-up requests that a version answers before it is switched to."""
+"""Golden samples that a version answers before it is switched to."""
 
 from __future__ import annotations
 
@@ -21,12 +21,9 @@ from transload.serving.server.repository.batching_parameters import BatchingPara
 from transload.serving.server.repository.model_config import ModelConfig
 from transload.serving.server.repository.model_repository import Repository
 from transload.serving.server.repository.served_version import OpenedSession
-from transload.serving.server.repository.version_check import WARM_UP, check_version
+from transload.serving.server.repository.version_check import check_version
 from transload.serving.server.repository.version_keeper import VersionSource
 from transload.serving.server.serving_error import ServingError
-from transload.serving.wire.tensor_proto import encode
-from transload.serving.wire.tfrecord import write_records
-from transload.serving.wire.tfserving_messages import stock
 
 
 def row(name: str, value: Any) -> dict[str, Any]:
@@ -71,23 +68,7 @@ def test_a_file_without_golden_samples_is_refused(text: str, one_session: Any, t
         check_version(one_session(), tmp_path)
 
 
-def test_warm_up_requests_of_tf_serving_are_asked(one_session: Any, tmp_path: Path) -> None:
-    log = stock().PredictionLog()
-    encode(np.ones((3, 2), np.float32), log.predict_log.request.inputs["x"])
-    file = tmp_path / WARM_UP
-    file.parent.mkdir()
-    content = write_records([log.SerializeToString(), stock().PredictionLog().SerializeToString()] * 2)
-    file.write_bytes(content)
-    session = one_session()
-    check_version(session, tmp_path)
-    assert session.runs == 2
-    for broken in (content[:-3], content[:20] + b"?" + content[21:], write_records([b"\xff"])):
-        file.write_bytes(broken)
-        with pytest.raises(BadRequest, match="holds no warm-up requests"):
-            check_version(session, tmp_path)
-
-
-def test_without_either_one_call_of_zeros_warms_up(one_session: Any, tmp_path: Path) -> None:
+def test_without_golden_samples_one_call_of_zeros_warms_up(one_session: Any, tmp_path: Path) -> None:
     session = one_session()
     check_version(session, tmp_path)
     assert session.runs == 1

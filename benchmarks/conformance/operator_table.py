@@ -1,12 +1,18 @@
-"""The table of docs/design/lowering.md: which operators of onnx are lowered. A new operator shows up there."""
+"""The table of docs/design/lowering.md: which operators of onnx are lowered. A new operator shows up there.
+
+python benchmarks/conformance/operator_table.py    writes it anew
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from .lowerings import MICROSOFT, entries, find
+from transload.converters.onnx_to_tf.lowerings import MICROSOFT, entries, find
 
-BEGIN = "<!-- operators: begin (converters/onnx_to_tf/coverage.py) -->"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "design" / "lowering.md"
+
+BEGIN = "<!-- operators: begin (benchmarks/conformance/operator_table.py) -->"
 END = "<!-- operators: end -->"
 
 
@@ -39,3 +45,7 @@ def update_page(page: str) -> str:
     """Return a page with the table between the marks brought up to date."""
     before, _, rest = page.partition(BEGIN)
     return f"{before}{BEGIN}\n{operator_table()}\n{END}{rest.partition(END)[2]}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(update_page(PAGE.read_text()))

@@ -1,41 +1,49 @@
-"""SavedModel from ONNX by onnx2tf: the second route, and the cross-check of our own lowering.
+"""SavedModel from ONNX by onnx2tf, which stands beside our own lowering (docs/design/onnx2tf.md).
 
-onnx2tf is right on some models, refuses others, and is silently wrong on a few (docs/design/onnx2tf.md). Its result is
-verified like that of every route.
+It is a step as those of a third party. onnx2tf.txt has what it needs.
 """
 
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...models.artifact import read_artifact
-from ...models.errors import Refused
-from ...models.formats import Format, Target
-from ...models.job import Job
-from ...models.signature import Signature
-from ..lazy_import import tf
-from ..write_converted import write_converted
+from transload.converters.lazy_import import tf
+from transload.converters.steps import Step
+from transload.converters.write_converted import write_converted
+from transload.models.artifact import read_artifact
+from transload.models.errors import Refused
+from transload.models.formats import Format, Target
+from transload.models.job import Job
+from transload.models.signature import Signature
 
 if TYPE_CHECKING:
     import tf_keras
 
+PACKAGES = Path(__file__).resolve().parent / ".onnx2tf"  # where `make zoo` installs onnx2tf.txt
 # onnx2tf looks for this file in its cwd before it downloads it, for checks of its own that are not used here.
-SAMPLE_IMAGES = "calibration_image_sample_data_20x128x128x3_float32.npy"
+_SAMPLE_IMAGES = "calibration_image_sample_data_20x128x128x3_float32.npy"
+
+STEP = Step(
+    "onnx2tf", Target(Format.ONNX), Target(Format.SAVED_MODEL), "by_onnx2tf:saved_model_by_onnx2tf",
+    ("onnx", "onnxsim", "tensorflow"), 5, package="onnx2tf 1.28.8",
+)  # fmt: skip
 
 
 def saved_model_by_onnx2tf(job: Job) -> Mapping[str, Any]:
     """Convert with onnx2tf, every input's layout kept as declared, and save under the model's own names."""
+    sys.path.append(str(PACKAGES))
     import onnx2tf
 
     source = read_artifact(job.inputs["source"])
     copied = Path("given")
     shutil.copytree(source.folder, copied)  # onnx2tf has onnxsim write over its input file
-    np.save(SAMPLE_IMAGES, np.random.default_rng(0).random((20, 128, 128, 3), dtype=np.float32))
+    np.save(_SAMPLE_IMAGES, np.random.default_rng(0).random((20, 128, 128, 3), dtype=np.float32))
     keras_model = onnx2tf.convert(
         input_onnx_file_path=str(copied / source.path.name),
         output_folder_path=str(Path("onnx2tf-out")),
