@@ -14,11 +14,12 @@ import numpy as np
 from scipy import stats
 
 from transload.models.signature import Array
-from transload.pipeline.bench.comparison import LOOKS, Comparison, compare_logs, log_ratios
+from transload.pipeline.bench.comparison import LOOKS, compare_logs, log_ratios
 from transload.pipeline.bench.latency_rows import read_series
 from transload.pipeline.bench.rounds import ProcessSamples, Series
 from transload.pipeline.request import BenchSection
 from transload.pipeline.result.environment import describe_environment
+from transload.pipeline.result.ratio import Comparison
 
 SLOWER = (0.0, 0.03, 0.05, 0.10, 0.20)
 BUDGET_S = BenchSection().budget_s

@@ -10,9 +10,10 @@ import numpy as np
 from gpu_chips import known_rates, limit_for, share_of_limit
 from gpu_plan import NETS, PRECISIONS, REFERENCE, RUNTIMES, Cell
 
-from transload.pipeline.bench.comparison import Comparison, Ratio, compare, log_ratios
+from transload.pipeline.bench.comparison import compare, log_ratios
 from transload.pipeline.bench.rounds import ProcessSamples, Series
 from transload.pipeline.bench.statistics import Load, find_doubts
+from transload.pipeline.result.ratio import Comparison, Ratio
 
 SCHEMA = 1
 Records = Mapping[str, Mapping[str, Any]]

@@ -8,48 +8,19 @@ with. The intervals are Student's, over the sets. What they hold: docs/design/la
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
 from ...models.signature import Array
+from ..result.ratio import LEAST_PROCESSES, SAME_WITHIN, Comparison, Ratio
 from .rounds import ProcessSamples, Series
 
-LEAST_PROCESSES = 3  # an interval over fewer is none
-SAME_WITHIN = 0.02
 # Sets of processes after which it is asked whether a ratio is settled: each look could raise a false alarm, so all of
 # them, and the one at the end of the budget, share the 1 % (Bonferroni).
 LOOKS = (3, 5, 8, 12, 18, 27, 40)
 VERDICT_CONFIDENCE = 1 - 0.01 / (len(LOOKS) + 1)
 _TICK_S = 1e-12  # a clock may read 0
 _MOST_PROCESSES = 10_000
-
-
-class Comparison(StrEnum):
-    """What may be said of a ratio."""
-
-    FASTER = "faster"
-    SLOWER = "slower"
-    SAME = "same"  # within the share that was asked for
-    INCONCLUSIVE = "inconclusive"
-
-
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """Seconds of a call over the reference's; below 1 is faster. The intervals are None below three sets of
-    processes."""
-
-    center: float
-    ci95: tuple[float, float] | None
-    comparison: Comparison
-    settling_processes: int | None = None  # sets of processes that would decide it, where it is inconclusive
-    verdict_interval: tuple[float, float] | None = None  # at VERDICT_CONFIDENCE: it may be looked at LOOKS times
-
-    @property
-    def is_decided(self) -> bool:
-        """Whether more processes would add nothing."""
-        return self.comparison is not Comparison.INCONCLUSIVE
 
 
 def compare(

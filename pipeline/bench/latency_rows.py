@@ -19,9 +19,10 @@ from ...models.array_file import read_arrays, write_arrays
 from ...models.errors import BadRequest
 from ...models.signature import Array
 from ...serving.runtimes.provider_check import runs_on
+from ..result.ratio import SAME_WITHIN, Comparison, Ratio
 from ..result.schema import LatencyRow
 from .answer_agreement import doubt_answers
-from .comparison import SAME_WITHIN, Comparison, Ratio, compare
+from .comparison import compare
 from .doubt_kinds import DoubtKind, LatencyDoubt, by_weight
 from .rounds import Pair, ProcessSamples, Series
 from .statistics import Load, find_doubts, median_of, summary

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...serving.runtimes.tuning_space import SPACES, THREADS, Value
-from .comparison import SAME_WITHIN, VERDICT_CONFIDENCE
+from ..result.ratio import SAME_WITHIN
+from .comparison import VERDICT_CONFIDENCE
 
 MOST_FINALISTS = 3
 HEAT = 4  # candidates that are screened at once, each in a process of its own beside that of the defaults

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...models.signature import Array
-from .comparison import LEAST_PROCESSES
+from ..result.ratio import LEAST_PROCESSES
 from .doubt_kinds import DoubtKind, LatencyDoubt, by_weight
 from .percentiles import percentile
 from .rounds import ProcessSamples, Series

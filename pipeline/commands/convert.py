@@ -32,6 +32,7 @@ from ..intake.run_inputs import resolve_inputs
 from ..intake.source_python import with_source_python
 from ..minimal_repro.search import MinimalRepro
 from ..model_list.row_names import plain_name
+from ..plan.artifact_rows import artifact_row
 from ..plan.router import TargetResult
 from ..plan.run_plan import Plan, plan_conversion, plan_routes, steps_for
 from ..progress import Progress
@@ -40,7 +41,6 @@ from ..provenance.statement import statement_text
 from ..request import RunRequest
 from ..result.check_rows import CheckRows, join_check_rows
 from ..result.gate import verdict_of, why_not_made
-from ..result.run_folder import artifact_row
 from ..result.schema import ArtifactRow, RouteStatus, Status, Verdict
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
 from ..workers.shared_workers import SharedWorkers

@@ -13,7 +13,7 @@ from ...models.errors import BadRequest, TransloadError
 from ...models.signature import Signature
 from ...models.store import Stored, digest_of
 from ...serving.runtimes.runtime_table import Runtime, runtimes_for
-from ..bench.comparison import LEAST_PROCESSES, Ratio, compare
+from ..bench.comparison import compare
 from ..bench.rounds import Series
 from ..compare.change_records import Change
 from ..compare.judge import judge_times
@@ -22,6 +22,7 @@ from ..context import Context
 from ..intake.loaded_model import LoadedModel
 from ..intake.model_argument import candidate_request
 from ..intake.run_inputs import load_model
+from ..result.ratio import LEAST_PROCESSES, Ratio
 from ..result.schema import ArtifactRow, LatencyRow, RunResult
 from ..stages.bench import Bench, Measurements
 from ..stages.bench_subject import BenchSubject

@@ -32,6 +32,7 @@ from ..intake.code_model import weights_file
 from ..intake.recorded_source import write_recorded_source
 from ..intake.run_inputs import RunInputs, resolve_inputs
 from ..intake.source_python import OURS
+from ..plan.artifact_rows import artifact_row, copies_by_slug
 from ..plan.router import TargetResult
 from ..plan.run_plan import Plan, plan_run
 from ..progress import Progress
@@ -41,7 +42,7 @@ from ..report.recommendation import ReleaseConstraint, recommend
 from ..request import RunRequest
 from ..result.check_rows import join_check_rows
 from ..result.gate import GateRules, gate, verdict_of
-from ..result.run_folder import ARTIFACTS, artifact_row, links, publish_artifacts
+from ..result.run_folder import ARTIFACTS, links, publish_artifacts
 from ..result.schema import SCHEMA, LeftOutRow, RunResult, TimelineRow, printable_result, to_json
 from ..stages.bench import Bench, Measurements
 from ..stages.bench_subject import BenchSubject, subjects_of
@@ -156,7 +157,7 @@ def _run(
     left_out = _left_out(targets) if "targets" not in context.request.convert.model_fields_set else ()
     dropped = {row.target for row in left_out}
     targets = [result for result in targets if result.name not in dropped]
-    publish_artifacts(context.folder, inputs.source, targets)
+    publish_artifacts(context.folder, inputs.source, copies_by_slug(targets))
     pieces = find_pieces(context, inputs, targets)
     with Servers(context) as servers:
         with context.progress.stage("validate") as stage:
@@ -200,7 +201,7 @@ def measure_run(
 ) -> RunMeasurements:
     """Measure the latencies of a run, the loads that it names, and with `limits` its baseline's artifacts `former`."""
     if not (context.folder / ARTIFACTS).is_dir():  # on a node
-        publish_artifacts(context.folder, inputs.source, targets)
+        publish_artifacts(context.folder, inputs.source, copies_by_slug(targets))
     beside: tuple[SideBySide | None, Measurements] = None, Measurements()
     with Servers(context) as servers:
         bench = Bench(context, inputs.data, servers, inputs.model)

@@ -20,13 +20,13 @@ from ..intake.model_argument import ModelRequest, kind_of, reference_request
 from ..intake.run_inputs import RunInputs, resolve_inputs
 from ..intake.served_model import fit_served
 from ..intake.source_python import with_source_python
+from ..plan.artifact_rows import artifact_row, served_row
 from ..plan.router import TargetResult
 from ..plan.run_plan import Route
 from ..progress import Progress
 from ..request import RunRequest
 from ..result.check_rows import CheckRows
 from ..result.gate import GateRules, gate, verdict_of
-from ..result.run_folder import artifact_row, served_row
 from ..result.schema import DriftRow, GateRow, Verdict
 from ..stages.own_int8 import compare_with_own, leave_open
 from ..stages.servers import Servers

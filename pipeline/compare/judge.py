@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..bench.comparison import Ratio
+from ..result.ratio import Ratio
 from .change_records import Change, Interval
 
 

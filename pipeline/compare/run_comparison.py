@@ -7,10 +7,10 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import partial
 
 from ...models.errors import Exit
-from ..bench.comparison import LEAST_PROCESSES
 from ..drift.metrics.metric_kinds import SHARE
 from ..drift.metrics.outcomes import SOURCE
 from ..result.gate import answered
+from ..result.ratio import LEAST_PROCESSES
 from ..result.schema import ArtifactRow, DriftRow, Interval, LatencyRow, MetricRow, RunResult, Status, Verdict
 from .change_records import SECONDS, Change, CompareMethod, FigureChange, FigureKind, RunComparison
 from .compare_limits import CompareLimits

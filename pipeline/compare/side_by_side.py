@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..bench.comparison import Ratio
+from ..result.ratio import Ratio
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,20 @@
-"""Verdicts: the default rules, and the status that they give an artifact. No pydantic: workers judge too.
+"""Verdicts by the default rules. No pydantic: workers judge too.
 
 docs/design/drift.md gives the reasons for each number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...models.errors import TransloadError
 from ...models.formats import Precision
-from .metrics.equivalence import judge_loss, loss_interval
+from .metrics.equivalence import judge_loss
 from .noise_floor import UNSTEADY_DB, Limit
 from .numbers.numeric import Drift
-
-if TYPE_CHECKING:
-    from ..result.schema import DriftRow, Status
 
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"  # the values of result.Verdict
 
@@ -33,8 +30,6 @@ LEAST_SQNR_DB: Mapping[Precision, float] = {
 BLANK_DB = 60.0  # at most, of blank samples: a TFLite GroupNorm of blank rows lies 35 dB below what it rounds
 SMALL_DB = 40.0  # that the small values of an fp32 copy may lie below its floor, where large ones hide them
 _ALIKE = "the reference's outputs do not vary over the samples: no evidence"
-_SIGNIFICANT = 0.05
-_ROUNDING = 1e-6  # of a metric: what float32 leaves of it
 # That a column beside larger ones must reach in a reduced precision: below 0 dB it holds more noise than signal.
 COLUMN_DB: Mapping[Precision, float] = {Precision.FP16: 20.0, Precision.INT8_DYNAMIC: 0.0, Precision.INT8: 0.0}
 MOST_MISMATCHES = 0.1  # share of an integer output that a reduced precision may change where no metric judges it
@@ -187,26 +182,3 @@ def _steady_enough(drift: Drift, rule: Rule) -> tuple[str, str | None]:
                 "so these numbers do not tell a right copy from a wrong one"
             )
     return PASS, None
-
-
-def status_of(rows: Sequence[DriftRow]) -> Status:
-    """Return the status of an artifact by all its comparisons, of every runtime and batch.
-    Failed: any failed. Unverified: there is none, or any was inconclusive. Degraded: all passed, and in one the
-    metric is measurably worse. Verified: the rest; that NaN or infinities are not passed on is a note."""
-    from ..result.schema import Status
-
-    verdicts = {str(row.verdict) for row in rows}
-    if FAIL in verdicts:
-        return Status.FAILED
-    if not rows or INCONCLUSIVE in verdicts:
-        return Status.UNVERIFIED
-    return Status.DEGRADED if any(map(_is_worse, rows)) else Status.VERIFIED
-
-
-def _is_worse(row: DriftRow) -> bool:
-    """Return whether the interval of the loss lies above rounding, and McNemar's test agrees where it applies."""
-    if row.metric is None:
-        return False
-    low, _, _ = loss_interval(asdict(row.metric))
-    p_value = row.metric.p_value
-    return low > _ROUNDING * abs(row.metric.reference) and (p_value is None or p_value < _SIGNIFICANT)

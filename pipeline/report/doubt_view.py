@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from ..bench.comparison import Comparison
 from ..bench.doubt_kinds import DoubtKind
 from ..result.gate import answered, is_reference
+from ..result.ratio import Comparison
 from ..result.schema import LatencyRow
 from . import units, view
 

@@ -11,13 +11,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from ..bench.comparison import Comparison
 from ..bench.doubt_kinds import DoubtKind
 from ..drift.metrics.equivalence import loss_interval, samples_needed
 from ..drift.metrics.metric_kinds import SHARE
 from ..drift.metrics.metric_text import format_loss
 from ..drift.metrics.outcomes import SOURCE
 from ..result.gate import answered
+from ..result.ratio import Comparison
 from ..result.schema import (
     ArtifactRow,
     ChoiceRow,

@@ -27,11 +27,11 @@ from pydantic import ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationErro
 from ...models.errors import BadRequest
 from ...models.foreign_errors import one_line_texts
 from ...models.foreign_files import read_plain
-from ..bench.comparison import Comparison
 from ..bench.doubt_kinds import DoubtKind
 from ..compare.change_records import RunComparison
 from ..load.load_cases import LoadEngine, LoadScenario
 from .failure_kinds import FailureKind
+from .ratio import Comparison
 
 SCHEMA: Final = 1
 

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...models.processors import core_count
-from ..bench.comparison import LOOKS, VERDICT_CONFIDENCE, Ratio, compare
+from ..bench.comparison import LOOKS, VERDICT_CONFIDENCE, compare
 from ..bench.latency_rows import About, Conditions, latency_rows, reference_of
 from ..bench.rounds import Pair, RoundsPlan, Series
 from ..bench.statistics import Load, doubt_machine
 from ..bench.throttling import Throttling, quota_cores, worst_throttling
 from ..request import BenchSection
+from ..result.ratio import Ratio
 from ..result.schema import LatencyRow
 from .bench_subject import BenchSubject
 

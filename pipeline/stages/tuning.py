@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from ...models.processors import core_count
 from ...serving.runtimes.tuning_file import BatchInBound
 from ...serving.runtimes.tuning_space import SPACES, Value, settings_text
-from ..bench.comparison import Comparison, Ratio, compare
+from ..bench.comparison import compare
 from ..bench.latency_bound import BoundSearch, best_in_bound, next_batch
 from ..bench.rounds import Pair, Series
 from ..bench.settings_search import (
@@ -27,6 +27,7 @@ from ..bench.settings_search import (
 )
 from ..bench.statistics import summary
 from ..bench.tuned_settings import DEFAULTS, TunedSettings
+from ..result.ratio import Comparison, Ratio
 from ..result.schema import BoundRow, TuningRow
 from .bench import Bench
 from .bench_subject import BenchSubject

@@ -12,8 +12,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from transload.pipeline.bench.comparison import Comparison
 from transload.pipeline.bench.rounds import ProcessSamples, Series
+from transload.pipeline.result.ratio import Comparison
 
 HOME = Path(__file__).resolve().parents[3] / "benchmarks" / "calibration"
 NOISE = np.random.default_rng(0).normal(scale=0.05, size=(2, 10))  # of ten sets of processes, that settle nothing

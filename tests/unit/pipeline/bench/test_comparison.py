@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from transload.models.signature import Array
-from transload.pipeline.bench.comparison import LOOKS, Comparison, Ratio, compare, compare_logs, log_ratios
+from transload.pipeline.bench.comparison import LOOKS, compare, compare_logs, log_ratios
 from transload.pipeline.bench.rounds import ProcessSamples, Series
+from transload.pipeline.result.ratio import Comparison, Ratio
 
 TIMES = st.floats(1e-6, 10.0)
 TABLE = arrays(np.float64, (4, 5, 3), elements=TIMES)  # processes, rounds, calls

@@ -9,7 +9,8 @@ import pytest
 
 from transload.pipeline.drift.noise_floor import UNSTEADY_DB, Cause, Limit
 from transload.pipeline.drift.numbers.numeric import Drift
-from transload.pipeline.drift.rules import Rule, judge, status_of
+from transload.pipeline.drift.rules import Rule, judge
+from transload.pipeline.plan.artifact_rows import status_of
 from transload.pipeline.result.schema import DriftRow, MetricRow, Status, Tolerance, Verdict
 
 CLOSE = Drift(1e-6, 1e-7, 1.0, {"y": 120.0}, 0, 0, 0, 100, True, ())

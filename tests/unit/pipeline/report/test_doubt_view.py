@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from transload.pipeline.bench.comparison import Comparison
 from transload.pipeline.bench.doubt_kinds import DoubtKind
 from transload.pipeline.cli.bench import _lines
 from transload.pipeline.commands.bench import BenchResult
@@ -17,6 +16,7 @@ from transload.pipeline.report.doubt_view import split_doubts
 from transload.pipeline.report.html_page import render_html
 from transload.pipeline.report.markdown import render_markdown
 from transload.pipeline.report.notebook_html import render_latencies
+from transload.pipeline.result.ratio import Comparison
 from transload.pipeline.result.schema import LatencyRow, Verdict
 
 from . import samples

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from transload.pipeline.bench.comparison import Comparison
 from transload.pipeline.bench.doubt_kinds import DoubtKind
 from transload.pipeline.report.recommendation import ReleaseConstraint, cost_per_million, recommend
 from transload.pipeline.result.gate import GateRules
+from transload.pipeline.result.ratio import Comparison
 from transload.pipeline.result.schema import ChoiceRow, LatencyRow, RunResult, Status, Verdict
 
 from . import samples

@@ -19,7 +19,7 @@ from transload.pipeline.ci.sarif_file import sarif_text
 from transload.pipeline.ci.source_places import SourcePlaces
 from transload.pipeline.compare.no_worse import no_worse_rows
 from transload.pipeline.compare.run_comparison import compare_runs
-from transload.pipeline.drift.rules import status_of
+from transload.pipeline.plan.artifact_rows import status_of
 from transload.pipeline.report import view
 from transload.pipeline.result.facts import FactClaim, own_facts, told_elsewhere
 from transload.pipeline.result.gate import GateRules, gate, verdict_of

@@ -13,9 +13,10 @@ from transload.models.artifact import write_artifact
 from transload.models.formats import parse_target
 from transload.models.signature import Signature, TensorSpec
 from transload.models.store import Stored
+from transload.pipeline.plan.artifact_rows import artifact_row, copies_by_slug
 from transload.pipeline.plan.router import TargetResult
 from transload.pipeline.plan.run_plan import Route
-from transload.pipeline.result.run_folder import artifact_row, links, publish_artifacts
+from transload.pipeline.result.run_folder import links, publish_artifacts
 from transload.pipeline.result.schema import RouteStatus, Status, TriedRow, Verdict, WeightsRow
 
 from ..report import samples
@@ -86,7 +87,8 @@ def test_a_runs_artifacts_are_plain_files_that_the_store_shares(tmp_path: Path) 
         Stored("k", "d", objects / name, {}, tmp_path / "log", 1.0, cached=False) for name in ("made", "source")
     )
     for _ in range(2):  # again, in place of the first
-        publish_artifacts(run, source, [TargetResult(target, made, Route(())), TargetResult(target, None, None)])
+        results = [TargetResult(target, made, Route(())), TargetResult(target, None, None)]
+        publish_artifacts(run, source, copies_by_slug(results))
     assert not any(path.is_symlink() for path in run.rglob("*"))
     weights = run / "artifacts" / "saved-model" / "saved_model" / "variables" / "v"
     assert weights.samefile(objects / "made" / "saved_model" / "variables" / "v")

@@ -10,9 +10,9 @@ from typing import Any, cast
 import numpy as np
 
 from transload.models.store import Stored
-from transload.pipeline.bench.comparison import Comparison
 from transload.pipeline.bench.rounds import ProcessSamples, RoundsPlan, Series
 from transload.pipeline.request import BenchSection
+from transload.pipeline.result.ratio import Comparison
 from transload.pipeline.stages.bench import Bench
 from transload.pipeline.stages.bench_subject import BenchSubject
 from transload.pipeline.stages.collected_series import CollectedSeries, MeasureRule
