@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from transload.pipeline.bench.comparison import Comparison, Ratio
+from transload.pipeline.result.ratio import Comparison, Ratio
 from transload.pipeline.compare.change_records import Change
 from transload.pipeline.compare.judge import by_sign, difference, judge_difference, judge_ratio, judge_times
 
