@@ -15,17 +15,12 @@ from typing import TYPE_CHECKING
 
 from ...models.errors import BadRequest, ToolMissing
 from ...models.foreign_errors import one_line
+from ..result.mlflow_names import DATABASE, ENVIRONMENT, EXPERIMENT_VARIABLE, URI_VARIABLE, check_address
 from ..workers.extras import install_command
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-URI_VARIABLE, EXPERIMENT_VARIABLE = "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"
-ENVIRONMENT = "env"  # an address of this text is that of the environment
-_ALIAS = re.compile(r"[A-Za-z0-9_-]{1,255}")
-_LATEST = re.compile(r"(?i)latest|v\d+")  # MLflow keeps these aliases for itself
-_SERVER = re.compile(r"https?://.+|databricks(-uc)?(://.*)?")
-_DATABASE = re.compile(r"(sqlite|postgresql|mysql|mssql)(\+\w+)?://.+")  # that mlflow itself opens, without a server
 _CREDENTIALS = re.compile(r"//[^/@\s]*@")
 _CONNECT_S, _ANSWER_S = 5.0, 15.0
 _REFUSED, _FULL = {401, 403}, 507
@@ -39,25 +34,6 @@ _SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",  # nothing but the named server is talked to
     "MLFLOW_LOGGING_LEVEL": "ERROR",
 }
-
-
-def check_address(text: str) -> str:
-    """Return the text of an address, or `env`. Raises BadRequest where it is neither."""
-    if text != ENVIRONMENT and not (_SERVER.fullmatch(text) or _DATABASE.fullmatch(text)):
-        raise BadRequest(
-            f"{text!r} is no address of MLflow",
-            fix=f"write it as in http://127.0.0.1:5000, or {ENVIRONMENT} for that in {URI_VARIABLE}",
-        )
-    return text
-
-
-def check_alias(text: str) -> str:
-    """Return the text of an alias of a registered model. Raises BadRequest where MLflow takes none of that text."""
-    if not _ALIAS.fullmatch(text) or _LATEST.fullmatch(text):
-        raise BadRequest(
-            f"{text!r} cannot be the alias of a model", fix="use letters, digits, - and _, as in --promote champion"
-        )
-    return text
 
 
 @dataclass(frozen=True)
@@ -88,7 +64,7 @@ def connect(text: str) -> Iterator[TrackingServer]:
     Raises ToolMissing where mlflow is not installed, and BadRequest where the server does not answer or refuses."""
     address = resolve_address(text)
     require_mlflow()
-    if _DATABASE.fullmatch(address) and find_spec("sqlalchemy") is None:
+    if DATABASE.fullmatch(address) and find_spec("sqlalchemy") is None:
         raise ToolMissing(
             f"MLflow opens {public_address(address)} with sqlalchemy, which is not installed",
             fix="install the whole of it (`pip install mlflow`), or name a server: --mlflow http://HOST:PORT",

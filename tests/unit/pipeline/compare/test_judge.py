@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from transload.pipeline.result.ratio import Comparison, Ratio
 from transload.pipeline.compare.change_records import Change
 from transload.pipeline.compare.judge import by_sign, difference, judge_difference, judge_ratio, judge_times
+from transload.pipeline.result.ratio import Comparison, Ratio
 
 SAME, WORSE, BETTER, OPEN = Change.SAME, Change.WORSE, Change.BETTER, Change.INCONCLUSIVE
 

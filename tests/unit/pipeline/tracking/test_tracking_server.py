@@ -16,8 +16,9 @@ import pytest
 from transload.models.errors import BadRequest, ToolMissing
 from transload.pipeline.commands.record import send_run
 from transload.pipeline.request import MlflowSection
+from transload.pipeline.result.mlflow_names import check_address, check_alias
 from transload.pipeline.tracking import tracking_server
-from transload.pipeline.tracking.tracking_server import check_address, check_alias, connect, resolve_address
+from transload.pipeline.tracking.tracking_server import connect, resolve_address
 
 from ..report import samples
 
