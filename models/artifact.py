@@ -15,7 +15,7 @@ from .signature import Signature
 
 RECORD = "artifact.json"
 TUNING = "tuning.json"  # beside it, of this machine and no part of the artifact (serving/runtimes/tuning_file.py)
-MADE_FROM = "made_from.json"  # beside it, too: where its source lies (pipeline/intake/recorded_source.py)
+MADE_FROM = "made_from.json"  # beside it, too: where its source lies (pipeline/plan/recorded_source.py)
 CARD, CARD_TEXT, REQUIREMENTS, DIGESTS = "card.json", "README.md", "requirements.txt", "SHA256SUMS"
 PROVENANCE, GOLDEN = "provenance.json", "golden.json"
 # What says something of an artifact beside its payload and record. It is no part of the artifact: other words about

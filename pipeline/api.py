@@ -33,18 +33,18 @@ from .commands.bundle import BundleResult
 from .commands.compare import CompareResult
 from .commands.convert import ConvertManyResult, ConvertResult, convert_models
 from .commands.history import HistoryResult
+from .commands.live_model_argument import name_model, name_reference
 from .commands.locate import LocateAllResult, LocateResult
 from .commands.record import RecordResult
 from .commands.validate import ValidateResult
 from .commands.verify import VerifyResult
 from .commands.workspace import remove_if_unused
-from .compare.compare_limits import CompareLimits
 from .context import LocalSettings
-from .intake.live_model_argument import name_model, name_reference
-from .intake.model_argument import ModelRequest
-from .intake.recorded_source import RecordedSource, find_source, require_source
+from .plan.model_argument import ModelRequest
+from .plan.recorded_source import RecordedSource, find_source, require_source
 from .progress import Progress
 from .request import RunRequest, read_request
+from .result.compare.compare_limits import CompareLimits
 from .result.schema import RunResult
 from .result.verified_artifact import artifacts_in
 
@@ -92,6 +92,7 @@ def run(
     where that fails, the error is raised although runs/<id>/ is whole.
     """
     from .commands.run import run as run_command
+    from .show.notebook_html import in_notebook
 
     sections: dict[str, Any] = {
         "model": {"recipe": recipe, "weights": _absolute(weights), "weights_key": weights_key, "python": _text(python)},
@@ -110,7 +111,7 @@ def run(
     finished = run_command(request, local, Progress(quiet=quiet))
     if isinstance(finished.record, TransloadError):
         raise finished.record
-    return finished.result
+    return in_notebook(finished.result)
 
 
 def record(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ..models.processors import core_count
 from .progress import Progress
-from .provenance.signing_keys import Signer, read_signer
 from .request import RunRequest
+from .result.signing_keys import Signer, read_signer
 from .workers.engine import LocalExecutor
 from .workers.isolation import Limits
 from .workers.walls.sandbox import missing_walls

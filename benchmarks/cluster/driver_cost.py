@@ -37,8 +37,8 @@ main()
 def cost_of_steps(home: Path, size: int, steps: int, at_once: int) -> dict[str, Any]:
     """Return the CPU milliseconds of this process for a step."""
     from transload.models.store import Store
-    from transload.pipeline.cluster.ray_cluster import connect
-    from transload.pipeline.cluster.ray_executor import RayExecutor
+    from transload.pipeline.extras.cluster.ray_cluster import connect
+    from transload.pipeline.extras.cluster.ray_executor import RayExecutor
     from transload.pipeline.workers.engine import Action
     from transload.pipeline.workers.isolation import Limits
     from transload.pipeline.workers.worker_slots import WorkerSlots

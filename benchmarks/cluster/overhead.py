@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from transload.models.store import Store
-from transload.pipeline.cluster.ray_cluster import connect
-from transload.pipeline.cluster.ray_executor import RayExecutor
+from transload.pipeline.extras.cluster.ray_cluster import connect
+from transload.pipeline.extras.cluster.ray_executor import RayExecutor
 from transload.pipeline.workers.engine import Action, LocalExecutor
 from transload.pipeline.workers.isolation import Limits
 from transload.pipeline.workers.worker_slots import WorkerSlots

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from transload.pipeline.model_list.model_order import ModelDurations, longest_first
+from transload.pipeline.commands.model_list.model_order import ModelDurations, longest_first
 
 Zoo = Mapping[str, Mapping[str, float]]  # seconds by model and step
 

@@ -22,8 +22,8 @@ from gpu_process import WorkerProcess
 from gpu_state import StepRecords
 
 from transload.models.errors import SessionLost
-from transload.pipeline.bench.machine_load import LoadMeter
-from transload.pipeline.bench.rounds import RoundsPlan, empty_series, run_rounds
+from transload.pipeline.measure.bench.machine_load import LoadMeter
+from transload.pipeline.measure.bench.rounds import RoundsPlan, empty_series, run_rounds
 
 OPEN_S, ASSET_S = 300.0, 300.0
 WINDOW_S = 0.4

@@ -1,4 +1,4 @@
-"""Handles of measured processes, as the rounds of transload.pipeline.bench ask them: `worker(method, **options)`."""
+"""Handles of measured processes, as the rounds of pipeline/measure/bench/ ask them: `worker(method, **options)`."""
 
 from __future__ import annotations
 

@@ -32,10 +32,10 @@ from transload.models.probes.random_inputs import sample_inputs  # noqa: E402
 from transload.models.recipe import Recipe  # noqa: E402
 from transload.models.sources import CodeRef, Source, write_source  # noqa: E402
 from transload.models.store import Store, Stored, digest_of_json  # noqa: E402
-from transload.pipeline.bench.comparison import compare  # noqa: E402
-from transload.pipeline.bench.machine_load import LoadMeter  # noqa: E402
-from transload.pipeline.bench.rounds import RoundsPlan, Series, empty_series, run_rounds  # noqa: E402
-from transload.pipeline.bench.statistics import Load, find_doubts, summary  # noqa: E402
+from transload.pipeline.measure.bench.comparison import compare  # noqa: E402
+from transload.pipeline.measure.bench.machine_load import LoadMeter  # noqa: E402
+from transload.pipeline.measure.bench.rounds import RoundsPlan, Series, empty_series, run_rounds  # noqa: E402
+from transload.pipeline.measure.bench.statistics import Load, find_doubts, summary  # noqa: E402
 from transload.pipeline.workers.devices import resolve_device  # noqa: E402
 from transload.pipeline.workers.engine import Action, LocalExecutor  # noqa: E402
 from transload.pipeline.workers.isolation import Limits, Worker  # noqa: E402
@@ -49,7 +49,7 @@ ROUTES = {  # artifact -> the steps that make it, and the runtime that is checke
 }
 SAMPLES = 256
 VALIDATE = "transload.pipeline.drift.jobs"
-SUBJECT = "transload.pipeline.bench.subject:open_subject"
+SUBJECT = "transload.pipeline.measure.bench.subject:open_subject"
 
 
 def main() -> int:

@@ -10,9 +10,9 @@ import numpy as np
 from gpu_chips import known_rates, limit_for, share_of_limit
 from gpu_plan import NETS, PRECISIONS, REFERENCE, RUNTIMES, Cell
 
-from transload.pipeline.bench.comparison import compare, log_ratios
-from transload.pipeline.bench.rounds import ProcessSamples, Series
-from transload.pipeline.bench.statistics import Load, find_doubts
+from transload.pipeline.measure.bench.comparison import compare, log_ratios
+from transload.pipeline.measure.bench.rounds import ProcessSamples, Series
+from transload.pipeline.measure.bench.statistics import Load, find_doubts
 from transload.pipeline.result.ratio import Comparison, Ratio
 
 SCHEMA = 1
@@ -111,7 +111,7 @@ def cell_row(cell: Cell, parts: Sequence[Mapping[str, Any]], cores: int) -> dict
 
 
 def percentiles(samples_s: Any) -> dict[str, float]:
-    """Return p50, p90 and p99 by linear interpolation. The product's (pipeline/bench/percentiles.py) have
+    """Return p50, p90 and p99 by linear interpolation. The product's (pipeline/measure/bench/percentiles.py) have
     intervals, for which they need SciPy; it need not be here."""
     return {f"p{at}_s": float(np.percentile(samples_s, at)) for at in (50, 90, 99)}
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-WINDOW_NS, WINDOW_CALLS = 30_000_000, 3  # of the warm-up, at least; as in pipeline/bench/subject.py
+WINDOW_NS, WINDOW_CALLS = 30_000_000, 3  # of the warm-up, at least; as in pipeline/measure/bench/subject.py
 STILL_WINDOWS, FASTER = 3, 0.02
 MOST_WARM_NS = 2_000_000_000
 COPIES = 10

@@ -32,7 +32,7 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 class MeasuredRuntime:
     """One runtime over one net. Its methods are the requests; prepare and chunk are those that
-    transload.pipeline.bench.rounds asks for."""
+    transload.pipeline.measure.bench.rounds asks for."""
 
     def __init__(self) -> None:
         self._runtime: Runtime | None = None
@@ -63,7 +63,7 @@ class MeasuredRuntime:
         return self._opened.facts()
 
     def prepare(self, batch: int) -> dict[str, Any]:
-        """Make the first call and warm up. See pipeline/bench/subject.py for what is returned."""
+        """Make the first call and warm up. See pipeline/measure/bench/subject.py for what is returned."""
         started = time.perf_counter()
         calls = self._bound(batch)
         calls.host()

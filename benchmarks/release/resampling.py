@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from transload.models.signature import Array
-from transload.pipeline.compare.change_records import Change
-from transload.pipeline.compare.compare_limits import CompareLimits
-from transload.pipeline.compare.judge import difference
-from transload.pipeline.compare.release_metric import judge_gain
 from transload.pipeline.drift.metrics.corpus_intervals import replicate
 from transload.pipeline.drift.metrics.metric_kinds import MetricKind
 from transload.pipeline.drift.metrics.outcomes import Outcome, SampleScores, paired_gain, value_interval
+from transload.pipeline.result.compare.change_records import Change
+from transload.pipeline.result.compare.compare_limits import CompareLimits
+from transload.pipeline.result.compare.judge import difference
+from transload.pipeline.result.compare.release_metric import judge_gain
 
 Draw = Callable[[np.random.Generator, int, float], tuple[Array, Array]]  # (rng, samples, loss) -> scores of both
 

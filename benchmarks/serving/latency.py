@@ -12,8 +12,8 @@ import numpy as np
 from wire_requests import WireRequest
 
 from transload.models.signature import Array
-from transload.pipeline.bench.rounds import RoundsPlan, Series, empty_series, run_rounds
-from transload.pipeline.bench.statistics import find_doubts, summary
+from transload.pipeline.measure.bench.rounds import RoundsPlan, Series, empty_series, run_rounds
+from transload.pipeline.measure.bench.statistics import find_doubts, summary
 
 WARM_UP = 200
 

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from transload.pipeline.bench.comparison import compare_logs
+from transload.pipeline.measure.bench.comparison import compare_logs
 from transload.pipeline.result.environment import describe_environment
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "loadgen.json"

@@ -21,10 +21,10 @@ import numpy as np
 os.environ.update({"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"})
 
 from transload.models.artifact import Artifact, read_artifact
-from transload.pipeline.bench.comparison import log_ratios
-from transload.pipeline.bench.rounds import RoundsPlan, empty_series, run_rounds
-from transload.pipeline.bench.statistics import summary
 from transload.pipeline.drift.sessions import open_session
+from transload.pipeline.measure.bench.comparison import log_ratios
+from transload.pipeline.measure.bench.rounds import RoundsPlan, empty_series, run_rounds
+from transload.pipeline.measure.bench.statistics import summary
 
 THREADS = 1
 Feeds = Mapping[str, np.ndarray[Any, Any]]

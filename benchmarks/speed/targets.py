@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from command import run_command
 
-from transload.pipeline.bench.comparison import compare_logs
+from transload.pipeline.measure.bench.comparison import compare_logs
 from transload.pipeline.result.environment import describe_environment
 from transload.pipeline.workers.interpreters import lacking
 from transload.serving.runtimes.runtime_table import RUNTIMES

@@ -105,9 +105,9 @@ def command(
 
 def _lines(done: BenchResult) -> list[str]:
     """Print a line per artifact, runtime and batch size, the doubts, and where the samples are kept."""
-    from ..report.doubt_view import split_doubts
-    from ..report.load_view import load_doubts, load_table
-    from ..report.units import comparison, deciding_interval, duration, ratio
+    from ..show.doubt_view import split_doubts
+    from ..show.load_view import load_doubts, load_table
+    from ..show.units import comparison, deciding_interval, duration, ratio
 
     tuned = any(row.settings for row in done.latency) or bool(done.tuning)
     head = ("artifact", "runtime", "device", "batch", "p50", "p99", "samples/s", "ratio [99.875 %]", "verdict")

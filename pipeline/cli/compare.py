@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from ...models.errors import BadRequest
-from ..ci.ci_files import ci_files
-from ..compare.compare_limits import CompareLimits
+from ..result.compare.compare_limits import CompareLimits
+from ..show.ci.ci_files import ci_files
 from . import options
 from .option_values import parse_batches, parse_duration, parse_runtimes
 from .output.render import finish
@@ -72,7 +72,7 @@ def command(
     is, 3 where something cannot be decided.
     """
     from ..api import compare
-    from ..report.compare_text import terminal_lines
+    from ..show.compare_text import terminal_lines
 
     measuring = {
         "--runtime": runtime, "--batch": batch, "--threads": threads, "--processes": processes, "--budget": budget,
@@ -88,7 +88,7 @@ def command(
             budget_s=parse_duration(budget), device=device, data=data, store=store, jobs=jobs, quiet=quiet,
         )  # fmt: skip
     if files.wanted:
-        from ..ci.ci_rows import rows_of_comparison
+        from ..show.ci.ci_rows import rows_of_comparison
 
         files.write(list(rows_of_comparison(done.comparison)), int(done.decided[1]))
     lines = terminal_lines(done.comparison, get_terminal_size().columns)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...models.errors import BadRequest
-from ..ci.ci_files import ci_files
-from ..intake.model_argument import ACCEPTED
-from ..model_list.list_records import ListCommand
+from ..plan.model_argument import ACCEPTED
+from ..result.list_records import ListCommand
+from ..show.ci.ci_files import ci_files
 from . import option_values, options
 from .completion.completion_values import complete_models
 from .many_models import FailFast, Resume, do_models_file
@@ -19,8 +19,8 @@ from .output.render import finish, print_json, print_lines
 
 if TYPE_CHECKING:
     from ...models.formats import Target
-    from ..ci.ci_rows import CiRow
     from ..commands.convert import ConvertManyResult, ConvertResult
+    from ..show.ci.ci_rows import CiRow
 
 
 _Models = Annotated[
@@ -118,9 +118,9 @@ def _convert(
 
 
 def _ci_rows(models: Sequence[str], done: ConvertResult | ConvertManyResult) -> list[CiRow]:
-    from ..ci.ci_rows import row_of_error, rows_of_targets
-    from ..ci.source_places import SourcePlaces
     from ..commands.convert import ConvertResult
+    from ..show.ci.ci_rows import row_of_error, rows_of_targets
+    from ..show.ci.source_places import SourcePlaces
 
     if isinstance(done, ConvertResult):
         smallest = [piece.row for piece in done.smallest]
@@ -140,7 +140,7 @@ def _explain(
     models: Sequence[str], targets: Sequence[Target], settings: Mapping[str, Any], *, python: str | None, json: bool
 ) -> None:
     from ..commands.convert import explain
-    from ..intake.source_python import likely_framework
+    from ..plan.source_python import likely_framework
     from ..request import read_request
     from .output.convert_output import plan_lines, plan_rows
 

@@ -10,7 +10,7 @@ from ...converters.steps import Step
 from ...converters.third_party import KNOWN_STEPS
 from ...models.formats import Target
 from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
-from ..intake.model_argument import ACCEPTED
+from ..plan.model_argument import ACCEPTED
 from ..workers.interpreters import lacking
 from .options import Json
 from .output.render import print_json, print_lines, table

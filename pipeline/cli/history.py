@@ -39,7 +39,7 @@ def command(
     Folders that hold no finished run are skipped with a sentence. Times of unlike machines are never joined by a line.
     """
     from ..api import history
-    from ..report.history_text import history_lines
+    from ..show.history_text import history_lines
 
     places = runs or []
     done = history(*places, store=store, mlflow=mlflow, experiment=experiment, batch=batch, out=out)

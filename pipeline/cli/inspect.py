@@ -12,8 +12,8 @@ from .output.render import finish, table
 
 if TYPE_CHECKING:
     from ...converters.readers.reader_records import FileDescription
-    from ..card.card_folder import DigestCheck
     from ..commands.inspect import InspectedArtifact, InspectedFile
+    from ..show.card.card_folder import DigestCheck
 
 _MOST_OPERATORS = 8
 _MOST_LABELS = 12
@@ -41,8 +41,8 @@ def command(
 
 
 def _artifact_lines(result: InspectedArtifact) -> Iterator[str]:
-    from ..card.card_text import check_cells
-    from ..report.units import plain
+    from ..show.card.card_text import check_cells
+    from ..show.units import plain
 
     yield from table([(f"{name}:", plain(text)) for name, text in _artifact_rows(result)])
     if result.card is not None and result.card.checks:
@@ -58,8 +58,8 @@ def _artifact_lines(result: InspectedArtifact) -> Iterator[str]:
 
 
 def _artifact_rows(result: InspectedArtifact) -> Iterator[tuple[str, str]]:
-    from ..card.card_text import commit_text, made_with
-    from ..report.units import size
+    from ..show.card.card_text import commit_text, made_with
+    from ..show.units import size
 
     card, artifact = result.card, result.artifact
     yield "artifact", f"{card.name} as {card.target}" if card else str(artifact.target)
@@ -94,7 +94,7 @@ def _statement(result: InspectedArtifact) -> str:
 
 
 def _digest_lines(digests: DigestCheck) -> Iterator[str]:
-    from ..report.units import plain
+    from ..show.units import plain
 
     yield from (f"CHANGED  {plain(name)}" for name in digests.changed)
     yield from (f"MISSING  {plain(name)}" for name in digests.missing)
@@ -104,14 +104,14 @@ def _digest_lines(digests: DigestCheck) -> Iterator[str]:
 
 
 def _file_lines(result: InspectedFile) -> Iterator[str]:
-    from ..report.units import plain
+    from ..show.units import plain
 
     yield from table([(f"{name}:", plain(text)) for name, text in _file_rows(result)])
 
 
 def _file_rows(result: InspectedFile) -> Iterator[tuple[str, str]]:
     from ...converters.embedded_metadata import KEY
-    from ..report.units import size
+    from ..show.units import size
 
     description = result.description
     yield "format", ", ".join([str(result.format), *description.versions])
@@ -157,7 +157,7 @@ def _operators(description: FileDescription) -> str:
 
 
 def _weights(description: FileDescription) -> str:
-    from ..report.units import size
+    from ..show.units import size
 
     parts = (f"{row.tensors} {row.dtype} ({size(row.bytes)})" for row in description.weights)
     return ", ".join(parts) or "none"

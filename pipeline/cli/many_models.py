@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from ...models.errors import BadRequest
-from ..ci.ci_files import CiFiles, ci_files
+from ..show.ci.ci_files import CiFiles, ci_files
 from . import option_values
 from .output.error_output import INTERRUPTED
 from .output.render import finish, print_json, print_lines, table
 
 if TYPE_CHECKING:
     from ..commands.many_models import FinishedList
-    from ..model_list.list_records import ListCommand
-    from ..model_list.models_file import ListedModel
+    from ..plan.models_file import ListedModel
+    from ..result.list_records import ListCommand
 
 _PAGE = "docs/many-models.md"
 Resume = Annotated[
@@ -73,7 +73,7 @@ def _finish(done: FinishedList, models: Sequence[ListedModel], path: Path, files
     """Write the files for a CI, print the table, and end with the exit status of the list."""
     status = done.result.exit_code if done.interrupt is None else getattr(done.interrupt, "status", INTERRUPTED)
     if files.wanted:
-        from ..ci.list_rows import rows_of_list
+        from ..show.ci.list_rows import rows_of_list
 
         files.write(rows_of_list(done.result, models, path), status)
     finish(_document(done), list(_lines(done)), status, json=json)
@@ -82,8 +82,8 @@ def _finish(done: FinishedList, models: Sequence[ListedModel], path: Path, files
 def _models_file_of(command: ListCommand, arguments: Sequence[str], params: Mapping[str, Any]) -> Path | None:
     """Return the models file that the arguments name, or None where they name models, or a pipeline file.
     Raises BadRequest for a models file among others, and for options of a models file without one."""
-    from ..model_list.list_records import ListCommand
-    from ..model_list.models_file import is_models_file
+    from ..plan.models_file import is_models_file
+    from ..result.list_records import ListCommand
 
     files = [Path(text) for text in arguments if text.endswith(".toml")]
     if files and len(arguments) > 1:
@@ -130,7 +130,7 @@ def _do_list(
     from ..commands.many_models import do_list
     from ..commands.model_work import ListOptions
     from ..context import LocalSettings
-    from ..model_list.models_file import read_models_file
+    from ..plan.models_file import read_models_file
     from ..progress import Progress
 
     models = read_models_file(path, overrides)
@@ -148,7 +148,7 @@ def _do_list(
 def _explain(path: Path, overrides: Mapping[str, Any], *, json: bool) -> None:
     """Print the rows of a models file, and do nothing."""
     from ..commands.many_models import explained_rows
-    from ..model_list.models_file import read_models_file
+    from ..plan.models_file import read_models_file
 
     rows = explained_rows(read_models_file(path, overrides))
     if json:
@@ -161,13 +161,13 @@ def _explain(path: Path, overrides: Mapping[str, Any], *, json: bool) -> None:
 def _document(done: FinishedList) -> Any:
     from json import loads
 
-    from ..model_list.list_records import list_json
+    from ..result.list_records import list_json
 
     return loads(list_json(done.result))
 
 
 def _lines(done: FinishedList) -> Iterator[str]:
-    from ..report.models_text import HEADS, cause_lines, list_headline, target_lines
+    from ..show.models_text import HEADS, cause_lines, list_headline, target_lines
 
     lines = target_lines(done.result)
     yield from table([HEADS, *((line.model, line.target, line.status, line.drift, line.route) for line in lines)])

@@ -15,8 +15,8 @@ from ...models.formats import Target, parse_target
 from ...models.signature import TensorSpec, parse_input
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..commands.bench_options import LoadOptions, TuningOptions
-from ..load.load_cases import LOAD_SECONDS, LoadEngine, check_load, parse_load
 from ..result import release_limits
+from ..result.load_cases import LOAD_SECONDS, LoadEngine, check_load, parse_load
 
 Texts = list[str] | None  # of an option that takes a list, as typer gives it
 

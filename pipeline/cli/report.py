@@ -13,11 +13,11 @@ import typer
 
 from ...models.errors import BadRequest
 from ...models.foreign_files import read_plain
-from ..bench.latency_rows import read_series
-from ..bench.rounds import Series
-from ..report.recommendation import ReleaseConstraint, recommend
+from ..measure.bench.latency_rows import read_series
+from ..measure.bench.rounds import Series
 from ..result.run_folder import links
 from ..result.schema import RunResult, read_result, to_json
+from ..show.recommendation import ReleaseConstraint, recommend
 from . import option_values, options
 from .output.render import print_lines, printable_json
 
@@ -89,7 +89,7 @@ def print_run(folder: Path, result: RunResult, *, json: bool) -> None:
     """Print the result of a run on stdout: the document alone, or the table with the verdict last."""
     from rich.console import Console
 
-    from ..report.terminal import print_result
+    from ..show.terminal import print_result
 
     if json:
         sys.stdout.write(printable_json(read_plain(folder / "run.json").decode()))
@@ -100,8 +100,8 @@ def print_run(folder: Path, result: RunResult, *, json: bool) -> None:
 
 
 def _write(folder: Path, result: RunResult, form: Form) -> Path:
-    from ..report.html_page import write_html
-    from ..report.markdown import write_markdown
+    from ..show.html_page import write_html
+    from ..show.markdown import write_markdown
 
     logs, repeat = links(folder, result)
     path = folder / f"report.{form}"

@@ -10,8 +10,8 @@ import typer
 
 from ...models.data_sources.data_argument import absolute_data
 from ...models.errors import BadRequest
-from ..ci.ci_files import ci_files
-from ..model_list.list_records import ListCommand
+from ..result.list_records import ListCommand
+from ..show.ci.ci_files import ci_files
 from . import option_values, options
 from .completion.completion_values import complete_models
 from .many_models import FailFast, Resume, do_models_file
@@ -124,8 +124,8 @@ def command(
     with ci_files("run", junit, sarif) as files:
         outcome, model = _run(pipeline, changes, local, quiet=quiet)
     if files.wanted:
-        from ..ci.ci_rows import rows_of_run
-        from ..ci.source_places import SourcePlaces
+        from ..show.ci.ci_rows import rows_of_run
+        from ..show.ci.source_places import SourcePlaces
 
         files.write(rows_of_run(outcome.result, SourcePlaces(pipeline, model)), outcome.result.exit_code)
     from .record import print_record

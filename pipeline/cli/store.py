@@ -35,8 +35,8 @@ def ls(
     'link': artifacts/ of a run links to it. 'at work': a command is using it. A folder alone: a command that left the
     folder needed it as a step.
     """
-    from ..store.store_items import check_store, read_items, with_users
-    from ..store.store_text import item_json, item_rows, total_lines
+    from ..extras.store.store_items import check_store, read_items, with_users
+    from ..extras.store.store_text import item_json, item_rows, total_lines
 
     folder, now = _store(store), time.time()
     root = check_store(folder)
@@ -66,9 +66,9 @@ def gc(
     folders that are there. What a run links to always stays: remove the run's folder first. What was removed is made
     again when it is needed.
     """
-    from ..store.size_text import parse_size
-    from ..store.store_removal import RemovalRule, remove_items
-    from ..store.store_text import item_json, removal_lines, removed_rows
+    from ..extras.store.store_removal import RemovalRule, remove_items
+    from ..extras.store.store_text import item_json, removal_lines, removed_rows
+    from ..result.size_text import parse_size
 
     rule = RemovalRule(parse_age(older_than), None if limit is None else parse_size(limit))
     folder, now = _store(store), time.time()
@@ -95,9 +95,9 @@ def verify(
 
     Ends with 0 where nothing broken is left, with 1 where something is.
     """
+    from ..extras.store.store_text import item_json, verification_lines
+    from ..extras.store.store_verification import verify_store
     from ..progress import Progress
-    from ..store.store_text import item_json, verification_lines
-    from ..store.store_verification import verify_store
 
     folder, progress = _store(store), Progress(quiet=quiet)
     with progress.stage("verify"):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..ci.ci_files import ci_files
-from ..model_list.list_records import ListCommand
+from ..result.list_records import ListCommand
+from ..show.ci.ci_files import ci_files
 from . import option_values, options
 from .completion.completion_values import complete_models
 from .many_models import FailFast, Resume, do_models_file
@@ -99,8 +99,8 @@ def command(
             jobs=jobs, executor=executor, quiet=quiet,
         )  # fmt: skip
     if files.wanted:
-        from ..ci.ci_rows import rows_of_drift
-        from ..ci.source_places import SourcePlaces
+        from ..show.ci.ci_rows import rows_of_drift
+        from ..show.ci.source_places import SourcePlaces
 
         files.write(list(rows_of_drift(done.drift, done.gate, SourcePlaces(model=done.model))), int(done.decided[1]))
     values = {"--data": data, "--weights": weights, "--weights-key": weights_key, "--input": input_, "--set": set_}
@@ -111,10 +111,10 @@ def command(
 def _lines(done: ValidateResult, model: Sequence[str], *, every_batch: bool) -> list[str]:
     """Return a line per runtime, or batch size, the rules that are not kept, what finds the place, the verdict last.
     `model`: the words of the command that name the model and its data."""
-    from ..report.exercise_view import exercises
-    from ..report.units import sentence
-    from ..report.view import drift_table
     from ..result.facts import own_facts
+    from ..show.exercise_view import exercises
+    from ..show.units import sentence
+    from ..show.view import drift_table
 
     several = len({row.artifact for row in done.drift}) > 1
     rows = [cells[not several :] for cells in drift_table(done.drift, every_batch=every_batch)]

@@ -55,7 +55,7 @@ def command(
 
 
 def _lines(result: VerifyResult) -> Iterator[str]:
-    from ..report.units import plain
+    from ..show.units import plain
 
     yield from table([(f"{name}:", plain(text)) for name, text in _rows(result)])
     yield ""

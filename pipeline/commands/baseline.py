@@ -8,21 +8,21 @@ from pathlib import Path
 
 from ...models.artifact import read_artifact
 from ...models.errors import BadRequest
-from ..compare.compare_limits import CompareLimits
-from ..compare.no_worse import no_worse_rows
-from ..compare.release_metric import Release
-from ..compare.run_comparison import compare_runs
-from ..compare.run_files import read_release
-from ..compare.side_by_side import SideBySide
 from ..context import Context
 from ..drift.metrics.outcomes import SOURCE
-from ..intake.run_inputs import RunInputs
+from ..measure.bench_stage import Bench, Measurements
+from ..measure.servers import Servers
 from ..plan.router import TargetResult
+from ..plan.run_inputs import RunInputs
 from ..request import RunRequest
+from ..result.compare.compare_limits import CompareLimits
+from ..result.compare.no_worse import no_worse_rows
+from ..result.compare.release_metric import Release
+from ..result.compare.run_comparison import compare_runs
+from ..result.compare.run_files import read_release
+from ..result.compare.side_by_side import SideBySide
 from ..result.gate import verdict_of
 from ..result.schema import RunResult
-from ..stages.bench import Bench, Measurements
-from ..stages.servers import Servers
 from .remeasure import OpenedArtifacts, open_artifacts, pair_up, remeasure
 
 

@@ -13,25 +13,25 @@ from ...models.formats import Precision
 from ...models.job_records import DataFacts
 from ...models.signature import TensorSpec
 from ...models.store import Stored
-from ..bench.latency_rows import write_samples
 from ..context import Context, LocalSettings
-from ..intake.data_step import data_argument
-from ..intake.loaded_model import LoadedModel
-from ..intake.metric_choice import TaskChoice, choose_metric
-from ..intake.model_argument import ModelRequest
-from ..intake.run_inputs import ModelWithData, RunInputs, load_model, record_reference, resolve_data
-from ..intake.served_model import fit_served
-from ..intake.source_python import require_torch_there, with_source_python
-from ..load.load_cases import parse_load
+from ..measure.bench.latency_rows import write_samples
+from ..measure.bench_stage import Bench, Measurements
+from ..measure.bench_subject import BenchSubject, reference_subjects
+from ..measure.load_stage import measure_load, require_engines, untaken
+from ..measure.servers import Servers
+from ..measure.tuned_bench import SettingsReference, SettingsVerifier, measure_tuned
+from ..plan.data_step import data_argument
+from ..plan.loaded_model import LoadedModel
+from ..plan.metric_choice import TaskChoice, choose_metric
+from ..plan.model_argument import ModelRequest
+from ..plan.run_inputs import ModelWithData, RunInputs, load_model, record_reference, resolve_data
+from ..plan.served_model import fit_served
+from ..plan.source_python import require_torch_there, with_source_python
 from ..progress import Progress
 from ..request import RunRequest
 from ..result.gate import answered
+from ..result.load_cases import parse_load
 from ..result.schema import BoundRow, LatencyRow, LoadRow, TuningRow, Verdict
-from ..stages.bench import Bench, Measurements
-from ..stages.bench_subject import BenchSubject, reference_subjects
-from ..stages.load import measure_load, require_engines, untaken
-from ..stages.servers import Servers
-from ..stages.tuned_bench import SettingsReference, SettingsVerifier, measure_tuned
 from .candidates import (
     check_candidate,
     check_operators,
@@ -75,7 +75,7 @@ class BenchResult:
         return {**rows, "recorded_source": self.recorded_source}
 
     def _repr_html_(self) -> str:
-        from ..report.notebook_html import render_latencies
+        from ..show.notebook_html import render_latencies
 
         notes = [*([self.note] if self.note else []), *self.doubts]
         return render_latencies(self.decided[0], self.latency, notes, self.folder)

@@ -20,10 +20,10 @@ from ..drift.drift_records import SessionOptions
 from ..drift.golden_samples import GoldenFacts, read_golden
 from ..drift.rules import LEAST_SQNR_DB, MOST_MISMATCHES
 from ..drift.sessions import runtime_for
-from ..intake.data_step import data_argument
-from ..intake.loaded_model import LoadedModel, require_runtime
-from ..intake.model_argument import ModelRequest
-from ..intake.run_inputs import load_model, resolve_data
+from ..plan.data_step import data_argument
+from ..plan.loaded_model import LoadedModel, require_runtime
+from ..plan.model_argument import ModelRequest
+from ..plan.run_inputs import load_model, resolve_data
 from ..progress import Progress
 from ..request import RunRequest
 from ..result.schema import Status

@@ -10,10 +10,10 @@ from ...models.signature import Signature, TensorSpec
 from ...serving.clients.model_url import is_model_url, parse_model_url
 from ...serving.runtimes.runtime_table import RUNTIMES, Runtime, default_runtimes, runtimes_for
 from ..context import Context
-from ..intake.loaded_model import LoadedModel, require_runtime
-from ..intake.model_argument import candidate_request, start_of
-from ..intake.run_inputs import load_model
-from ..intake.served_model import load_served
+from ..plan.loaded_model import LoadedModel, require_runtime
+from ..plan.model_argument import candidate_request, start_of
+from ..plan.run_inputs import load_model
+from ..plan.served_model import load_served
 
 
 def check_candidate(text: str, runtimes: Sequence[str]) -> None:

@@ -12,23 +12,23 @@ from ...models.errors import Exit
 from ...models.signature import Signature
 from ...models.store import Stored
 from ...models.whole_files import write_whole
-from ..bench.latency_rows import write_samples
-from ..compare.change_records import RunComparison
-from ..compare.compare_limits import CompareLimits
-from ..compare.run_comparison import compare_runs, decide
-from ..compare.run_files import read_release
-from ..compare.side_by_side import SideBySide
 from ..context import Context, LocalSettings
-from ..intake.data_step import data_argument
-from ..intake.run_inputs import resolve_data
+from ..measure.bench.latency_rows import write_samples
+from ..measure.bench_stage import Bench, Measurements
+from ..measure.servers import Servers
+from ..plan.data_step import data_argument
+from ..plan.run_inputs import resolve_data
 from ..progress import Progress
-from ..report.compare_page import render_compare_page
-from ..report.compare_text import render_compare_markdown
 from ..request import BenchSection, RunRequest
+from ..result.compare.change_records import RunComparison
+from ..result.compare.compare_limits import CompareLimits
+from ..result.compare.run_comparison import compare_runs, decide
+from ..result.compare.run_files import read_release
+from ..result.compare.side_by_side import SideBySide
 from ..result.schema import RunResult, Verdict
 from ..result.verified_artifact import samples_of
-from ..stages.bench import Bench, Measurements
-from ..stages.servers import Servers
+from ..show.compare_page import render_compare_page
+from ..show.compare_text import render_compare_markdown
 from .remeasure import open_artifacts, pair_up, remeasure
 from .workspace import (
     REFUSED,
@@ -66,7 +66,7 @@ class CompareResult:
         return head | document_of(self.decided, figures=rows.figures)
 
     def _repr_html_(self) -> str:
-        from ..report.notebook_html import render_comparison
+        from ..show.notebook_html import render_comparison
 
         return render_comparison(self.comparison, self.folder)
 

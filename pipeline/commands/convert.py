@@ -21,31 +21,31 @@ from ...models.formats import Target
 from ...models.lent.conversation import TENSORFLOW
 from ...models.store import Stored
 from ...models.whole_files import copy_folder_whole
-from ..card.card_facts import card_of
-from ..card.card_folder import write_card
-from ..card.card_records import Card
-from ..card.model_facts import facts_of_model, model_name
 from ..context import LocalSettings
-from ..intake.model_argument import ModelRequest, start_of
-from ..intake.recorded_source import write_recorded_source
-from ..intake.run_inputs import resolve_inputs
-from ..intake.source_python import with_source_python
+from ..extras.provenance.build_facts import build_of_convert
+from ..extras.provenance.statement import statement_text
 from ..minimal_repro.search import MinimalRepro
-from ..model_list.row_names import plain_name
 from ..plan.artifact_rows import artifact_row
+from ..plan.model_argument import ModelRequest, start_of
+from ..plan.recorded_source import write_recorded_source
 from ..plan.router import TargetResult
+from ..plan.row_names import plain_name
+from ..plan.run_inputs import resolve_inputs
 from ..plan.run_plan import Plan, plan_conversion, plan_routes, steps_for
+from ..plan.source_python import with_source_python
 from ..progress import Progress
-from ..provenance.build_facts import build_of_convert
-from ..provenance.statement import statement_text
 from ..request import RunRequest
 from ..result.check_rows import CheckRows, join_check_rows
 from ..result.gate import verdict_of, why_not_made
 from ..result.schema import ArtifactRow, RouteStatus, Status, Verdict
-from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
+from ..show.card.card_facts import card_of
+from ..show.card.card_folder import write_card
+from ..show.card.card_records import Card
+from ..show.card.model_facts import facts_of_model, model_name
 from ..workers.shared_workers import SharedWorkers
 from .golden import write_golden
 from .models_in_flight import models_at_once, order_by_duration
+from .stages.convert_targets import convert_ahead, convert_all, expect_frameworks, find_pieces
 from .workspace import (
     REFUSED,
     check_writable,
@@ -85,7 +85,7 @@ class ConvertResult:
         return document_of(self.decided, **rows, **vars(self.evidence))
 
     def _repr_html_(self) -> str:
-        from ..report.notebook_html import render_conversion
+        from ..show.notebook_html import render_conversion
 
         return render_conversion(self.decided[0], {"": self.artifacts}, agreement, self.doubts, self.folder)
 
@@ -244,7 +244,7 @@ class ConvertManyResult:
         return {**document_of(self.decided), "models": [model.document for model in self.models]}
 
     def _repr_html_(self) -> str:
-        from ..report.notebook_html import render_conversion
+        from ..show.notebook_html import render_conversion
 
         rows = {model.name: model.converted.artifacts if model.converted else () for model in self.models}
         notes = [f"{model.name}: {model.error.what}; {model.error.fix}" for model in self.models if model.error]

@@ -12,13 +12,13 @@ from ... import __version__
 from ...models.errors import BadRequest
 from ...models.store_ledger import read_uses
 from ...models.whole_files import write_whole
-from ..compare.history_records import RunHistory
-from ..compare.run_history import read_history
-from ..report.history_page import render_history_page
+from ..extras.store.store_items import check_store, run_folders
+from ..extras.tracking.logged_runs import LoggedRuns, read_logged_runs
+from ..extras.tracking.tracking_server import connect, experiment_of
+from ..result.compare.history_records import RunHistory
+from ..result.compare.run_history import read_history
 from ..result.schema import SCHEMA
-from ..store.store_items import check_store, run_folders
-from ..tracking.logged_runs import LoggedRuns, read_logged_runs
-from ..tracking.tracking_server import connect, experiment_of
+from ..show.history_page import render_history_page
 from .workspace import check_writable, report_disk_full, to_json
 
 

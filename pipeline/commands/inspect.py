@@ -14,14 +14,14 @@ from ...models.errors import BadRequest, Exit, StepFailed
 from ...models.foreign_files import check_plain
 from ...models.formats import Format
 from ...models.store import digest_of, size_of
-from ..card.card_folder import DigestCheck, check_digests
-from ..card.card_records import Card, read_card
 from ..context import LocalSettings
-from ..intake.file_model import describe_file
-from ..intake.model_argument import ModelKind, kind_of
+from ..extras.provenance.statement_file import StatementFile, read_statement
+from ..plan.file_model import describe_file
+from ..plan.model_argument import ModelKind, kind_of
 from ..progress import Progress
-from ..provenance.statement_file import StatementFile, read_statement
 from ..request import read_request
+from ..show.card.card_folder import DigestCheck, check_digests
+from ..show.card.card_records import Card, read_card
 from .workspace import close_workers, new_context
 
 _NO_MODEL = "name an artifact's folder, an .onnx, .tflite, .pt2, .pt or .keras file, or a SavedModel's folder"

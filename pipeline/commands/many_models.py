@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ..context import LocalSettings
-from ..model_list.list_folder import ListFolder, locked_list, request_digest
-from ..model_list.list_records import ListCommand, ListResult, ModelRow, RowState
-from ..model_list.model_pool import ModelJob, ModelPool
-from ..model_list.models_file import ListedModel
+from ..plan.models_file import ListedModel
 from ..progress import Progress
+from ..result.list_records import ListCommand, ListResult, ModelRow, RowState
+from .model_list.list_folder import ListFolder, locked_list, request_digest
+from .model_list.model_pool import ModelJob, ModelPool
 from .model_work import ListOptions, ModelWork, work_of
 from .models_in_flight import models_at_once, order_by_duration
 from .workspace import check_writable, shared_workers

@@ -10,16 +10,16 @@ from ...models.artifact import RECORD
 from ...models.errors import BadRequest
 from ...models.signature import parse_input
 from ..context import LocalSettings
-from ..intake.model_argument import ModelRequest
-from ..model_list.list_records import ListCommand
-from ..model_list.model_pool import ModelOutcome
-from ..model_list.models_file import ListedModel, section_of
-from ..model_list.row_parts import failures_of_artifacts, failures_of_gate, rows_of_artifacts, rows_of_drift
+from ..plan.model_argument import ModelRequest
+from ..plan.models_file import ListedModel, section_of
 from ..progress import Progress
 from ..request import RunRequest, read_request
+from ..result.list_records import ListCommand
 from ..result.schema import ArtifactRow, GateRow
 from ..workers.shared_workers import SharedWorkers
 from .convert import convert
+from .model_list.model_pool import ModelOutcome
+from .model_list.row_parts import failures_of_artifacts, failures_of_gate, rows_of_artifacts, rows_of_drift
 from .run import run
 from .validate import validate
 

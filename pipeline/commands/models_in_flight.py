@@ -10,8 +10,8 @@ from ...models.artifact import RECORD
 from ...models.remote.remote_store import open_store
 from ...models.store import size_of
 from ..context import LocalSettings
-from ..model_list.model_order import longest_first, read_durations
 from ..request import RunRequest
+from .model_list.model_order import longest_first, read_durations
 from .workspace import executor_choice, model_label
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ def models_at_once(requests: Iterable[RunRequest], local: LocalSettings, *, meas
     addresses = {choice.address for choice in choices if choice.is_ray}
     if not addresses:
         return local.jobs
-    from ..cluster.ray_cluster import connect
+    from ..extras.cluster.ray_cluster import connect
 
     return max(local.jobs, *(connect(address).cores for address in addresses))
 

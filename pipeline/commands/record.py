@@ -10,13 +10,13 @@ from typing import Any
 
 from ... import __version__
 from ...models.errors import BadRequest, Exit, TransloadError
-from ..card.card_records import read_card
-from ..compare.run_files import read_run
+from ..extras.tracking.run_record import FinishedFolder, RecordedRun, record_run
+from ..extras.tracking.tracking_server import connect, experiment_of, public_address
 from ..request import MlflowSection
+from ..result.compare.run_files import read_run
 from ..result.run_folder import slug_of
 from ..result.schema import SCHEMA, RunResult, Verdict
-from ..tracking.run_record import FinishedFolder, RecordedRun, record_run
-from ..tracking.tracking_server import connect, experiment_of, public_address
+from ..show.card.card_records import read_card
 
 _TIME_LETTERS = len("20260101-000000-")  # that a run's id begins with
 

@@ -13,20 +13,20 @@ from ...models.errors import BadRequest, TransloadError
 from ...models.signature import Signature
 from ...models.store import Stored, digest_of
 from ...serving.runtimes.runtime_table import Runtime, runtimes_for
-from ..bench.comparison import compare
-from ..bench.rounds import Series
-from ..compare.change_records import Change
-from ..compare.judge import judge_times
-from ..compare.side_by_side import PairedLatency, SideBySide
 from ..context import Context
-from ..intake.loaded_model import LoadedModel
-from ..intake.model_argument import candidate_request
-from ..intake.run_inputs import load_model
+from ..measure.bench.comparison import compare
+from ..measure.bench.rounds import Series
+from ..measure.bench_stage import Bench, Measurements
+from ..measure.bench_subject import BenchSubject
+from ..measure.collected_series import BenchGoal
+from ..plan.loaded_model import LoadedModel
+from ..plan.model_argument import candidate_request
+from ..plan.run_inputs import load_model
+from ..result.compare.change_records import Change
+from ..result.compare.judge import judge_times
+from ..result.compare.side_by_side import PairedLatency, SideBySide
 from ..result.ratio import LEAST_PROCESSES, Ratio
 from ..result.schema import ArtifactRow, LatencyRow, RunResult
-from ..stages.bench import Bench, Measurements
-from ..stages.bench_subject import BenchSubject
-from ..stages.collected_series import BenchGoal
 from .candidates import has_same_inputs
 
 BEFORE, AFTER = "before", "after"

@@ -18,41 +18,39 @@ from ...models.store import disk_errors
 from ...models.whole_files import write_whole
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.server.tfserving_launch import find_tfserving
-from ..bench.rounds import Series
-from ..card.card_facts import card_of
-from ..card.card_folder import write_card
-from ..card.model_facts import facts_of_model, model_name
-from ..compare.compare_limits import CompareLimits
-from ..compare.release_metric import Release
-from ..compare.run_outcomes import collect_outcomes, describe_source
-from ..compare.side_by_side import SideBySide
 from ..context import Context, LocalSettings
 from ..drift.metrics.outcomes import OUTCOMES, Outcomes, value_interval
-from ..intake.code_model import weights_file
-from ..intake.recorded_source import write_recorded_source
-from ..intake.run_inputs import RunInputs, resolve_inputs
-from ..intake.source_python import OURS
+from ..extras.provenance.build_facts import build_of_run
+from ..extras.provenance.statement import statement_text
+from ..measure.bench.rounds import Series
+from ..measure.bench_stage import Bench, Measurements
+from ..measure.bench_subject import BenchSubject, subjects_of
+from ..measure.load_stage import measure_load, require_engines
+from ..measure.run_measurements import RunMeasurements, measure_alone
+from ..measure.servers import Servers
+from ..measure.tuned_bench import SettingsReference, SettingsVerifier, measure_tuned
+from ..measure.validate_stage import ValidationRows, served_alike, validate_all
 from ..plan.artifact_rows import artifact_row, copies_by_slug
+from ..plan.code_model import weights_file
+from ..plan.recorded_source import write_recorded_source
 from ..plan.router import TargetResult
+from ..plan.run_inputs import RunInputs, resolve_inputs
 from ..plan.run_plan import Plan, plan_run
+from ..plan.source_python import OURS
 from ..progress import Progress
-from ..provenance.build_facts import build_of_run
-from ..provenance.statement import statement_text
-from ..report.recommendation import ReleaseConstraint, recommend
 from ..request import RunRequest
 from ..result.check_rows import join_check_rows
+from ..result.compare.compare_limits import CompareLimits
+from ..result.compare.release_metric import Release
+from ..result.compare.run_outcomes import collect_outcomes, describe_source
+from ..result.compare.side_by_side import SideBySide
 from ..result.gate import GateRules, gate, verdict_of
 from ..result.run_folder import ARTIFACTS, links, publish_artifacts
 from ..result.schema import SCHEMA, LeftOutRow, RunResult, TimelineRow, printable_result, to_json
-from ..stages.bench import Bench, Measurements
-from ..stages.bench_subject import BenchSubject, subjects_of
-from ..stages.convert import convert_ahead, convert_all, expect_frameworks, find_pieces
-from ..stages.load import measure_load, require_engines
-from ..stages.locate import locate_failures
-from ..stages.run_measurements import RunMeasurements, measure_alone
-from ..stages.servers import Servers
-from ..stages.tuned_bench import SettingsReference, SettingsVerifier, measure_tuned
-from ..stages.validate import ValidationRows, served_alike, validate_all
+from ..show.card.card_facts import card_of
+from ..show.card.card_folder import write_card
+from ..show.card.model_facts import facts_of_model, model_name
+from ..show.recommendation import ReleaseConstraint, recommend
 from ..timeline import stage_of
 from ..workers.interpreters import lacking
 from ..workers.shared_workers import SharedWorkers
@@ -60,6 +58,8 @@ from .baseline import Baseline, judge_baseline, measure_beside, open_baseline, r
 from .golden import write_golden
 from .record import RecordResult, check_server, send_run
 from .remeasure import OpenedArtifacts
+from .stages.convert_targets import convert_ahead, convert_all, expect_frameworks, find_pieces
+from .stages.locate_divergence import locate_failures
 from .workspace import close_workers, new_run_context
 
 
@@ -309,9 +309,9 @@ def _result(
 def write_run(folder: Path, result: RunResult, measured: Measurements, beside: Sequence[Series] = ()) -> None:
     """Write run.json first, then the reports, which are made from it and can be made again. `beside`: the artifacts of
     the baseline and of this run, side by side."""
-    from ..bench.latency_rows import write_samples
-    from ..report.html_page import write_html
-    from ..report.markdown import write_markdown
+    from ..measure.bench.latency_rows import write_samples
+    from ..show.html_page import write_html
+    from ..show.markdown import write_markdown
 
     write_whole(folder / "run.json", to_json(result))
     if measured.series:

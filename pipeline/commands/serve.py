@@ -31,12 +31,12 @@ from ...serving.server.server_records import MAX_BODY_BYTES
 from ...serving.server.serving_error import ServingError
 from ...serving.server.stop_signal import StopSignal, stop_on_signals
 from ..context import doubts_of_walls
-from ..intake.loaded_model import require_libraries
-from ..intake.model_argument import ModelKind, kind_of
+from ..plan.loaded_model import require_libraries
+from ..plan.model_argument import ModelKind, kind_of
 from ..request import read_request
-from ..stages.model_process import ModelProcesses, check_runtime
 from ..workers.devices import resolve_device
 from ..workers.isolation import Limits
+from .stages.model_process import ModelProcesses, check_runtime
 
 _PREFIX = "transload-serve-"  # of its folder among the system's temporary files
 _LOGS_PREFIX = "transload-logs-"  # of the folder that it leaves there

@@ -13,24 +13,23 @@ from ...models.formats import Format, Precision
 from ...models.job_records import DataFacts
 from ...models.lent.conversation import TENSORFLOW
 from ...models.signature import ValueRange
-from ..bench.tuned_settings import tuned_settings
 from ..context import Context, LocalSettings
-from ..intake.loaded_model import LoadedModel, common_ranges
-from ..intake.model_argument import ModelRequest, kind_of, reference_request
-from ..intake.run_inputs import RunInputs, resolve_inputs
-from ..intake.served_model import fit_served
-from ..intake.source_python import with_source_python
+from ..measure.bench.tuned_settings import tuned_settings
+from ..measure.servers import Servers
+from ..measure.validate_stage import CheckedArtifact, device_for, validate_all
 from ..plan.artifact_rows import artifact_row, served_row
+from ..plan.loaded_model import LoadedModel, common_ranges
+from ..plan.model_argument import ModelRequest, kind_of, reference_request
 from ..plan.router import TargetResult
+from ..plan.run_inputs import RunInputs, resolve_inputs
 from ..plan.run_plan import Route
+from ..plan.served_model import fit_served
+from ..plan.source_python import with_source_python
 from ..progress import Progress
 from ..request import RunRequest
 from ..result.check_rows import CheckRows
 from ..result.gate import GateRules, gate, verdict_of
 from ..result.schema import DriftRow, GateRow, Verdict
-from ..stages.own_int8 import compare_with_own, leave_open
-from ..stages.servers import Servers
-from ..stages.validate import CheckedArtifact, device_for, validate_all
 from ..workers.shared_workers import SharedWorkers
 from .candidates import (
     can_locate,
@@ -42,6 +41,7 @@ from .candidates import (
     labels_of,
     load_candidate,
 )
+from .stages.own_int8 import compare_with_own, leave_open
 from .workspace import close_workers, document_of, new_run_context, report_disk_full, write_document
 
 
@@ -69,7 +69,7 @@ class ValidateResult:
         }  # fmt: skip
 
     def _repr_html_(self) -> str:
-        from ..report.notebook_html import render_drift
+        from ..show.notebook_html import render_drift
 
         notes = [*([self.note] if self.note else []), *self.doubts]
         return render_drift(self.decided[0], self.drift, self.gate, notes, self.folder)

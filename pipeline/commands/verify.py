@@ -13,10 +13,10 @@ from ...models.artifact import DIGESTS, GOLDEN, LOCAL, PROVENANCE, RECORD
 from ...models.errors import BadRequest, Exit
 from ...models.foreign_files import check_plain
 from ...models.store import digest_of
-from ..card.card_folder import read_digests
-from ..provenance.signing_keys import PublicKey, read_public_key
-from ..provenance.statement_file import StatementFile, read_statement
+from ..extras.provenance.statement_file import StatementFile, read_statement
 from ..result.schema import Verdict
+from ..result.signing_keys import PublicKey, read_public_key
+from ..show.card.card_folder import read_digests
 
 NOT_STATED = (PROVENANCE, DIGESTS)  # the statement itself, and the list that has it
 _HEX = re.compile(r"[0-9a-f]+")

@@ -21,15 +21,15 @@ from ...models.remote.sealed_records import KEY_FILE_VARIABLE
 from ...models.scratch_folders import locked_scratch, remove_abandoned
 from ...models.store import Store, is_disk_full
 from ...models.whole_files import write_whole
-from ..cluster.executor_choice import ExecutorChoice, parse_executor
 from ..context import Context, LocalSettings
+from ..extras.store.store_limit import store_limit, tidy_store
 from ..progress import Progress
 from ..request import RunRequest
 from ..result.run_folder import new_run_folder
 from ..result.schema import SCHEMA, Verdict
-from ..store.store_limit import store_limit, tidy_store
 from ..workers.devices import resolve_device
 from ..workers.engine import LOGS, SCRATCH, LocalExecutor
+from ..workers.executor_choice import ExecutorChoice, parse_executor
 from ..workers.loaded_frameworks import LoadedFrameworks
 from ..workers.shared_workers import SharedWorkers
 from ..workers.user_quota import quota_of_user
@@ -75,8 +75,8 @@ def new_executor(
     if local.signer and not store.sealing.is_shared:
         fix = f"set {KEY_FILE_VARIABLE} here and on every node; 'transload store init --key FILE' makes the key"
         raise BadRequest("what nodes of a cluster made is signed only where it is sealed with a key", fix=fix)
-    from ..cluster.ray_cluster import connect
-    from ..cluster.ray_executor import RayExecutor
+    from ..extras.cluster.ray_cluster import connect
+    from ..extras.cluster.ray_executor import RayExecutor
 
     cluster = connect(choice.address)
     return RayExecutor(

@@ -20,10 +20,10 @@ from ...models.formats import Precision, Target
 from ...models.store import Stored
 from ..context import Context
 from ..drift.rules import LEAST_SQNR_DB
-from ..intake.run_inputs import RunInputs
 from ..plan.route_actions import verification_runtime
 from ..plan.route_outcomes import FailedStep, without_store_paths
 from ..plan.router import TargetResult
+from ..plan.run_inputs import RunInputs
 from ..result.schema import RouteStatus, SmallestRow
 from ..workers.engine import Action
 from ..workers.fork_server import framework_of

@@ -1,4 +1,4 @@
-"""The ratio of two latencies, and what may be said of it (pipeline/bench/comparison.py measures it)."""
+"""The ratio of two latencies, and what may be said of it (pipeline/measure/bench/comparison.py measures it)."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from ...models.errors import BadRequest
 from ...models.formats import parse_target
 from ..drift.metrics.metric_kinds import MetricKind
 from ..drift.metrics.metric_text import format_value
-from ..store.size_text import parse_size
 from .schema import Verdict
+from .size_text import parse_size
 
 PerBatch: TypeAlias = float | dict[str, float]
 Limit: TypeAlias = float | dict[str, PerBatch]  # keys: targets, batch sizes, DEFAULT

@@ -27,10 +27,10 @@ from pydantic import ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationErro
 from ...models.errors import BadRequest
 from ...models.foreign_errors import one_line_texts
 from ...models.foreign_files import read_plain
-from ..bench.doubt_kinds import DoubtKind
-from ..compare.change_records import RunComparison
-from ..load.load_cases import LoadEngine, LoadScenario
+from .compare.change_records import RunComparison
+from .doubt_kinds import DoubtKind
 from .failure_kinds import FailureKind
+from .load_cases import LoadEngine, LoadScenario
 from .ratio import Comparison
 
 SCHEMA: Final = 1
@@ -588,11 +588,6 @@ class RunResult:
     baseline: RunComparison | None = None  # how it compares with the run that --baseline names
     source: SourceRow | None = None  # null: of a file from before this field
     inner_ranges: tuple[InnerRangeRow, ...] = ()
-
-    def _repr_html_(self) -> str:
-        from ..report.notebook_html import render_run
-
-        return render_run(self)
 
 
 @cache

@@ -28,7 +28,7 @@ from .toolchain import toolchain
 from .worker_slots import WorkerSlots
 
 if TYPE_CHECKING:
-    from ..cluster.cluster_records import DriverRun, NodeFacts
+    from .cluster_records import DriverRun, NodeFacts
 
 Services = Callable[[], AbstractContextManager[Mapping[str, str]]]
 SCRATCH = ".scratch"  # in the folder that a command works in, which may hold a `tmp` of the user

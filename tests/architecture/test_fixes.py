@@ -100,8 +100,8 @@ def commands_of(file: Path) -> frozenset[str]:
 OTHERS = {
     "serving/server": "serve",
     "pipeline/commands/baseline.py": "run",
-    "pipeline/intake/served_model.py": "validate bench",
-    "pipeline/intake/recorded_source.py": "validate locate bench",
+    "pipeline/plan/served_model.py": "validate bench",
+    "pipeline/plan/recorded_source.py": "validate locate bench",
 }
 
 

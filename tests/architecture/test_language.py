@@ -20,7 +20,7 @@ EXCUSED = {"pipeline/result/schema.py": {"got"}}  # keys of run.json
 # halves of the search for a minimal repro.
 SIBLINGS = (
     ("converters/onnx_to_tf", "converters/onnx_to_torch"),
-    ("pipeline/commands", "pipeline/cli", "pipeline/stages"),
+    ("pipeline/commands", "pipeline/cli"),
     ("serving/server", "serving/clients"),
 )
 COMMANDS = ("pipeline/cli/formats.py", "pipeline/cli/store.py")  # the module of a command has the command's name

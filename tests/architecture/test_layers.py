@@ -150,6 +150,50 @@ def test_patches_of_one_exporter_import_only_what_the_exporters_share(room: str)
     assert reached - {"ledger"} == {"torch_shared"}
 
 
+# Rooms and modules of pipeline/, from the bottom.
+FLOORS = (
+    {"drift", "terminal_text", "timeline", "toml_file"}, {"workers", "locate", "live_line"}, {"result", "progress"},
+    {"request"}, {"context"}, {"plan"}, {"measure", "minimal_repro"}, {"show"}, {"extras"}, {"commands"}, {"api"},
+    {"cli"},
+)  # fmt: skip
+FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+
+
+def rooms_of_pipeline(file: Path, source: str) -> set[str]:
+    """The rooms of pipeline/ that a module imports from, inside functions, too."""
+    package = file.relative_to(ROOT).parent.parts
+    reached = set()
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.ImportFrom) or not node.level:
+            continue
+        base = (*package[: len(package) - node.level + 1], *(node.module.split(".") if node.module else ()))
+        names = [base[1]] if len(base) > 1 else [alias.name for alias in node.names]
+        reached |= set(names) if base[:1] == ("pipeline",) else set()
+    return reached
+
+
+def test_no_floor_of_the_pipeline_imports_a_higher_one() -> None:
+    inside = "def f():\n  from ..commands.run import run\nfrom .. import api"
+    assert rooms_of_pipeline(ROOT / "pipeline" / "plan" / "x.py", inside) == {"commands", "api"}
+    upward = {}
+    for file in modules("pipeline"):
+        room = file.relative_to(ROOT / "pipeline").parts[0].removesuffix(".py")
+        if room == "__init__":
+            continue
+        reached = rooms_of_pipeline(file, file.read_text()) - {room}
+        if higher := {other for other in reached if FLOOR_OF[other] >= FLOOR_OF[room]}:
+            upward[file.relative_to(ROOT).as_posix()] = higher
+    assert upward == {}
+
+
+def test_the_architecture_page_has_every_room() -> None:
+    page = (ROOT / "docs" / "design" / "architecture.md").read_text()
+    rooms = {
+        f"`{init.parent.relative_to(ROOT)}/`" for layer in MAY_IMPORT for init in (ROOT / layer).glob("*/__init__.py")
+    }
+    assert {room for room in rooms if room not in page} == set()
+
+
 TARGETS = ("to_pytorch", "to_saved_model", "to_tflite", "to_onnx")  # each may import from those before it
 
 

@@ -13,7 +13,7 @@ from transload.models.errors import BadRequest
 from transload.pipeline.cli import main
 from transload.pipeline.result.schema import RunResult, to_json
 
-from ..unit.pipeline.report import samples
+from ..unit.pipeline.show import samples
 
 RUN = replace(samples.result(), id="20260101-000000-a")
 LARGER = replace(

@@ -11,11 +11,11 @@ import pytest
 
 from transload.models.array_file import write_arrays
 from transload.pipeline.cli import main
-from transload.pipeline.report.html_page import render_html
-from transload.pipeline.report.markdown import render_markdown
 from transload.pipeline.result.schema import Recommendation, to_json
+from transload.pipeline.show.html_page import render_html
+from transload.pipeline.show.markdown import render_markdown
 
-from ..unit.pipeline.report import samples
+from ..unit.pipeline.show import samples
 
 RESULT = samples.result()
 

@@ -68,8 +68,8 @@ def test_the_answers_are_asked_again_and_the_release_is_pinned(here: Path) -> No
 
 def test_a_copy_that_a_hostile_converter_made_does_not_replay(here: Path) -> None:
     """The key has signed it, with the golden samples of the model: all but the answers is right."""
-    from transload.pipeline.provenance.envelope import sign_envelope
-    from transload.pipeline.provenance.signing_keys import read_signer
+    from transload.pipeline.extras.provenance.envelope import sign_envelope
+    from transload.pipeline.result.signing_keys import read_signer
 
     shutil.rmtree(here / "hostile", ignore_errors=True)
     shutil.copytree(here / "made" / "onnx", here / "hostile")

@@ -27,7 +27,7 @@ from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_te
 from transload import bench
 from transload.models.artifact import read_artifact
 from transload.models.signature import Signature, TensorSpec
-from transload.pipeline.bench.tuned_settings import DEFAULTS, keep_settings, place_of
+from transload.pipeline.measure.bench.tuned_settings import DEFAULTS, keep_settings, place_of
 from transload.serving.clients import tfserving_grpc_client
 from transload.serving.runtimes.runtime_table import RUNTIMES
 from transload.serving.runtimes.tuning_file import BatchInBound

@@ -26,7 +26,7 @@ from transload.models.errors import BadRequest
 from transload.models.job import Job
 from transload.models.signature import TensorSpec
 from transload.models.store import digest_of
-from transload.pipeline.intake.model_argument import start_of
+from transload.pipeline.plan.model_argument import start_of
 
 from .conftest import Ran
 

@@ -25,7 +25,7 @@ from transload.models.artifact import write_artifact
 from transload.models.errors import BadRequest, StepFailed
 from transload.models.formats import Format, Target
 from transload.models.signature import Signature, parse_input
-from transload.pipeline.stages import model_process
+from transload.pipeline.commands.stages import model_process
 from transload.pipeline.workers.isolation import Limits, Spawn
 from transload.pipeline.workers.walls.sandbox import landlock_version
 from transload.serving.server.repository.version_keeper import VersionSource

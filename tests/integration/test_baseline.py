@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from transload.pipeline.bench.latency_rows import read_series
+from transload.pipeline.measure.bench.latency_rows import read_series
 
 from ..cli.command_line import run
 

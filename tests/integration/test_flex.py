@@ -34,7 +34,7 @@ def our_own_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """No smaller piece is looked for."""
     ours = {step.name: step for step in STEPS if step.name.startswith(("lowering", "tflite"))}
     monkeypatch.setattr("transload.pipeline.plan.run_plan.KNOWN_STEPS", ours)
-    monkeypatch.setattr("transload.pipeline.stages.convert.find_repros", lambda *_: ())
+    monkeypatch.setattr("transload.pipeline.commands.stages.convert_targets.find_repros", lambda *_: ())
 
 
 @pytest.fixture(scope="module")

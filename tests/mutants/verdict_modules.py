@@ -23,10 +23,10 @@ MODULES: Mapping[str, Guarded] = {
     "pipeline/result/release_limits.py": Guarded(
         (f"{_UNIT}/result/test_release_limits.py", f"{_UNIT}/result/test_gate.py")
     ),
-    "pipeline/compare/judge.py": Guarded((f"{_UNIT}/compare/test_judge.py",)),
-    "pipeline/compare/no_worse.py": Guarded((f"{_UNIT}/compare/test_no_worse.py",)),
-    "pipeline/compare/compare_limits.py": Guarded((f"{_UNIT}/compare/test_compare_limits.py",)),
-    "pipeline/compare/run_comparison.py": Guarded((f"{_UNIT}/compare/test_decide.py",), ("decide",)),
+    "pipeline/result/compare/judge.py": Guarded((f"{_UNIT}/compare/test_judge.py",)),
+    "pipeline/result/compare/no_worse.py": Guarded((f"{_UNIT}/compare/test_no_worse.py",)),
+    "pipeline/result/compare/compare_limits.py": Guarded((f"{_UNIT}/compare/test_compare_limits.py",)),
+    "pipeline/result/compare/run_comparison.py": Guarded((f"{_UNIT}/compare/test_decide.py",), ("decide",)),
     "pipeline/drift/rules.py": Guarded((f"{_UNIT}/drift/test_rules.py",)),
     "pipeline/drift/metrics/equivalence.py": Guarded((f"{_UNIT}/drift/metrics/test_equivalence.py",)),
     "pipeline/commands/verify.py": Guarded(
@@ -44,7 +44,7 @@ MODULES: Mapping[str, Guarded] = {
 }  # fmt: skip
 
 # (module, function, change) -> why the mutant answers as the original does.
-_GATE, _JUDGE = "pipeline/result/gate.py", "pipeline/compare/judge.py"
+_GATE, _JUDGE = "pipeline/result/gate.py", "pipeline/result/compare/judge.py"
 EQUIVALENT: Mapping[tuple[str, str, str], str] = {
     (_GATE, "gate", "1 -> 2"): "-2 stands before every place, too",
     (_GATE, "_metric_end", "1 -> 2"): "the interval is judged against 0, and samples by the ratio of two lengths",

@@ -159,10 +159,10 @@ class IntakeRunner:
     def _take_in(self) -> None:
         from transload.models.data_sources.data_argument import parse_data
         from transload.models.signature import TensorSpec
-        from transload.pipeline.intake.code_model import load_code
-        from transload.pipeline.intake.data_step import samples_action
-        from transload.pipeline.intake.file_model import load_file
-        from transload.pipeline.intake.model_argument import ModelKind, ModelRequest, kind_of
+        from transload.pipeline.plan.code_model import load_code
+        from transload.pipeline.plan.data_step import samples_action
+        from transload.pipeline.plan.file_model import load_file
+        from transload.pipeline.plan.model_argument import ModelKind, ModelRequest, kind_of
 
         file = next(path.name for path in sorted(self._case.iterdir()) if path.name.startswith("file"))
         if self._intake.data:
@@ -182,7 +182,7 @@ class IntakeRunner:
         from dataclasses import replace
 
         from transload.pipeline.cli.option_values import parse_inputs
-        from transload.pipeline.intake.model_argument import ModelRequest
+        from transload.pipeline.plan.model_argument import ModelRequest
         from transload.pipeline.request import read_request
 
         words = [word.replace("*", file) for word in self._intake.words]

@@ -89,11 +89,11 @@ def read_run(folder: Path) -> None:
     """Read a run's folder as `report` and `compare` do."""
     from rich.console import Console
 
-    from transload.pipeline.compare.run_comparison import compare_runs
-    from transload.pipeline.compare.run_files import read_run
-    from transload.pipeline.report.compare_text import render_compare_markdown, terminal_lines
-    from transload.pipeline.report.markdown import render_markdown
-    from transload.pipeline.report.terminal import print_result
+    from transload.pipeline.result.compare.run_comparison import compare_runs
+    from transload.pipeline.result.compare.run_files import read_run
+    from transload.pipeline.show.compare_text import render_compare_markdown, terminal_lines
+    from transload.pipeline.show.markdown import render_markdown
+    from transload.pipeline.show.terminal import print_result
 
     result = read_run(folder)
     render_markdown(result)

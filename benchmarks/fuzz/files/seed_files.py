@@ -59,7 +59,7 @@ def make_plain(out: Path) -> None:
     from tests.contract.artifact_maker import make_onnx
     from tests.hostile.corpus.folder_files import _golden as golden
     from tests.hostile.corpus.onnx_files import good_onnx
-    from tests.unit.pipeline.report import samples
+    from tests.unit.pipeline.show import samples
     from transload.pipeline.result.schema import to_json
 
     arrays: dict[str, Any] = {"x": np.arange(32, dtype=np.float32).reshape(8, 4), "labels": np.arange(8) % 2}

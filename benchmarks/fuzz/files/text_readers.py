@@ -77,7 +77,7 @@ def _parse_data(text: str) -> None:
 
 
 def _kind_of(text: str) -> None:
-    from transload.pipeline.intake.model_argument import start_of
+    from transload.pipeline.plan.model_argument import start_of
 
     start_of(text)
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from ...commands.convert import ConvertManyResult, ConvertResult, agreement
 from ...minimal_repro.search import MinimalRepro
 from ...plan.run_plan import Plan, Route, TargetPlan
-from ...report.units import needs_flex, size, stored_weights, stretch
 from ...result.schema import ArtifactRow, RouteStatus, Status, TriedRow
+from ...show.units import needs_flex, size, stored_weights, stretch
 from .render import page, table
 
 

@@ -20,7 +20,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from transload.models.errors import StepFailed
-from transload.pipeline.stages import model_process
+from transload.pipeline.commands.stages import model_process
 from transload.pipeline.workers.compiler import find_compiler
 from transload.pipeline.workers.isolation import Limits, Spawn
 from transload.pipeline.workers.walls import sandbox

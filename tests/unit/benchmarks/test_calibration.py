@@ -12,7 +12,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from transload.pipeline.bench.rounds import ProcessSamples, Series
+from transload.pipeline.measure.bench.rounds import ProcessSamples, Series
 from transload.pipeline.result.ratio import Comparison
 
 HOME = Path(__file__).resolve().parents[3] / "benchmarks" / "calibration"

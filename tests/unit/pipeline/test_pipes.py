@@ -11,7 +11,7 @@ import pytest
 
 from transload.models.data_sources.data_argument import DataKind, source_digest
 from transload.models.errors import BadRequest
-from transload.pipeline.model_list.list_records import read_model_row
+from transload.pipeline.result.list_records import read_model_row
 from transload.pipeline.result.schema import read_result
 from transload.pipeline.toml_file import read_toml
 from transload.serving.endpoint_security import read_security

@@ -14,7 +14,7 @@ from transload.models.errors import BadRequest, StepFailed, StepOutOfMemory, Ste
 from transload.models.formats import Format, Target
 from transload.models.signature import Signature, parse_input
 from transload.pipeline.commands.serve import ServeOptions, find_models
-from transload.pipeline.stages import model_process
+from transload.pipeline.commands.stages import model_process
 from transload.pipeline.workers.isolation import Limits, Spawn
 from transload.serving.server.repository.version_keeper import VersionSource
 

@@ -11,19 +11,19 @@ import pytest
 
 from transload.models.errors import BadRequest, Exit, StepFailed, ToolMissing, TransloadError
 from transload.models.formats import parse_target
-from transload.pipeline.card.card_folder import DigestCheck
-from transload.pipeline.card.card_records import Card
 from transload.pipeline.commands.bench import BenchResult
 from transload.pipeline.commands.convert import ConvertedModel, ConvertManyResult, ConvertResult
 from transload.pipeline.commands.doctor import Diagnosis, State, exit_code
 from transload.pipeline.commands.inspect import InspectedArtifact
 from transload.pipeline.commands.locate import LocateAllResult, LocateResult
 from transload.pipeline.commands.verify import SignatureState, VerifyResult
+from transload.pipeline.extras.provenance.statement_file import StatementFile
 from transload.pipeline.locate.locate_records import CaptureFacts
-from transload.pipeline.provenance.statement_file import StatementFile
 from transload.pipeline.result.schema import LatencyRow, LoadRow, Status, Verdict
+from transload.pipeline.show.card.card_folder import DigestCheck
+from transload.pipeline.show.card.card_records import Card
 
-from ..report import samples
+from ..show import samples
 
 PASSED = (Verdict.PASS, Exit.PASS)
 FAILED = (Verdict.FAIL, Exit.FAIL)

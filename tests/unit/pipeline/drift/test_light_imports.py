@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-WORKER_SIDE = ("transload.pipeline.drift.jobs", "transload.pipeline.bench.subject")
+WORKER_SIDE = ("transload.pipeline.drift.jobs", "transload.pipeline.measure.bench.subject")
 HEAVY = ("pydantic", "scipy", "torch", "tensorflow", "onnxruntime", "typer", "rich")
 
 

@@ -15,8 +15,8 @@ from transload.models.signature import Signature, TensorSpec
 from transload.pipeline.drift import jobs
 from transload.pipeline.drift.drift_records import CheckEvidence
 from transload.pipeline.drift.reference import answer
-from transload.pipeline.report.exercise_view import exercises
 from transload.pipeline.result.check_rows import read_check_rows
+from transload.pipeline.show.exercise_view import exercises
 
 SIGNATURE = Signature(
     (TensorSpec("x", "float32", ("batch", 4)), TensorSpec("a", "float32", ("batch", 4))),

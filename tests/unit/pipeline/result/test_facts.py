@@ -13,19 +13,19 @@ from itertools import permutations
 
 import pytest
 
-from transload.pipeline.ci.ci_rows import CiOutcome, CiRow, count_once, rows_of_comparison, rows_of_run
-from transload.pipeline.ci.junit_file import junit_text
-from transload.pipeline.ci.sarif_file import sarif_text
-from transload.pipeline.ci.source_places import SourcePlaces
-from transload.pipeline.compare.no_worse import no_worse_rows
-from transload.pipeline.compare.run_comparison import compare_runs
 from transload.pipeline.plan.artifact_rows import status_of
-from transload.pipeline.report import view
+from transload.pipeline.result.compare.no_worse import no_worse_rows
+from transload.pipeline.result.compare.run_comparison import compare_runs
 from transload.pipeline.result.facts import FactClaim, own_facts, told_elsewhere
 from transload.pipeline.result.gate import GateRules, gate, verdict_of
 from transload.pipeline.result.schema import ArtifactRow, DriftRow, LatencyRow, MetricRow, RunResult, Verdict
+from transload.pipeline.show import view
+from transload.pipeline.show.ci.ci_rows import CiOutcome, CiRow, count_once, rows_of_comparison, rows_of_run
+from transload.pipeline.show.ci.junit_file import junit_text
+from transload.pipeline.show.ci.sarif_file import sarif_text
+from transload.pipeline.show.ci.source_places import SourcePlaces
 
-from ..report import samples
+from ..show import samples
 
 COPIES = {"onnx": ("onnxruntime", "openvino"), "tflite": ("tflite",), "tflite:int8": ("tflite",)}
 GOOD, BAD = 0.98, 0.75

@@ -23,7 +23,7 @@ from transload.pipeline.result.schema import (
     Verdict,
 )
 
-from ..report.samples import FP32, REDUCED, artifact, drift, latency, metric, silent
+from ..show.samples import FP32, REDUCED, artifact, drift, latency, metric, silent
 
 PASS, FAIL, OPEN = Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE
 ONNX = (artifact("onnx"),)

@@ -19,7 +19,7 @@ from transload.pipeline.plan.run_plan import Route
 from transload.pipeline.result.run_folder import links, publish_artifacts
 from transload.pipeline.result.schema import RouteStatus, Status, TriedRow, Verdict, WeightsRow
 
-from ..report import samples
+from ..show import samples
 
 
 def test_logs_and_scripts_are_linked_by_the_rows_that_they_belong_to(tmp_path: Path) -> None:

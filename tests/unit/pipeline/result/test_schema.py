@@ -15,7 +15,7 @@ import pytest
 from transload.models.errors import BadRequest
 from transload.pipeline.result.schema import json_schema, read_result, schema_text, to_json
 
-from ..report import samples
+from ..show import samples
 
 PUBLISHED = Path(__file__).parents[4] / "docs" / "run.schema.json"
 FIELDS = {

@@ -12,8 +12,8 @@ from transload.models.errors import BadRequest
 from transload.models.formats import Format, Target
 from transload.models.signature import Signature, parse_input
 from transload.models.store import digest_of
-from transload.pipeline.bench import tuned_settings as module
-from transload.pipeline.bench.tuned_settings import TunedSettings, keep_settings, place_of, tuned_settings
+from transload.pipeline.measure.bench import tuned_settings as module
+from transload.pipeline.measure.bench.tuned_settings import TunedSettings, keep_settings, place_of, tuned_settings
 from transload.serving.runtimes.runtime_table import RUNTIMES
 from transload.serving.runtimes.tuning_file import (
     BatchInBound,

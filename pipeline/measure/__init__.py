@@ -1,0 +1,1 @@
+"""How long answers take: rounds side by side, loads, settings that are searched."""
