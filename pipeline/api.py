@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..models.data_sources.data_argument import absolute_data
 from ..models.errors import BadRequest, TransloadError
@@ -45,8 +45,10 @@ from .plan.recorded_source import RecordedSource, find_source, require_source
 from .progress import Progress
 from .request import RunRequest, read_request
 from .result.compare.compare_limits import CompareLimits
-from .result.schema import RunResult
 from .result.verified_artifact import artifacts_in
+
+if TYPE_CHECKING:
+    from .show.notebook_html import NotebookRun
 
 _Path = str | Path
 
@@ -80,7 +82,7 @@ def run(
     sign_key: _Path | None = None,
     executor: str | None = None,
     quiet: bool = True,
-) -> RunResult:
+) -> NotebookRun:
     """Train, convert, validate, measure and judge a model, as `transload run` does. Leaves `runs`/<id>/.
 
     `pipeline` is a pipeline file; the keywords have precedence over it. Without either the digits recipe is run.

@@ -2,7 +2,7 @@
 
     python benchmarks/cluster/simulate.py [--models 10000] [--slots 4] [--former ZOO.json] [--out FILE.json]
 
-The order of models is the product's own (pipeline/commands/model_list/model_order.py); what is simulated is the cluster.
+The order of models is the product's own (commands/model_list/model_order.py); what is simulated is the cluster.
 A model is its conversions: each waits for the one that it is made from, and for nothing else, as in `convert`.
 A command has as many models under way as the cluster has slots. A step passes three places in turn: its command, which
 orders one step at a time; the store, whose bandwidth all nodes share; and a slot of a node, which loads a framework

@@ -127,8 +127,8 @@ def parse_smi(text: str) -> Reading | None:
     parts = [part.strip() for part in text.strip().splitlines()[0].split(",")] if text.strip() else []
     if len(parts) != len(SMI_FIELDS):
         return None
-    sm_mhz, memory_mhz, temperature_c, power_w, energy_j = map(_number, parts)
-    return Reading(sm_mhz, memory_mhz, temperature_c, power_w, energy_j)
+    sm_mhz, memory_mhz, temperature_c, power_w = map(_number, parts)
+    return Reading(sm_mhz, memory_mhz, temperature_c, power_w)
 
 
 def _number(text: str) -> float | None:
