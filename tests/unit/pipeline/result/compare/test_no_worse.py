@@ -58,7 +58,7 @@ def only(row: FigureChange, *, higher_is_better: bool = True) -> GateRow:
         (Change.NOT_COMPARED, OPEN),
     ],
 )
-@pytest.mark.parametrize("kind", [*{*FigureKind} - {FigureKind.STATUS, FigureKind.PRESENCE}])
+@pytest.mark.parametrize("kind", sorted({*FigureKind} - {FigureKind.STATUS, FigureKind.PRESENCE}))
 def test_without_an_interval_the_change_is_the_verdict(kind: FigureKind, change: Change, verdict: Verdict) -> None:
     assert only(figure(kind, change)).verdict is verdict
 
