@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..models.errors import BadRequest, Refused, TransloadError
-from ..models.foreign_errors import first_line
+from ..models.library_messages import first_line
 from ..models.signature import Signature, TensorSpec
 from ..models.sources import CodeRef, Source
 

@@ -19,9 +19,9 @@ from typing import IO, Any
 import numpy as np
 
 from .errors import BadRequest
-from .foreign_files import check_unpacked
-from .plain_zip import check_plain_zip
+from .safe_zip import check_plain_zip
 from .signature import Array
+from .untrusted_files import check_unpacked
 
 MADE_BY = "make it with numpy.savez(FILE, INPUT_NAME=array, labels=array)"
 # Errors of zipfile, zlib and numpy's reader of headers, which evaluates them as Python's literals.

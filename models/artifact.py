@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import BadRequest
-from .foreign_files import read_json
 from .formats import Target, parse_target
 from .provenance import Provenance
 from .signature import Signature
+from .untrusted_files import read_json
 
 RECORD = "artifact.json"
 TUNING = "tuning.json"  # beside it, of this machine and no part of the artifact (serving/runtimes/tuning_file.py)

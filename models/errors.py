@@ -26,7 +26,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any, ClassVar
 
-from .foreign_errors import one_line
+from .library_messages import one_line
 
 
 class Exit(IntEnum):

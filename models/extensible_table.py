@@ -19,7 +19,7 @@ from symtable import symtable
 from typing import Any, Protocol, TypeVar
 
 from .errors import BadRequest
-from .foreign_errors import first_line
+from .library_messages import first_line
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,60}")  # logs and scripts are named after rows
 _FRAMEWORKS = ("torch", "tensorflow", "onnx", "onnxruntime", "keras", "tf_keras", "jax", "ai_edge_litert", "onnx2tf")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from .errors import StepFailed
-from .foreign_errors import first_line
+from .library_messages import first_line
 
 WALLED = "TRANSLOAD_WALLED"  # set in the environment of a worker that the kernel holds
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from .errors import BadRequest
 from .foreign.foreign_python import ForeignPython
-from .foreign_files import read_json
 from .lent.tensorflow_model import KERAS_FILES
 from .signature import Signature
+from .untrusted_files import read_json
 
 RECORD = "source.json"
 WEIGHTS = "weights.safetensors"

@@ -26,13 +26,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from .atomic_files import write_synced
 from .errors import BadRequest, DiskFull
-from .foreign_errors import text_of
-from .foreign_files import check_result, read_plain
+from .library_messages import text_of
 from .remote.sealed_records import NotSealed, Sealing, read_record, record_text
 from .scratch_folders import remove_abandoned, scratch_folder
 from .store_ledger import UseRecord, add_store_bytes, store_lock, try_lock, write_store_bytes
-from .whole_files import write_synced
+from .untrusted_files import check_result, read_plain
 
 IDENTITY = "identity"  # a file in a store
 # Errors that the name or the state of a folder causes.

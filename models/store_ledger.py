@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import BadRequest
-from .foreign_files import read_plain
+from .untrusted_files import read_plain
 
 _LOCK, _BYTES, _USERS = "lock", "bytes", "users"
 _CLOSED = (errno.EROFS, errno.EACCES, errno.EPERM)

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from ..models.errors import BadRequest, SessionLost, SizeRefused, TransloadError
-from ..models.foreign_errors import first_line
+from ..models.library_messages import first_line
 from ..models.signature import STRINGS, Array, Signature, TensorSpec, check_feeds
 
 _WORDS = 240  # characters of a foreign message that a sentence can carry; the whole of it is in the log, as the cause

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..models.errors import BadRequest
-from ..models.foreign_files import read_plain
+from ..models.untrusted_files import read_plain
 
 UNIX = "unix:"  # begins a --host that is a folder, with a socket of each protocol in it
 _LEAST_CHARACTERS = 16  # of a token: fewer can be guessed

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...models.errors import Refused
-from ...models.foreign_errors import first_line
+from ...models.library_messages import first_line
 from ..onnx_graph.graph import Graph, Node, type_variable
 from ..onnx_graph.graph_walk import GraphWalk
 from .dtype_promotion import demote_results, promote_inputs

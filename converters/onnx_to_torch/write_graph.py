@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ...models.errors import Refused
-from ...models.foreign_errors import first_line
+from ...models.library_messages import first_line
 from ...models.signature import Array
 from ..onnx_graph.batched_scan import is_batched_scan
 from ..onnx_graph.graph import Graph, Node

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from ...models.errors import BadRequest
-from ...models.foreign_errors import first_line
 from ...models.formats import FileHead, Format, formats
-from ...models.plain_zip import check_plain_zip
+from ...models.library_messages import first_line
+from ...models.safe_zip import check_plain_zip
 
 MAX_RATIO = 100  # of unpacked to packed size: neither torch nor Keras compresses
 # Errors of zipfile, json, pickletools, h5py, flatbuffers and torch for broken files, and of what is made of them.

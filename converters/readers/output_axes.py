@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from ...models.foreign_errors import first_line
+from ...models.library_messages import first_line
 from ...models.probes.random_inputs import sample_tensors
 from ...models.probes.sizes import two_sizes
 from ...models.signature import Array, Axis, Signature

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from ...models.errors import BadRequest
-from ...models.foreign_errors import first_line
 from ...models.keras_model import function_of_keras
+from ...models.library_messages import first_line
 from ...models.probes.random_inputs import sample_tensors
 from ...models.probes.sizes import example_sizes
 from ...models.signature import BATCH, Array, Signature, TensorSpec

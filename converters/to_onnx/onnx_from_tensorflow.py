@@ -19,9 +19,9 @@ import numpy as np
 
 from ...models.artifact import read_artifact
 from ...models.errors import Refused, TransloadError
-from ...models.foreign_errors import first_line
 from ...models.formats import Format
 from ...models.job import Job
+from ...models.library_messages import first_line
 from ...models.signature import Signature, TensorSpec
 from ..lazy_import import onnx, tf
 from ..patches import private_tf2onnx

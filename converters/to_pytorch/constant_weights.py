@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...models.foreign_errors import first_line
+from ...models.library_messages import first_line
 from ...models.probes.sizes import example_sizes
 from ...models.signature import Signature
 from ...models.sources import read_source

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...models.errors import Refused, TransloadError
-from ...models.foreign_errors import first_line
+from ...models.library_messages import first_line
 from ...models.loading.user_frames import line_of_error, line_of_now, quoted
 from ...models.probes.accepted_sizes import in_steps
 from ...models.probes.sizes import axes_of, example_sizes, with_sizes

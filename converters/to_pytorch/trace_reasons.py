@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from ...models.errors import Refused
-from ...models.foreign_errors import first_line
+from ...models.library_messages import first_line
 from ...models.loading.user_frames import quoted, user_line
 from ...models.probes.sizes import with_sizes
 from ...models.signature import Signature

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...models.errors import Refused
-from ...models.foreign_errors import first_line
+from ...models.library_messages import first_line
 from ...models.loading.call_convention import Call, flat
 from ...models.loading.module_checks import questions
 from ...models.loading.user_frames import line_of_now, quoted

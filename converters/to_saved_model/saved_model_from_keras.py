@@ -13,10 +13,10 @@ from typing import Any
 
 from ...models.artifact import read_artifact
 from ...models.errors import Refused
-from ...models.foreign_errors import first_line
 from ...models.formats import Format, Target
 from ...models.job import Job
 from ...models.keras_model import function_of_keras, load_keras
+from ...models.library_messages import first_line
 from ...models.probes.sizes import other_axes, with_sizes
 from ...models.signature import Signature
 from ..lazy_import import keras, tf

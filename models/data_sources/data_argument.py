@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import BadRequest
-from ..foreign_files import check_plain
 from ..store import digest_of, digest_of_json
+from ..untrusted_files import check_plain
 from .source_options import ImageOptions, Resample, TableOptions
 
 ACCEPTED = "FILE.npz, a folder of images, FILE.csv, FILE.parquet or FILE.py:NAME (docs/data.md)"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import BadRequest
-from ..foreign_errors import first_line
+from ..library_messages import first_line
 from ..signature import BATCH, Array, Axis, TensorSpec, shape_text
 from .item_shapes import item_specs
 from .sample_writer import Chunk

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import BadRequest
-from ..foreign_errors import first_line
+from ..library_messages import first_line
 from ..signature import BATCH, Array, TensorSpec
 from .item_shapes import cast_rows, item_specs, reshape_rows
 from .sample_writer import Chunk

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadRequest, StepFailed, ToolMissing, TransloadError
-from ..foreign_errors import first_line
+from ..library_messages import first_line
 from .foreign_python import ForeignPython
 
 # torch writes the traceback of another process so, and loading/user_code.py finds the user's line in it.

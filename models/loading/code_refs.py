@@ -10,12 +10,12 @@ from typing import Any
 
 from ..code_digest import code_digest, module_file
 from ..errors import BadRequest
-from ..foreign_files import check_plain
 from ..job import Job
 from ..job_records import CodeOptions
 from ..recipe import Recipe
 from ..sources import LIBRARIES, CodeRef
 from ..store import digest_of, digest_of_json
+from ..untrusted_files import check_plain
 from .library_models import library_factory
 from .transformers_models import folder_files
 from .user_code import load_object

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..dataset import Dataset
 from ..errors import BadRequest
-from ..foreign_errors import first_line
+from ..library_messages import first_line
 from ..signature import BATCH, Axis, TensorSpec, batch_axis
 from ..sources import CodeRef
 from .call_convention import Call, Leaf, Tree

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..foreign_errors import first_line
+from ..library_messages import first_line
 from ..probes.accepted_sizes import describe_bounds, find_bounds, suggest_one_name, suggest_one_size
 from ..probes.accepted_values import ChosenValues, describe_values, find_refused, find_values, replace_values
 from ..probes.random_inputs import drawing_at_random, has_user_samples, sample_tensors

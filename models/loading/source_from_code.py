@@ -20,11 +20,11 @@ from ..foreign.foreign_module import (
     make_foreign,
     with_weights_there,
 )
-from ..foreign_errors import first_line
 from ..job import Job
 from ..job_records import SourceFacts, SourceOptions
 from ..lent.conversation import TENSORFLOW
 from ..lent.model_state import state_of_module
+from ..library_messages import first_line
 from ..probes.random_inputs import drawing_from, has_user_samples, sample_inputs
 from ..probes.samples import EXAMPLES
 from ..probes.user_samples import draws_of, draws_user_samples

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 from ..errors import BadRequest
-from ..foreign_errors import first_line
+from ..library_messages import first_line
 from ..signature import TensorSpec
 from .checkpoints.file_head import WEIGHT_NAMES
 from .torchvision_ops import mend_torchvision

@@ -20,9 +20,9 @@ from types import ModuleType
 from typing import Any, TextIO, cast
 
 from ..errors import BadRequest, ToolMissing, TransloadError
-from ..foreign_errors import first_line, text_of
 from ..job import WALLED
 from ..lent.user_code_import import last_public_name
+from ..library_messages import first_line, text_of
 from ..sources import CodeRef
 from ..store import is_disk_full
 from .source_folders import import_folders

@@ -23,11 +23,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from ..atomic_files import rename_synced, write_synced
 from ..errors import BadRequest, DiskFull, ToolMissing, TransloadError
-from ..foreign_errors import text_of
+from ..library_messages import text_of
 from ..store import IDENTITY, Store, Stored, digest_of, disk_errors, is_disk_full, size_of
 from ..store_ledger import add_store_bytes, store_lock
-from ..whole_files import rename_synced, write_synced
 from .sealed_records import Sealing, read_sealing
 
 CACHE_VARIABLE = "TRANSLOAD_STORE_CACHE"

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ERRORS, BadRequest
-from ..foreign_files import read_json, read_plain
+from ..untrusted_files import read_json, read_plain
 
 KEY_VARIABLE, KEY_FILE_VARIABLE = "TRANSLOAD_STORE_KEY", "TRANSLOAD_STORE_KEY_FILE"
 RECORDS = ("actions", "refusals")

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..foreign_errors import first_line
-from ..whole_files import rename_synced
+from ..atomic_files import rename_synced
+from ..library_messages import first_line
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ...models.errors import BadRequest
-from ...models.foreign_files import read_plain
+from ...models.untrusted_files import read_plain
 from ..measure.bench.latency_rows import read_series
 from ..measure.bench.rounds import Series
 from ..result.run_folder import links

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...models.foreign_errors import one_line
+from ...models.library_messages import one_line
 from . import option_values, options
 
 if TYPE_CHECKING:

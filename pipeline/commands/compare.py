@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ...models.atomic_files import write_whole
 from ...models.data_checks.data_findings import DataUse
 from ...models.errors import Exit
 from ...models.signature import Signature
 from ...models.store import Stored
-from ...models.whole_files import write_whole
 from ..context import Context, LocalSettings
 from ..measure.bench.latency_rows import write_samples
 from ..measure.bench_stage import Bench, Measurements

@@ -16,11 +16,11 @@ from typing import Any
 
 from ...converters.third_party import KNOWN_STEPS
 from ...models.artifact import RECORD
+from ...models.atomic_files import copy_folder_whole
 from ...models.errors import BadRequest, Exit, TransloadError
 from ...models.formats import Target
 from ...models.lent.conversation import TENSORFLOW
 from ...models.store import Stored
-from ...models.whole_files import copy_folder_whole
 from ..context import LocalSettings
 from ..extras.provenance.build_facts import build_of_convert
 from ..extras.provenance.statement import statement_text
@@ -35,7 +35,7 @@ from ..plan.run_plan import Plan, plan_conversion, plan_routes, steps_for
 from ..plan.source_python import with_source_python
 from ..progress import Progress
 from ..request import RunRequest
-from ..result.check_rows import CheckRows, join_check_rows
+from ..result.check_table import CheckRows, join_check_rows
 from ..result.gate import verdict_of, why_not_made
 from ..result.schema import ArtifactRow, RouteStatus, Status, Verdict
 from ..show.card.card_facts import card_of

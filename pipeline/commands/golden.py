@@ -7,10 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ...models.artifact import GOLDEN, read_artifact
+from ...models.atomic_files import write_whole
 from ...models.errors import SessionLost
-from ...models.foreign_files import read_plain
 from ...models.store import Stored, digest_of_json, size_of
-from ...models.whole_files import write_whole
+from ...models.untrusted_files import read_plain
 from ...serving.bundles.bundle_records import GoldenSamples
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..context import Context, LocalSettings

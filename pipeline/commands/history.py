@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
+from ...models.atomic_files import write_whole
 from ...models.errors import BadRequest
 from ...models.store_ledger import read_uses
-from ...models.whole_files import write_whole
 from ..extras.store.store_items import check_store, run_folders
 from ..extras.tracking.logged_runs import LoggedRuns, read_logged_runs
 from ..extras.tracking.tracking_server import connect, experiment_of

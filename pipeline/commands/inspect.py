@@ -11,9 +11,9 @@ from typing import Any
 from ...converters.readers.reader_records import FileDescription
 from ...models.artifact import Artifact, read_artifact
 from ...models.errors import BadRequest, Exit, StepFailed
-from ...models.foreign_files import check_plain
 from ...models.formats import Format
 from ...models.store import digest_of, size_of
+from ...models.untrusted_files import check_plain
 from ..context import LocalSettings
 from ..extras.provenance.statement_file import StatementFile, read_statement
 from ..plan.file_model import describe_file

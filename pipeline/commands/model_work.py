@@ -18,8 +18,8 @@ from ..result.list_records import ListCommand
 from ..result.schema import ArtifactRow, GateRow
 from ..workers.shared_workers import SharedWorkers
 from .convert import convert
+from .model_list.list_row import failures_of_artifacts, failures_of_gate, rows_of_artifacts, rows_of_drift
 from .model_list.model_pool import ModelOutcome
-from .model_list.row_parts import failures_of_artifacts, failures_of_gate, rows_of_artifacts, rows_of_drift
 from .run import run
 from .validate import validate
 

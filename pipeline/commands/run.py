@@ -12,10 +12,10 @@ from pathlib import Path
 
 from ... import __version__
 from ...converters.steps import missing
+from ...models.atomic_files import write_whole
 from ...models.errors import BadRequest, ToolMissing, TransloadError
 from ...models.formats import Precision
 from ...models.store import disk_errors
-from ...models.whole_files import write_whole
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.server.tfserving_launch import find_tfserving
 from ..context import Context, LocalSettings
@@ -39,7 +39,7 @@ from ..plan.run_plan import Plan, plan_run
 from ..plan.source_python import OURS
 from ..progress import Progress
 from ..request import RunRequest
-from ..result.check_rows import join_check_rows
+from ..result.check_table import join_check_rows
 from ..result.compare.compare_limits import CompareLimits
 from ..result.compare.release_metric import Release
 from ..result.compare.run_outcomes import collect_outcomes, describe_source

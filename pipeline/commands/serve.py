@@ -20,7 +20,7 @@ from ...models.errors import BadRequest, StepFailed, TransloadError
 from ...models.scratch_folders import remove_abandoned, scratch_folder
 from ...models.signature import TensorSpec
 from ...serving.endpoint_security import check_host, read_security
-from ...serving.memory_return import map_large_blocks
+from ...serving.malloc_trim import map_large_blocks
 from ...serving.runtimes.tuning_space import Value, settings_text
 from ...serving.server.access_log import AccessLog
 from ...serving.server.embedded import EmbeddedServer, listen

@@ -27,7 +27,7 @@ from ..plan.served_model import fit_served
 from ..plan.source_python import with_source_python
 from ..progress import Progress
 from ..request import RunRequest
-from ..result.check_rows import CheckRows
+from ..result.check_table import CheckRows
 from ..result.gate import GateRules, gate, verdict_of
 from ..result.schema import DriftRow, GateRow, Verdict
 from ..workers.shared_workers import SharedWorkers

@@ -11,8 +11,8 @@ from typing import Any
 
 from ...models.artifact import DIGESTS, GOLDEN, LOCAL, PROVENANCE, RECORD
 from ...models.errors import BadRequest, Exit
-from ...models.foreign_files import check_plain
 from ...models.store import digest_of
+from ...models.untrusted_files import check_plain
 from ..extras.provenance.statement_file import StatementFile, read_statement
 from ..result.schema import Verdict
 from ..result.signing_keys import PublicKey, read_public_key

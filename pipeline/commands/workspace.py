@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter
 
 from ... import __version__
+from ...models.atomic_files import write_whole
 from ...models.errors import BadRequest, DiskFull, Exit
 from ...models.remote.remote_store import open_store
 from ...models.remote.sealed_records import KEY_FILE_VARIABLE
 from ...models.scratch_folders import locked_scratch, remove_abandoned
 from ...models.store import Store, is_disk_full
-from ...models.whole_files import write_whole
 from ..context import Context, LocalSettings
 from ..extras.store.store_limit import store_limit, tidy_store
 from ..progress import Progress

@@ -26,6 +26,7 @@ from ...serving.session import Session
 from .agreement import Agreement
 from .answer_shards import RecordedSeries, RegroupedSeries
 from .drift_records import CheckOptions
+from .integer_probes import Call, lower_floor_db, name_culprits, name_suspects
 from .metrics.chosen_metric import metric_of
 from .metrics.metric_tally import MetricTally
 from .metrics.task_metric import TaskMetric
@@ -36,6 +37,7 @@ from .numbers.numeric import Drift, combine
 from .probe_result import CheckResult, ProbeCalls, describe_calls
 from .probe_tally import ProbeTally
 from .recorded_answers import ANSWERS, PROBES, has_rows, read_calls, read_record, read_sources, split_by_sample
+from .rounding_ties import UNSETTLED, UNSETTLED_SET, Marks, settle
 from .rules import BLANK_DB, FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge, judge_silence
 from .sessions import batches_of, default_runtime, read_test_set
 from .stress_drift import (
@@ -46,8 +48,6 @@ from .stress_drift import (
     settle_moved,
     settle_undefined,
 )
-from .unsettled import UNSETTLED, UNSETTLED_SET, Marks, settle
-from .wrong_integers import Call, lower_floor_db, name_culprits, name_suspects
 
 _ROWS = 1024  # of samples that are looked at together
 _MANY = 200  # integers: half of them of any size, from 2 to 62 bits

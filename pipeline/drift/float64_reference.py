@@ -18,7 +18,7 @@ from .answer_shards import RecordedSeries, write_series
 from .noise_floor import OutputNoise, measure_noise, noise_calls, worst_noise
 from .numbers.column_drift import column_axes
 from .recorded_answers import ANSWERS, write_calls
-from .unsettled import (
+from .rounding_ties import (
     ROUNDING_NOISE,
     UNSETTLED,
     UNSETTLED_SET,

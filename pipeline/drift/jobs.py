@@ -28,9 +28,9 @@ from ...serving.runtimes.tuning_space import REFERENCE
 from ...serving.session import Session
 from .check import Check
 from .drift_records import CheckEvidence, ValidateFacts, VerifyFacts
-from .exercised import ObservedSession, describe_exercise
 from .golden_samples import keep_samples
 from .half_arithmetic import HalfResult, ask_in_half
+from .input_coverage import ObservedSession, describe_exercise
 from .metrics.outcomes import COPY, OUTCOMES, SOURCE, Outcomes
 from .numbers.column_ranges import describe_uneven_columns
 from .numbers.error_profile import ErrorProfile

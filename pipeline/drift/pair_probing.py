@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...models.probes.covering import cover_pairs
-from ...models.probes.far_probes import Room
+from ...models.probes.extreme_sizes import Room
 from ...models.probes.feeds import sizes_in
 from ...models.probes.masks import Fill
 from ...models.probes.probe_set import Probe

@@ -14,8 +14,8 @@ from ...models.probes.probe_set import Probe, describe_values
 from ...models.signature import Array, TensorSpec
 from .metrics.task_metric import PairedResult, TaskMetric
 from .numbers.error_profile import ErrorProfile
+from .rounding_ties import Marks
 from .rules import Judgement
-from .unsettled import Marks
 
 WHOLE_SET, SAMPLES = "whole test set", "samples"
 _COPIED = ("runtime", "batch", "samples", "max_abs", "sqnr_db", "non_finite", "tolerance", "derivation", "verdict")

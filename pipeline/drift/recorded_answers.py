@@ -17,13 +17,13 @@ import numpy as np
 from ...models.array_file import read_arrays, write_arrays
 from ...models.dataset import Dataset, read_dataset, write_dataset
 from ...models.errors import BadRequest
-from ...models.foreign_files import read_json
 from ...models.probes.evidence import Answers, Series
 from ...models.probes.masks import Fill
 from ...models.probes.probe_set import Probe, ProbeKey
 from ...models.probes.sizes import bounds_within
 from ...models.probes.stress_values import IntegerRange
 from ...models.signature import Array, Bounds, Signature
+from ...models.untrusted_files import read_json
 from .answer_shards import RecordedSeries
 from .noise_floor import Cause, OutputNoise
 from .numbers.numeric import combine, compare

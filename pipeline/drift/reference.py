@@ -45,8 +45,8 @@ from .recorded_answers import (
     write_sources,
 )
 from .reference_probing import ReferenceProbing
+from .rounding_ties import UNSETTLED
 from .sessions import batches_of, default_runtime, open_for, read_test_set
-from .unsettled import UNSETTLED
 
 
 def answer(job: Job) -> Mapping[str, Any]:

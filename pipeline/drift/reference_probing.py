@@ -18,7 +18,7 @@ from ...models.errors import BadRequest, TransloadError
 from ...models.probes.accepted_sizes import suggest_sizes
 from ...models.probes.accepted_values import EXAMPLE, find_refused, find_values, suggest_values
 from ...models.probes.evidence import Answers, Series, contradiction, is_filled
-from ...models.probes.far_probes import FAR_SAMPLES, Room, far_batches, far_sizes_of
+from ...models.probes.extreme_sizes import FAR_SAMPLES, Room, far_batches, far_sizes_of
 from ...models.probes.feeds import CallRows, make_feeds, samples_per_call, sizes_in
 from ...models.probes.fill_probes import find_blank_fills, find_mask_fills, find_stress
 from ...models.probes.integer_range import IntegerRangeSearch
@@ -49,8 +49,8 @@ from .noise_floor import (
 from .numbers.column_drift import column_axes
 from .numbers.numeric import combine, compare
 from .recorded_answers import ANSWERS, DRAWN, varies
+from .rounding_ties import Marks, settle
 from .sessions import SampleTrial
-from .unsettled import Marks, settle
 
 _ENOUGH = 1000  # numbers in every output: the mean of so many squared errors hardly varies between calls
 _SCORED, _SCORED_S = (32, 256), 5.0  # samples that a metric scores in a conversion: the least, the most, and the time

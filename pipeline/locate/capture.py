@@ -21,7 +21,7 @@ from ..drift.drift_records import CheckOptions
 from ..drift.numbers.column_ranges import describe_uneven_columns
 from ..drift.rules import FAIL
 from ..drift.sessions import open_session, read_test_set
-from .departing_call import DepartureSearch
+from .diverging_call import DepartureSearch
 from .locate_records import CandidateGraph, CandidateOperator, Capture, CaptureFacts
 from .runtime_changes import find_cure
 from .value_recorder import ValueRecorder, open_recorder

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...models.signature import Array
 from ...serving.tracing.operator_trace import OperatorCall
-from .departure import Departure
+from .divergence import Departure
 
 
 @dataclass(frozen=True)

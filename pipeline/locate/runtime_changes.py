@@ -11,7 +11,7 @@ from typing import Any
 from ...models.errors import TransloadError
 from ..drift.rules import FAIL
 from ..drift.sessions import open_session
-from .departing_call import DepartingCall, DepartureSearch
+from .diverging_call import DepartingCall, DepartureSearch
 from .locate_records import Cure
 
 

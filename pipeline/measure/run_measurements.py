@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ...models.atomic_files import write_whole
 from ...models.remote.remote_store import open_store
 from ...models.store import Store, Stored
-from ...models.whole_files import write_whole
 from ..context import Context
 from ..progress import Progress
 from ..request import RunRequest

@@ -27,7 +27,7 @@ from ..plan.router import TargetResult
 from ..plan.run_inputs import RunInputs, batch_sizes
 from ..plan.run_plan import log_of, targets_served_alike
 from ..request import BenchSection
-from ..result.check_rows import CheckRows, join_check_rows, read_check_rows
+from ..result.check_table import CheckRows, join_check_rows, read_check_rows
 from ..result.schema import DriftRow, MetricRow, Tolerance, Verdict
 from ..workers.engine import Action, stopped_on_error
 from ..workers.fork_server import framework_of

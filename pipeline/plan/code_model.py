@@ -11,7 +11,6 @@ from ...converters.readers.reader_records import CodeFacts
 from ...converters.steps import missing
 from ...models.data_sources.data_argument import DataKind
 from ...models.errors import BadRequest, CallFailed, StepFailed, StepOutOfMemory, StepTimeout, ToolMissing
-from ...models.foreign_files import check_plain
 from ...models.job_records import CodeOptions, RecipeFacts, SourceFacts, SourceOptions, TrainOptions
 from ...models.loading.checkpoints.file_head import check_weight_file, weights_in
 from ...models.loading.code_refs import ref_digest
@@ -22,6 +21,7 @@ from ...models.processors import core_count
 from ...models.signature import check_inputs
 from ...models.sources import LIBRARIES, CodeRef, code_ref
 from ...models.store import Stored, size_of
+from ...models.untrusted_files import check_plain
 from ..context import Context
 from ..drift.drift_records import AcceptedFacts
 from ..drift.metrics.metric_kinds import recipe_kind

@@ -12,9 +12,9 @@ from typing import Any
 from ...converters.readers.reader_records import ArtifactFacts, FileDescription, FileFacts, FileOptions
 from ...models.artifact import BESIDE, read_artifact
 from ...models.errors import BadRequest, StepFailed, StepOutOfMemory, StepTimeout
-from ...models.foreign_files import check_plain
 from ...models.formats import Format, Target, parse_target
 from ...models.store import Stored, digest_of, size_of
+from ...models.untrusted_files import check_plain
 from ..context import Context
 from ..workers.engine import Action
 from ..workers.fork_server import framework_of

@@ -16,14 +16,14 @@ from typing import Any
 
 from ...models.artifact import BESIDE, MADE_FROM
 from ...models.artifact import RECORD as ARTIFACT_RECORD
+from ...models.atomic_files import write_whole
 from ...models.errors import BadRequest
-from ...models.foreign_files import read_json
 from ...models.job import JsonRecord
 from ...models.lent.tensorflow_model import KERAS_FILES
 from ...models.signature import TensorSpec, parse_input
 from ...models.sources import WEIGHTS
 from ...models.store import Stored, digest_of
-from ...models.whole_files import write_whole
+from ...models.untrusted_files import read_json
 from ..request import RunRequest
 from .model_argument import ModelRequest
 from .run_inputs import ModelWithData

@@ -23,7 +23,7 @@ from ...models.errors import DiskFull, TransloadError
 from ...models.formats import Precision, Target
 from ...models.store import Stored
 from ..drift.drift_records import CheckEvidence, VerifyFacts
-from ..result.check_rows import CheckRows, read_check_rows
+from ..result.check_table import CheckRows, read_check_rows
 from ..result.failure_kinds import FailureKind
 from ..result.schema import RouteFailure, RouteStatus, TriedRow
 from ..workers.engine import Action, Executor

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from ...converters.steps import Step
 from ...converters.third_party import KNOWN_STEPS
+from ...models.atomic_files import write_whole
 from ...models.environments import find_installed
 from ...models.errors import ToolMissing
 from ...models.formats import Format, Precision, Target
 from ...models.lent.conversation import TENSORFLOW
-from ...models.whole_files import write_whole
 from ...serving.runtimes.runtime_table import RUNTIMES, SERVED_ALIKE, SERVED_FORMATS
 from ..drift.sessions import runtime_for
 from ..request import BenchSection, RunRequest

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from ...models.errors import BadRequest, Exit
-from ...models.foreign_files import read_plain
+from ...models.untrusted_files import read_plain
 from .failure_kinds import FailureKind
 from .schema import Status, Verdict
 

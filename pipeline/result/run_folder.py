@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ...models.atomic_files import link_folder_whole
 from ...models.store import Stored, disk_errors
-from ...models.whole_files import link_folder_whole
 from .schema import DriftRow, LatencyRow, RunResult
 
 ARTIFACTS = "artifacts"  # in a run's folder: a folder for each artifact

@@ -25,8 +25,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 from pydantic import ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
 from ...models.errors import BadRequest
-from ...models.foreign_errors import one_line_texts
-from ...models.foreign_files import read_plain
+from ...models.library_messages import one_line_texts
+from ...models.untrusted_files import read_plain
 from .compare.change_records import RunComparison
 from .doubt_kinds import DoubtKind
 from .failure_kinds import FailureKind

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...models.errors import BadRequest, ToolMissing
-from ...models.foreign_files import check_plain
+from ...models.untrusted_files import check_plain
 from ..workers.extras import install_command
 
 PASSPHRASE_VARIABLE = "TRANSLOAD_SIGN_PASSPHRASE"  # noqa: S105  (the name of a variable)

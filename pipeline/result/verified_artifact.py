@@ -10,9 +10,9 @@ from typing import Any
 from ...models.artifact import RECORD
 from ...models.dataset import TEST
 from ...models.errors import BadRequest
-from ...models.foreign_files import read_json
 from ...models.formats import Format, Precision
 from ...models.store import digest_of
+from ...models.untrusted_files import read_json
 from .schema import Status
 
 _DOCUMENTS = ("run.json", "convert.json")

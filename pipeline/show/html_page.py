@@ -13,8 +13,8 @@ from pathlib import Path
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from ...models.atomic_files import write_whole
 from ...models.errors import Exit
-from ...models.whole_files import write_whole
 from ..result.gate import WORST_FIRST, answered, is_reference
 from ..result.schema import RunResult
 from . import exercise_view, figures, probe_view, served_view, units, view

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...models.whole_files import write_whole
+from ...models.atomic_files import write_whole
 from ..result.gate import answered, is_reference
 from ..result.schema import DriftRow, LatencyRow, RunResult
 from . import exercise_view, probe_view, served_view, units, view

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ...models.foreign_errors import one_line
+from ...models.library_messages import one_line
 from ..drift.metrics.metric_kinds import SHARE
 from ..drift.metrics.metric_text import format_change, format_interval, format_loss, format_value
 from ..result.gate import answered

@@ -322,7 +322,7 @@ def run_alone(entry: str, job: Mapping[str, object], spawn: Spawn) -> dict[str, 
 
 def repeat_command(file: Path) -> str:
     """Return the command that does the job of a repeat file once more."""
-    return shlex.join([sys.executable, "-P", "-m", "transload.pipeline.workers.repeat", str(file)])
+    return shlex.join([sys.executable, "-P", "-m", "transload.pipeline.workers.rerun_step", str(file)])
 
 
 def _environment(spawn: Spawn) -> dict[str, str]:

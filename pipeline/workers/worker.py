@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ...models.errors import ERRORS, TransloadError
-from ...models.foreign_errors import first_line, told_by
 from ...models.job import WALLED, Job
+from ...models.library_messages import first_line, told_by
 from ...models.store import disk_full, is_disk_full
 from .guard import fork_below_guard, send_by_guard
 from .walls.descriptor_copies import hand_on_copies

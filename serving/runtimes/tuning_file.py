@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from ...models.artifact import RECORD, TUNING, read_artifact
+from ...models.atomic_files import write_whole
 from ...models.errors import BadRequest, TransloadError
-from ...models.foreign_files import read_json
 from ...models.job import JsonRecord
 from ...models.store import digest_of
-from ...models.whole_files import write_whole
+from ...models.untrusted_files import read_json
 from .tuning_space import RuntimeSettings, Value
 
 SCHEMA = 1

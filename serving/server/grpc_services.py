@@ -16,7 +16,7 @@ from typing import Any
 from ..endpoint_security import EndpointSecurity
 from ..wire.oip_messages import service_file
 from ..wire.tfserving_messages import Message, decode_error, service_files
-from .repository.served_version import Patience
+from .repository.served_version import Deadline
 from .serving_error import invalid
 
 _MOST_STREAMS = 8  # of reflection, each of which holds a thread for as long as its client likes
@@ -149,10 +149,10 @@ def _as_v1(text: str) -> str:
     return text.replace("v1alpha", "v1")
 
 
-def patience_of(context: Any) -> Patience:
+def deadline_of(context: Any) -> Deadline:
     """Return how long the client of a call waits."""
     remaining_s = context.time_remaining()
-    return Patience(math.inf if remaining_s is None else time.monotonic() + remaining_s, context.is_active)
+    return Deadline(math.inf if remaining_s is None else time.monotonic() + remaining_s, context.is_active)
 
 
 def parse_message(read: Callable[[bytes], Message], data: bytes, name: str) -> Message:

@@ -12,7 +12,17 @@ from ..endpoint_security import OPEN, EndpointSecurity
 from ..wire.tfserving_messages import DEVICE_KEY
 from . import metrics, oip_http, tfserving_rest
 from .http_body import compress, unpack, wants_gzip
-from .http_messages import CLOSE, LONG_BYTES, Headers, HttpProtocol, HttpReply, HttpRequest, Prediction, Way, refusal
+from .http_messages import (
+    CLOSE,
+    LONG_BYTES,
+    DispatchMode,
+    Headers,
+    HttpProtocol,
+    HttpReply,
+    HttpRequest,
+    Prediction,
+    refusal,
+)
 from .repository.model_repository import Repository
 from .repository.served_version import Outcome
 from .serving_error import Code, ServingError, as_status, unavailable
@@ -49,17 +59,23 @@ class HttpApplication:
         self._repository.admission.leave(request.ticket)
         self._repository.add_request(request.record)
 
-    def way_of(self, request: HttpRequest) -> Way:
+    def dispatch_mode(self, request: HttpRequest) -> DispatchMode:
         """Return how a request is answered. Whatever is answered on the event loop is answered at once, or waits for
         another process."""
         if request.method != "POST" or not request.ticket[0] or request.is_too_long:
-            return Way.LOOP
+            return DispatchMode.LOOP
         if request.record.bytes_in > LONG_BYTES or b"content-encoding" in request.headers:
-            return Way.THREAD
+            return DispatchMode.THREAD
         served = _protocol(request.path).find_served(self._repository, request.path)
         if served is None:
-            return Way.THREAD
-        return Way.SUBMISSION if served.takes_submissions else Way.LOOP if served.is_quick else Way.THREAD
+            return DispatchMode.THREAD
+        return (
+            DispatchMode.SUBMISSION
+            if served.takes_submissions
+            else DispatchMode.LOOP
+            if served.is_quick
+            else DispatchMode.THREAD
+        )
 
     def answer(self, request: HttpRequest) -> HttpReply:
         """Return the reply to a request, or the one that refuses it."""

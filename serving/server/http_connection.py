@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import unquote
 
 from ..wire.byte_strings import size_of
-from .http_messages import CLOSE, LONG_BYTES, Headers, HttpReply, HttpRequest, Prediction, Way, refusal
+from .http_messages import CLOSE, LONG_BYTES, DispatchMode, Headers, HttpReply, HttpRequest, Prediction, refusal
 from .repository.served_version import Outcome
 from .server_records import IDLE_TIMEOUT_S
 
@@ -43,7 +43,7 @@ class Application(Protocol):
     def begin(self, request: HttpRequest) -> None:
         """Count a request, whose header has come."""
 
-    def way_of(self, request: HttpRequest) -> Way:
+    def dispatch_mode(self, request: HttpRequest) -> DispatchMode:
         """Return how a request is answered."""
 
     def answer(self, request: HttpRequest) -> HttpReply:
@@ -268,10 +268,10 @@ class HttpConnection(asyncio.Protocol):
     # The application's side.
 
     def _start(self, request: HttpRequest) -> None:
-        way = self._application.way_of(request)
-        if way is Way.LOOP:
+        mode = self._application.dispatch_mode(request)
+        if mode is DispatchMode.LOOP:
             self._reply(request, self._application.answer(request))
-        elif way is Way.THREAD:
+        elif mode is DispatchMode.THREAD:
             self._is_busy = True
             self._transport.pause_reading()
             self._answer_in_thread(request, self._application.answer)

@@ -13,7 +13,7 @@ from ..wire.tfserving_json import dumps
 from .inference_statistics import Stopwatch
 from .metrics import RequestRecord
 from .repository.model_repository import Repository
-from .repository.served_version import PATIENT, Outcome, Patience, ServedVersion
+from .repository.served_version import NO_DEADLINE, Deadline, Outcome, ServedVersion
 
 JSON = b"application/json"
 CLOSE = (b"connection", b"close")
@@ -21,7 +21,7 @@ LONG_BYTES = 1 << 16  # a longer body is parsed, and longer answers are written,
 Headers: TypeAlias = Mapping[bytes, bytes]  # names in lower case; of a repeated field the last
 
 
-class Way(Enum):
+class DispatchMode(Enum):
     """How a request is answered."""
 
     LOOP = auto()  # at once on the event loop, which serves nobody else meanwhile
@@ -69,12 +69,12 @@ class Prediction:
     feeds: Mapping[str, Array]
     finish: Callable[[Mapping[str, Array]], HttpReply]
     watch: Stopwatch  # whose first step has ended
-    patience: Patience = PATIENT
+    deadline: Deadline = NO_DEADLINE
 
     def run(self) -> HttpReply:
         """Return the reply, when the model has answered. Raises ServingError and TransloadError."""
         with self.watch:
-            answers = self.served.predict(self.feeds, self.patience, self.watch.lap)
+            answers = self.served.predict(self.feeds, self.deadline, self.watch.lap)
             self.watch.lap()
             reply = self.finish(answers)
             self.watch.lap()
@@ -94,8 +94,8 @@ class Prediction:
 
         with self.watch:
             self.served.submit(self.feeds, receive)
-            if self.patience is not PATIENT:
-                wait_s = max(self.patience.remaining_s, 0)
+            if self.deadline is not NO_DEADLINE:
+                wait_s = max(self.deadline.remaining_s, 0)
                 asyncio.get_running_loop().call_later(wait_s, receive, self.served.too_late(), 0.0)
 
     def complete(self, outcome: Outcome) -> HttpReply:

@@ -13,7 +13,7 @@ from ..wire.oip_messages import Message, messages
 from ..wire.oip_tensors import add_tensor, parse_request, read_parameters, read_tensors, shown
 from ..wire.tfserving_messages import DEVICE_KEY
 from . import oip_documents as documents
-from .grpc_services import parse_message, patience_of
+from .grpc_services import deadline_of, parse_message
 from .metrics import RequestRecord
 from .repository.model_repository import Repository
 from .serving_error import invalid
@@ -30,13 +30,13 @@ def infer(repository: Repository, data: bytes, context: Any, record: RequestReco
     record.model, record.version = request.model_name, request.model_version
     served = documents.find(repository, request.model_name, request.model_version)
     with repository.statistics.start(served.name, served.number) as watch:
-        patience = patience_of(context)
+        deadline = deadline_of(context)
         if request.parameters:
             values = {name: _value_of(parameter) for name, parameter in request.parameters.items()}
             parameters = read_parameters(values)
             served = documents.with_signature(served, parameters.signature_name)
             if parameters.timeout_s is not None:
-                patience = replace(patience, end=min(patience.end, time.monotonic() + parameters.timeout_s))
+                deadline = replace(deadline, end=min(deadline.end, time.monotonic() + parameters.timeout_s))
         for row in request.outputs:
             if "classification" in row.parameters:
                 raise invalid(f"output {shown(row.name)}: classification is not served")
@@ -48,7 +48,7 @@ def infer(repository: Repository, data: bytes, context: Any, record: RequestReco
             _KNOWN.add(data, request, feeds)
         watch.samples = served.count_samples(feeds)
         watch.lap()
-        answers = served.predict(feeds, patience, watch.lap)
+        answers = served.predict(feeds, deadline, watch.lap)
         watch.lap()
         reply = messages().ModelInferResponse.FromString(_head_of(served.name, served.number))
         if request.id:
@@ -106,7 +106,7 @@ def _model_metadata(repository: Repository, request: Message, context: Any) -> M
 
 def _load(repository: Repository, request: Message, context: Any) -> Mapping[str, Any]:
     name = request.model_name or request.repository_name  # KServe's message has the model's name there
-    documents.load(repository, name, list(request.parameters), patience_of(context).remaining_s)
+    documents.load(repository, name, list(request.parameters), deadline_of(context).remaining_s)
     return {"model_name": name, "isLoaded": True}
 
 

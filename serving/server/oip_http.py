@@ -17,7 +17,7 @@ from . import oip_documents as documents
 from .http_messages import HttpProtocol, HttpReply, HttpRequest, Prediction
 from .metrics import RequestRecord
 from .repository.model_repository import Repository
-from .repository.served_version import PATIENT, Patience, ServedVersion
+from .repository.served_version import NO_DEADLINE, Deadline, ServedVersion
 from .serving_error import ServingError, invalid, not_found, unavailable
 
 _LENGTH = LENGTH_HEADER.encode()
@@ -81,8 +81,8 @@ def _infer(repository: Repository, match: re.Match[str], http: HttpRequest, body
         names = documents.check_outputs(served, list(request.outputs))
         watch.samples = served.count_samples(request.feeds)
         watch.lap()
-    patience = PATIENT if parameters.timeout_s is None else Patience(start + parameters.timeout_s)
-    return Prediction(served, request.feeds, partial(_write_answers, served, request, names), watch, patience)
+    deadline = NO_DEADLINE if parameters.timeout_s is None else Deadline(start + parameters.timeout_s)
+    return Prediction(served, request.feeds, partial(_write_answers, served, request, names), watch, deadline)
 
 
 def _head(body: bytes, header_length: str | None) -> bytes:

@@ -24,8 +24,8 @@ from .grpc_services import (
     HandlerThreads,
     add_health,
     add_reflection,
+    deadline_of,
     parse_message,
-    patience_of,
     tell_health,
     token_check,
 )
@@ -198,7 +198,7 @@ def predict(repository: Repository, data: bytes, context: Any, record: RequestRe
             _KNOWN.add(data, request, feeds)
         watch.samples = model.count_samples(feeds)
         watch.lap()
-        answers = model.predict(feeds, patience_of(context), watch.lap)
+        answers = model.predict(feeds, deadline_of(context), watch.lap)
         watch.lap()
         parts = [_spec_of(model.name, model.number, model.signature_name)]
         for name in names:
@@ -231,8 +231,8 @@ def _with_examples(api: str) -> _Act:
         request = parse_message(getattr(stock(), name).FromString, data, name)
         tasks = [request] if api != "MultiInference" else request.tasks or [stock().InferenceTask()]
         model = _find(repository, _spec(tasks[0], record))
-        patience, most_bytes = patience_of(context), repository.max_body_bytes
-        return _bytes_of(tfserving_examples.answer_message(model, api, request, patience, most_bytes))
+        deadline, most_bytes = deadline_of(context), repository.max_body_bytes
+        return _bytes_of(tfserving_examples.answer_message(model, api, request, deadline, most_bytes))
 
     return act
 
@@ -293,6 +293,6 @@ def reload(repository: Repository, data: bytes, context: Any, _record: RequestRe
     Raises ServingError and TransloadError; what was served is then served on."""
     request = parse_message(stock().ReloadConfigRequest.FromString, data, "ReloadConfigRequest")
     reply = stock().ReloadConfigResponse()
-    repository.apply_request(configs_of(request.config, Path()), patience_of(context).remaining_s)
+    repository.apply_request(configs_of(request.config, Path()), deadline_of(context).remaining_s)
     reply.status.error_code = 0
     return _bytes_of(reply)

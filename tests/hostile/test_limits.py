@@ -20,7 +20,7 @@ from transload.converters.readers.saved_model import saved_model_folder
 from transload.converters.readers.saved_model.saved_model_proto import message_class
 from transload.converters.readers.tflite.tflite_file import TfliteFile, _check_buffers
 from transload.converters.to_tflite.flatbuffer import model_of
-from transload.models import foreign_files
+from transload.models import untrusted_files
 from transload.models.array_file import map_arrays
 from transload.models.errors import BadRequest
 from transload.models.job import Job
@@ -43,7 +43,7 @@ def test_a_broken_header_of_an_array_is_refused(name: str, tmp_path: Path) -> No
 @pytest.fixture
 def no_bytes_are_harmless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a zip of a megabyte count as one that could fill a disk."""
-    monkeypatch.setattr(foreign_files, "_LEAST_UNPACKED_BYTES", 1000)
+    monkeypatch.setattr(untrusted_files, "_LEAST_UNPACKED_BYTES", 1000)
 
 
 @pytest.mark.usefixtures("no_bytes_are_harmless")

@@ -12,7 +12,7 @@ def the_file(folder: Path) -> Path:
 
 
 def check_zip(path: Path) -> None:
-    from transload.models.plain_zip import check_plain_zip
+    from transload.models.safe_zip import check_plain_zip
 
     check_plain_zip(path, ignores_case=True)
 
@@ -65,8 +65,8 @@ def read_facts(folder: Path) -> None:
     import json
 
     from transload.converters.readers.reader_records import ArtifactFacts, FileFacts
-    from transload.models.foreign_files import read_json
     from transload.models.job_records import DataFacts
+    from transload.models.untrusted_files import read_json
 
     try:
         document = read_json(the_file(folder))

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..kernels.converter_safe import slice_tensor, with_known_sizes
 from ..kernels.dialects import Kernels
+from ..kernels.tflite_converter_forms import slice_tensor, with_known_sizes
 from ..lazy_tensorflow import tf
 from ..values import Size, TfTensor, pack_sizes, product, reshape
 

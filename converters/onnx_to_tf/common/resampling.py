@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...onnx_graph.semantics.resampling_attributes import ResizeMethod
-from ..kernels.converter_safe import clip_index
+from ..kernels.tflite_converter_forms import clip_index
 from ..lazy_tensorflow import tf
 from ..values import Layout, Size, TfTensor, Value, computed, known, line_along, pack_sizes, product
 

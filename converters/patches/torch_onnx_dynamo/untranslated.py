@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ....models.errors import Refused
-from ....models.foreign_errors import first_line
+from ....models.library_messages import first_line
 from ....models.source_lines import line_in
 from .. import torch_messages
 

@@ -15,8 +15,8 @@ from typing import Any
 from zipfile import ZipFile
 
 from ....models.errors import BadRequest
-from ....models.foreign_errors import first_line
 from ....models.keras_model import load_keras
+from ....models.library_messages import first_line
 from ...lazy_import import keras
 from ..file_content import MAX_RATIO, opened_archive
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....models.errors import BadRequest
-from ....models.foreign_errors import first_line
 from ....models.formats import Format
+from ....models.library_messages import first_line
 from ....models.signature import BATCH, DTYPES, Axis, Signature, TensorSpec
 from ...lazy_import import onnx
 from ...onnx_graph.graph import graphs_in

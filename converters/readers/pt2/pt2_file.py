@@ -17,7 +17,7 @@ from typing import Any
 
 from ....models.errors import BadRequest, ToolMissing, TransloadError
 from ....models.exported_program import load_program
-from ....models.foreign_errors import first_line
+from ....models.library_messages import first_line
 from ...lazy_import import torch
 from ..file_content import opened_archive, whole_file
 from .pt2_program import ForeignOperatorError, ProgramCheck, RefusedProgramError

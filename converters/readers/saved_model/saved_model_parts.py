@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....models.errors import BadRequest
-from ....models.foreign_errors import first_line
+from ....models.library_messages import first_line
 from ....models.signature import Signature, TensorSpec
 from ....models.tensorflow_names import DEFAULT
 from ...embedded_metadata import EXTRA_FILE

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ....models.errors import BadRequest
-from ....models.foreign_errors import first_line
+from ....models.library_messages import first_line
 from ....models.probes.sizes import two_sizes
 from ....models.signature import BATCH, Array, Signature, TensorSpec, served_dtype
 from ....models.tensorflow_names import default_signature

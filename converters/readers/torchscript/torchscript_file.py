@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ....models.errors import BadRequest
-from ....models.foreign_errors import first_line
+from ....models.library_messages import first_line
 from ....models.loading.call_convention import Call, Leaf, flat, flatten, is_flat
 from ....models.loading.refused_inputs import fix_of_refusal, infer_accepted
 from ....models.signature import Signature, TensorSpec

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...errors import BadRequest
-from ...foreign_files import check_unpacked
+from ...untrusted_files import check_unpacked
 from .known_names import KnownNames
 from .pickle_machine import PickleMachine
 from .stored_tensors import ELEMENT_BYTES, QUANTISED, STORAGES, OddTensor, Storage

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from ....models.errors import BadRequest, Exit, TransloadError
-from ....models.foreign_errors import one_line
+from ....models.library_messages import one_line
 from ...terminal_text import fit_terminal
 
 INTERRUPTED = 130  # as a shell has it: 128 + SIGINT; SIGTERM and SIGHUP are 143 and 129

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from ....models.foreign_errors import one_line
+from ....models.library_messages import one_line
 from ...terminal_text import fit_terminal
 
 # Controls, directions, halves of characters; what a CI takes for a command of its own.

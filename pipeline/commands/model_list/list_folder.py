@@ -15,10 +15,10 @@ from functools import cache
 from pathlib import Path
 
 from .... import __version__
+from ....models.atomic_files import write_whole
 from ....models.errors import BadRequest, DiskFull, Exit
 from ....models.store import digest_of_json, is_disk_full, state_of
 from ....models.store_ledger import try_lock
-from ....models.whole_files import write_whole
 from ...plan.models_file import ListedModel
 from ...result.environment import describe_environment
 from ...result.list_records import (

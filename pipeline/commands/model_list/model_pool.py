@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ....models.errors import DiskFull, TransloadError
-from ....models.foreign_errors import first_line
+from ....models.library_messages import first_line
 from ...progress import Progress
 from ...result.failure_kinds import FailureKind
 from ...result.list_records import BUG_STATUS, ModelRow, RowFailure, RowState, TargetRow
 from ...result.schema import Verdict
 from ...workers.shared_workers import SharedWorkers
-from .row_parts import failure_of_error
+from .list_row import failure_of_error
 
 _REPORT_BUG = "report it with the traceback in the log"
 _BUG_LOG = "logs/bug.txt"

@@ -90,7 +90,7 @@ def follow_call(
         threads=limits.threads,
     )  # fmt: skip
     action = Action(
-        name=copy.step("follow"), entry="transload.pipeline.locate.follow:follow",
+        name=copy.step("follow"), entry="transload.pipeline.locate.match_values:follow",
         inputs={"model": inputs.source, "capture": captured}, options=options.to_json(),
         requires=("torch", *model.requires), framework="torch", code=model.code, root=model.root, reads=model.reads,
         limits=limits,

@@ -16,11 +16,11 @@ from pathlib import Path
 from ....converters.readers.reader_records import FileOptions
 from ....models.artifact import RECORD, read_artifact
 from ....models.errors import BadRequest, StepFailed
-from ....models.foreign_files import check_plain
 from ....models.formats import Format
 from ....models.job import forged_as_failure
 from ....models.signature import Array, Signature, TensorSpec
 from ....models.store import digest_of, disk_errors, state_of
+from ....models.untrusted_files import check_plain
 from ....serving.runtimes.runtime_table import RUNTIMES
 from ....serving.runtimes.tuning_space import RuntimeSettings
 from ....serving.server.repository.served_version import OpenedSession

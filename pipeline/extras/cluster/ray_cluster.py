@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from ....models.errors import BadRequest, StepFailed, ToolMissing, TransloadError
-from ....models.foreign_errors import text_of
+from ....models.library_messages import text_of
 from ...workers.cluster_records import NodeFacts
 from ...workers.engine import run_stopped
 from ...workers.executor_choice import ADDRESS_VARIABLE, CLIENT_SCHEME

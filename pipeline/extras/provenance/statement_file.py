@@ -11,7 +11,7 @@ from typing import Any
 
 from ....models.artifact import PROVENANCE
 from ....models.errors import BadRequest
-from ....models.foreign_files import read_json
+from ....models.untrusted_files import read_json
 from ...result.schema import Verdict
 from .envelope import Envelope, read_envelope
 from .statement import STATEMENT, VERDICT

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ....models.artifact import RECORD as ARTIFACT_RECORD
 from ....models.errors import BadRequest
-from ....models.foreign_errors import one_line_texts
+from ....models.library_messages import one_line_texts
 from ....models.remote.sealed_records import read_record
 from ....models.sources import RECORD as SOURCE_RECORD
 from ....models.store import size_of

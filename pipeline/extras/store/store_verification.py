@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ....models.foreign_errors import text_of
+from ....models.library_messages import text_of
 from ....models.remote.sealed_records import RECORDS, read_record, read_sealing
 from ....models.scratch_folders import scratch_folder
 from ....models.store import digest_of

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ....models.errors import BadRequest, ToolMissing
-from ....models.foreign_errors import one_line
+from ....models.library_messages import one_line
 from ...result.mlflow_names import DATABASE, ENVIRONMENT, EXPERIMENT_VARIABLE, URI_VARIABLE, check_address
 from ...workers.extras import install_command
 

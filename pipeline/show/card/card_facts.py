@@ -12,7 +12,7 @@ from ....models.artifact import read_artifact
 from ....models.store import digest_of, size_of
 from ...plan.route_actions import verification_runtime
 from ...plan.router import TargetResult
-from ...result.check_rows import CheckRows
+from ...result.check_table import CheckRows
 from ...result.schema import ArtifactRow, DriftRow, ExercisedRow, ProbeResultRow
 from ...workers.interpreters import interpreter_of
 from ...workers.toolchain import requirement_of

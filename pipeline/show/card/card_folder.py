@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ....models.artifact import BESIDE, CARD, CARD_TEXT, DIGESTS, LOCAL, MADE_FROM, PROVENANCE, REQUIREMENTS
+from ....models.atomic_files import write_whole
 from ....models.errors import BadRequest, StepFailed
 from ....models.store import digest_of, digest_of_files
-from ....models.whole_files import write_whole
 from .card_records import Card
 from .card_text import card_text
 

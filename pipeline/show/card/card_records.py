@@ -8,10 +8,10 @@ from pathlib import Path
 
 from ....models.artifact import CARD
 from ....models.errors import BadRequest, TransloadError
-from ....models.foreign_files import read_json
 from ....models.job import JsonRecord
 from ....models.provenance import Provenance
 from ....models.signature import Signature
+from ....models.untrusted_files import read_json
 
 CARD_SCHEMA = 1
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from ....models.code_digest import module_file
 from ....models.errors import BadRequest
-from ....models.foreign_files import read_json
 from ....models.job_records import DataFacts
 from ....models.sources import CodeRef, public_name
 from ....models.store import Stored
+from ....models.untrusted_files import read_json
 from ...plan.loaded_model import ModelDescription
 from .card_records import ModelFacts
 from .git_commit import commit_of

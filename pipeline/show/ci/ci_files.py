@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....models.atomic_files import write_whole
 from ....models.errors import BadRequest, TransloadError
 from ....models.store import disk_errors
-from ....models.whole_files import write_whole
 
 if TYPE_CHECKING:
     from .ci_rows import CiRow

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ....models.errors import TransloadError
-from ....models.foreign_errors import one_line
+from ....models.library_messages import one_line
 from ...result.compare.change_records import Change, FigureKind, RunComparison
 from ...result.compare.no_worse import RULE as NO_WORSE
 from ...result.facts import FactClaim, told_elsewhere

@@ -14,7 +14,7 @@ from ....models.signature import Array
 from ...wire.tfserving_json import dumps
 from ...wire.tfserving_messages import Message, stock
 from ..repository.body_decoders import SIGNATURE
-from ..repository.served_version import Patience, ServedVersion
+from ..repository.served_version import Deadline, ServedVersion
 from ..serving_error import Code, ServingError, invalid
 from .example_batch import Example, ExampleList, class_outputs, classes_of, feeds_of, values_of, values_output
 
@@ -32,7 +32,7 @@ def check_length(data: bytes) -> None:
         raise ServingError(Code.RESOURCE_EXHAUSTED, text)
 
 
-def answer_message(model: ServedVersion, api: str, request: Message, patience: Patience, most_bytes: int) -> Message:
+def answer_message(model: ServedVersion, api: str, request: Message, deadline: Deadline, most_bytes: int) -> Message:
     """Return the response to a request of Classify, Regress or MultiInference.
     Raises ServingError and TransloadError."""
     tasks = _check_tasks(model, request.tasks) if api == "MultiInference" else {}
@@ -41,7 +41,7 @@ def answer_message(model: ServedVersion, api: str, request: Message, patience: P
     def answer(part: Message, result: Message, served: ServedVersion, method: str) -> None:
         count = len(batch.examples)
         check_answers(served, method, count)
-        answers = served.predict(feeds_of(served.signature, batch, most_bytes), patience)
+        answers = served.predict(feeds_of(served.signature, batch, most_bytes), deadline)
         part.model_spec.name, part.model_spec.signature_name = served.name, served.signature_name
         part.model_spec.version.value = served.number
         if method == "Regress":

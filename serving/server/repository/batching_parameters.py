@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from ....models.errors import BadRequest
-from ....models.foreign_files import read_plain
+from ....models.untrusted_files import read_plain
 from ...wire.tfserving_messages import Message
 
 _NUMBERS = ("max_batch_size", "batch_timeout_micros", "max_enqueued_batches", "num_batch_threads")

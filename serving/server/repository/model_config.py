@@ -11,8 +11,8 @@ from typing import Any
 
 from ....models.artifact import RECORD
 from ....models.errors import BadRequest
-from ....models.foreign_files import read_plain
 from ....models.formats import formats
+from ....models.untrusted_files import read_plain
 from ...wire.tfserving_messages import Message, stock
 
 _FIRST = 1  # the version of an artifact that stands in no folder of versions

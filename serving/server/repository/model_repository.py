@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ....models.errors import TransloadError
-from ...memory_return import MemoryReturn
+from ...malloc_trim import MemoryReturn
 from ...session import Session, other_sessions_of
 from ..access_log import AccessLog
 from ..admission import Admission

@@ -54,7 +54,7 @@ class OpenedSession:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Deadline:
     """How long a client waits for an answer: until `end` of time.monotonic, and while `is_waiting`."""
 
     end: float = math.inf
@@ -66,7 +66,7 @@ class Patience:
         return min(self.end - time.monotonic(), _LONGEST_WAIT_S)
 
 
-PATIENT = Patience()
+NO_DEADLINE = Deadline()
 
 
 class ServedVersion:
@@ -200,7 +200,7 @@ class ServedVersion:
         return dict(zip(self._inputs, values, strict=True)), rest
 
     def predict(
-        self, feeds: Mapping[str, Array], patience: Patience = PATIENT, started: Callable[[], None] = lambda: None
+        self, feeds: Mapping[str, Array], deadline: Deadline = NO_DEADLINE, started: Callable[[], None] = lambda: None
     ) -> Mapping[str, Array]:
         """Return the outputs of the session. Feeds that do not fit the signature are refused before the lock is taken.
         `started` is called when the wait for the session is over.
@@ -212,11 +212,11 @@ class ServedVersion:
         self._enter(values)
         try:
             if self._batches is not None:
-                return self._run_in_batch(self._batches, values, patience, started)
-            if not self._lock.acquire(blocking=False) and not self._lock.acquire(timeout=max(patience.remaining_s, 0)):
+                return self._run_in_batch(self._batches, values, deadline, started)
+            if not self._lock.acquire(blocking=False) and not self._lock.acquire(timeout=max(deadline.remaining_s, 0)):
                 raise self.too_late()
             try:
-                return self._run_alone(feeds, patience, started)
+                return self._run_alone(feeds, deadline, started)
             finally:
                 self._lock.release()
         finally:
@@ -264,23 +264,23 @@ class ServedVersion:
             self._waiting -= 1
 
     def _run_alone(
-        self, feeds: Mapping[str, Array], patience: Patience, started: Callable[[], None]
+        self, feeds: Mapping[str, Array], deadline: Deadline, started: Callable[[], None]
     ) -> Mapping[str, Array]:
-        if patience is not PATIENT and not patience.is_waiting():
+        if deadline is not NO_DEADLINE and not deadline.is_waiting():
             raise ServingError(Code.CANCELLED, "the client has cancelled the request")
         started()
         answers = self._run(feeds)
-        if patience is not PATIENT and patience.remaining_s < 0:
+        if deadline is not NO_DEADLINE and deadline.remaining_s < 0:
             raise self.too_late()
         return answers
 
     def _run_in_batch(
-        self, batches: BatchQueue, values: Sequence[Array], patience: Patience, started: Callable[[], None]
+        self, batches: BatchQueue, values: Sequence[Array], deadline: Deadline, started: Callable[[], None]
     ) -> Mapping[str, Array]:
         feeds = dict(zip(self._inputs, values, strict=True))
-        request = QueuedRequest(feeds, len(values[0]), patience.is_waiting, started)
+        request = QueuedRequest(feeds, len(values[0]), deadline.is_waiting, started)
         batches.put(request)
-        if not request.wait(max(patience.remaining_s, 0)):
+        if not request.wait(max(deadline.remaining_s, 0)):
             batches.withdraw(request)
             raise self.too_late()
         return request.answers

@@ -18,7 +18,7 @@ import numpy as np
 from ....models.errors import SessionLost, SessionTimeout, TransloadError
 from ....models.signature import Array, Signature
 from ...checked_session import CheckedSession, FeedCheck
-from ...memory_return import MemoryReturn
+from ...malloc_trim import MemoryReturn
 from ...session import Session
 from ..serving_error import Code, ServingError, unavailable
 from .body_decoders import DECODERS

@@ -18,8 +18,8 @@ import numpy as np
 
 from ....models.artifact import GOLDEN
 from ....models.errors import BadRequest, SessionLost, TransloadError
-from ....models.foreign_files import read_plain
 from ....models.signature import ANY_SIZE, Array, Axis, Signature, TensorSpec
+from ....models.untrusted_files import read_plain
 from ...checked_session import smallest_feeds
 from ...session import Session
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ....models.errors import BadRequest, StepFailed, TransloadError
-from ....models.foreign_errors import first_line
+from ....models.library_messages import first_line
 from ....models.signature import Signature
 from ...session import Session
 from ..metrics import Metrics

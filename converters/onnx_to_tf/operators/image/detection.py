@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....onnx_graph.semantics.resampling_attributes import roi_align_attributes
-from ...kernels.converter_safe import clip_index
+from ...kernels.tflite_converter_forms import clip_index
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, lowers
 from ...operator_context import OperatorContext

@@ -7,7 +7,7 @@ from itertools import product as every
 from typing import Any
 
 from ....onnx_graph.semantics.resampling_attributes import grid_sample_attributes
-from ...kernels.converter_safe import clip_index
+from ...kernels.tflite_converter_forms import clip_index
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, FLOATS, INDICES, lowers
 from ...operator_context import OperatorContext

@@ -13,7 +13,7 @@ import numpy as np
 from ....onnx_graph.semantics.window_attributes import kernel_sizes, transposed_window
 from ...common.padding_modes import insert_zeros, pad, pad_outside
 from ...common.windows import Window, kernel_taps, read_window, window_over
-from ...kernels.converter_safe import with_channels
+from ...kernels.tflite_converter_forms import with_channels
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, lowers
 from ...operator_context import OperatorContext

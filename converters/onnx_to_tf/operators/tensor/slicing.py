@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....onnx_graph.semantics.former_attributes import slice_arguments
-from ...kernels.converter_safe import is_computed, slice_left_open
+from ...kernels.tflite_converter_forms import is_computed, slice_left_open
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, INDICES, lowers
 from ...operator_context import OperatorContext

@@ -15,7 +15,7 @@ from transload.models.signature import Signature, TensorSpec
 from transload.pipeline.drift import jobs
 from transload.pipeline.drift.drift_records import CheckEvidence
 from transload.pipeline.drift.reference import answer
-from transload.pipeline.result.check_rows import read_check_rows
+from transload.pipeline.result.check_table import read_check_rows
 from transload.pipeline.show.exercise_view import exercises
 
 SIGNATURE = Signature(

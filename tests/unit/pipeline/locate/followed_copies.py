@@ -12,7 +12,6 @@ import onnxruntime
 from transload.converters.minimal_repro.onnx_pieces import OnnxCutter
 from transload.models.signature import Array, Signature
 from transload.models.sources import CodeRef, Source, write_source
-from transload.pipeline.locate.follow import Follower
 from transload.pipeline.locate.locate_records import (
     CandidateGraph,
     CandidateOperator,
@@ -20,6 +19,7 @@ from transload.pipeline.locate.locate_records import (
     FollowFacts,
     FollowOptions,
 )
+from transload.pipeline.locate.match_values import Follower
 from transload.serving.tracing.traced_model import TracedModel
 
 

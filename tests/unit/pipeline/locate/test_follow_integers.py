@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transload.pipeline.locate.departure import PairTrial
+from transload.pipeline.locate.divergence import PairTrial
 from transload.pipeline.locate.followed_answer import ValuePair
 
 

@@ -18,7 +18,7 @@ from transload.models.signature import Bounds, Signature, TensorSpec
 from transload.serving.server.metrics import Metrics
 from transload.serving.server.repository.batch_queue import batching_obstacle, largest_batch
 from transload.serving.server.repository.batching_parameters import UNLIMITED, BatchingParameters, read_batching_file
-from transload.serving.server.repository.served_version import OpenedSession, Patience, ServedVersion
+from transload.serving.server.repository.served_version import Deadline, OpenedSession, ServedVersion
 from transload.serving.server.serving_error import Code, ServingError
 
 from .conftest import ONE, TWO, NumpySession
@@ -39,10 +39,10 @@ class Asked:
     go_on: threading.Event = field(default_factory=threading.Event)
     answers: dict[str, Any] = field(default_factory=dict)
 
-    def ask(self, key: str, feeds: Any, patience: Patience | None = None) -> None:
+    def ask(self, key: str, feeds: Any, deadline: Deadline | None = None) -> None:
         def act() -> None:
             try:
-                self.answers[key] = self.served.predict(feeds, patience or Patience())
+                self.answers[key] = self.served.predict(feeds, deadline or Deadline())
             except Exception as error:  # noqa: BLE001
                 self.answers[key] = error
 
@@ -248,9 +248,9 @@ def test_requests_that_nobody_waits_for_are_not_run(asked: Ask) -> None:
     version = asked()
     version.ask("first", x(1))
     version.wait_for_runs(1)
-    version.ask("cancelled", x(2), Patience(is_waiting=lambda: False))
+    version.ask("cancelled", x(2), Deadline(is_waiting=lambda: False))
     version.wait_for_queue(1)
-    version.ask("late", x(3), Patience(end=0.0))
+    version.ask("late", x(3), Deadline(end=0.0))
     version.until(lambda: "late" in version.answers)
     assert version.answers["late"].code is Code.DEADLINE_EXCEEDED
     version.wait_for_queue(1)
@@ -265,9 +265,9 @@ def test_requests_that_nobody_waits_for_are_not_run(asked: Ask) -> None:
 def test_a_queue_that_everybody_has_left_goes_on(asked: Ask) -> None:
     version = asked(BatchingParameters(max_rows=2, timeout_s=0.1), is_held=False)
     with pytest.raises(ServingError, match="before the deadline"):
-        version.served.predict(x(1), Patience(end=time.monotonic() + 0.02))
+        version.served.predict(x(1), Deadline(end=time.monotonic() + 0.02))
     time.sleep(0.3)  # beyond the time-out of the batch that nobody waits for
-    assert y(version.served.predict(x(2, 3), Patience(end=time.monotonic() + 60))) == [4, 6]
+    assert y(version.served.predict(x(2, 3), Deadline(end=time.monotonic() + 60))) == [4, 6]
 
 
 def test_each_request_starts_once_though_its_batch_is_asked_again(asked: Ask) -> None:
@@ -280,7 +280,7 @@ def test_each_request_starts_once_though_its_batch_is_asked_again(asked: Ask) ->
         return [values[0] * np.float32(2)]
 
     def ask(key: str) -> None:
-        version.answers[key] = version.served.predict(x(1), Patience(), partial(starts.append, key))
+        version.answers[key] = version.served.predict(x(1), Deadline(), partial(starts.append, key))
 
     version.session._answer = refuse_batches  # type: ignore[method-assign]
     for key in "ab":

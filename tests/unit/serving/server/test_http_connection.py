@@ -16,7 +16,7 @@ import pytest
 
 from transload.serving.server import http_connection
 from transload.serving.server.http_connection import HttpConnection
-from transload.serving.server.http_messages import HttpReply, HttpRequest, Way
+from transload.serving.server.http_messages import DispatchMode, HttpReply, HttpRequest
 from transload.serving.server.http_server import HttpServer
 from transload.serving.server.repository.model_repository import hold_session
 
@@ -161,8 +161,8 @@ class SeenRequests:
     def begin(self, request: HttpRequest) -> None:
         pass
 
-    def way_of(self, request: HttpRequest) -> Way:
-        return Way.LOOP
+    def dispatch_mode(self, request: HttpRequest) -> DispatchMode:
+        return DispatchMode.LOOP
 
     def answer(self, request: HttpRequest) -> HttpReply:
         return HttpReply(b"long" if request.is_too_long else b"".join(request.parts))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from transload.pipeline.cli import main
-from transload.pipeline.commands.model_list.row_parts import failures_of_gate, rows_of_drift
+from transload.pipeline.commands.model_list.list_row import failures_of_gate, rows_of_drift
 from transload.pipeline.plan.models_file import read_models_file
 from transload.pipeline.result.failure_kinds import FailureKind
 from transload.pipeline.result.list_records import ListCommand, ListResult, ModelRow, RowState, decide_list

@@ -1,4 +1,4 @@
-"""Repeat one step of a run alone: `python -m transload.pipeline.workers.repeat FILE`, as repeat/STEP.sh calls it.
+"""Repeat one step of a run alone: `python -m transload.pipeline.workers.rerun_step FILE`, as repeat/STEP.sh calls it.
 
 The worker has the limits, the environment, the network and the server that it had in the run. What it leaves lies in a
 folder beside the file: `out`, its private folder `cwd`, and the log, which is also printed.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from transload.models.whole_files import copy_folder_whole, link_folder_whole, rename_synced, write_synced, write_whole
+from transload.models.atomic_files import copy_folder_whole, link_folder_whole, rename_synced, write_synced, write_whole
 
 
 @pytest.mark.parametrize("content", ["two", b"two"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from transload.models.probes.far_probes import Room, far_batches, far_sizes_of
+from transload.models.probes.extreme_sizes import Room, far_batches, far_sizes_of
 from transload.models.signature import parse_input
 
 

@@ -16,13 +16,13 @@ from onnx import helper, numpy_helper
 from transload.models.loading.build import construct
 from transload.models.signature import Signature, TensorSpec
 from transload.models.sources import CodeRef
-from transload.pipeline.locate.follow import Follower
 from transload.pipeline.locate.locate_records import (
     CandidateGraph,
     Capture,
     FollowFacts,
     FollowOptions,
 )
+from transload.pipeline.locate.match_values import Follower
 from transload.serving.tracing.traced_model import TracedModel
 
 from .followed_copies import follow_copy, write_net

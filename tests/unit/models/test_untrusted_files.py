@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from transload.models import foreign_files
+from transload.models import untrusted_files
 from transload.models.errors import BadRequest, StepFailed
-from transload.models.foreign_files import check_plain, check_result, read_json
 from transload.models.signature import TensorSpec
+from transload.models.untrusted_files import check_plain, check_result, read_json
 
 
 def test_a_pipe_in_a_folder_is_refused(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_an_error_is_one_line_whatever_names_are_in_it() -> None:
 
 
 def nested(folder: Path) -> None:
-    folder.joinpath(*"a" * foreign_files.MOST_DEPTH, "b").mkdir(parents=True)
+    folder.joinpath(*"a" * untrusted_files.MOST_DEPTH, "b").mkdir(parents=True)
 
 
 def listening(folder: Path) -> None:
@@ -120,6 +120,6 @@ def test_a_result_is_made_of_plain_files_and_folders_alone(kind: str, result: Pa
 def test_a_result_has_a_limit_of_files_and_of_bytes(result: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, limit in {"MOST_FILES": 1, "MOST_RESULT_BYTES": 6}.items():
         with monkeypatch.context() as patch:
-            patch.setattr(foreign_files, name, limit)
+            patch.setattr(untrusted_files, name, limit)
             with pytest.raises(StepFailed, match="more than a result may hold"):
                 check_result(result)

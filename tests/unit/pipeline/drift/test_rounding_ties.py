@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from transload.models.signature import Array, Signature, TensorSpec
-from transload.pipeline.drift.unsettled import find_unsettled, settle
+from transload.pipeline.drift.rounding_ties import find_unsettled, settle
 from transload.serving.runtimes.torch_callable import TorchSession
 
 SIGNATURE = Signature(

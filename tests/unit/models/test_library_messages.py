@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.models.foreign_errors import first_line, one_line, one_line_texts
+from transload.models.library_messages import first_line, one_line, one_line_texts
 
 
 class Mute(Exception):

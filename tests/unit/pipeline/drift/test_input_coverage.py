@@ -10,7 +10,7 @@ from transload.models.probes.masks import Fill
 from transload.models.probes.probe_set import Probe
 from transload.models.probes.stress_values import IntegerRange
 from transload.models.signature import Array, Bounds, Signature, TensorSpec, ValueRange
-from transload.pipeline.drift.exercised import ObservedSession, describe_exercise
+from transload.pipeline.drift.input_coverage import ObservedSession, describe_exercise
 from transload.pipeline.drift.probe_result import CheckResult
 from transload.pipeline.drift.recorded_answers import ReferenceRecord
 from transload.pipeline.drift.rules import PASS, Judgement

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from transload.models.array_file import write_arrays
-from transload.models.plain_zip import check_plain_zip
+from transload.models.safe_zip import check_plain_zip
 
 
 class Stream(io.RawIOBase):

@@ -8,7 +8,7 @@ import time
 
 import psutil
 
-from transload.serving.memory_return import MemoryReturn, trim_heap
+from transload.serving.malloc_trim import MemoryReturn, trim_heap
 
 
 def test_large_requests_that_follow_each_other_share_one_call() -> None:
@@ -45,7 +45,7 @@ def test_the_heap_is_given_back() -> None:
 
 _BODIES_IN_A_THREAD = """
 import threading
-from transload.serving.memory_return import map_large_blocks
+from transload.serving.malloc_trim import map_large_blocks
 
 def resident_bytes():
     with open("/proc/self/statm") as file:

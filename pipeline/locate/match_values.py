@@ -16,7 +16,7 @@ from ...serving.tracing.operator_trace import OperatorCall
 from ...serving.tracing.piece_replay import Explanation, PieceReplay
 from ...serving.tracing.traced_model import TracedModel
 from ...serving.tracing.weight_variants import CopiedWeights, name_channels
-from .departure import Departure, PairTrial, finite_or_none
+from .divergence import Departure, PairTrial, finite_or_none
 from .failed_shape import FailedShape
 from .followed_answer import Equality, FollowedAnswer, FollowedReference, ValuePair
 from .locate_records import Capture, FollowFacts, FollowOptions, PlaceFacts
