@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
 Entry: TypeAlias = str  # "MODULE:FUNCTION", which is imported where it runs
@@ -60,7 +60,7 @@ class FormatSpec:
     table_sizes: Entry = ""  # (Path) -> rows of the tables that its integer inputs point into
     function_names: Entry = ""  # (Path) -> names of its further functions, which copies do not hold
     embedder: Entry = ""  # (Path, text): puts a text into the payload
-    served_as: Mapping[str, str] = field(default_factory=dict, hash=False)  # what other systems call it
+    mlflow: str = ""  # the flavour of its model in MLflow; empty: it is not logged there
     package: str = ""  # name and version of the third party that provides it; empty if it is ours
 
     @property

@@ -41,5 +41,5 @@ SPEC = FormatSpec(
     calibrated_ranges="transload.converters.calibrated_ranges:onnx_ranges",
     table_sizes="transload.converters.readers.onnx.onnx_file:gather_tables",
     embedder="transload.converters.embedded_metadata:embed_in_onnx",
-    served_as={"triton": "onnxruntime", "kserve": "onnx", "mlflow": "onnx", "pip": "onnxruntime"},
+    mlflow="onnx",
 )

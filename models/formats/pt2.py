@@ -27,5 +27,5 @@ SPEC = FormatSpec(
     reader="transload.converters.readers.pt2.pt2_reader:import_pt2",
     checker="transload.converters.readers.pt2.pt2_reader:check_payload",
     describer="transload.converters.readers.pt2.pt2_reader:describe_pt2",
-    served_as={"mlflow": "pytorch"},
+    mlflow="pytorch",
 )

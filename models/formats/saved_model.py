@@ -36,5 +36,5 @@ SPEC = FormatSpec(
     cutter="transload.converters.minimal_repro.saved_model_pieces:open_saved_model",
     function_names="transload.converters.readers.saved_model.saved_model_reader:function_names",
     embedder="transload.converters.embedded_metadata:embed_in_saved_model",
-    served_as={"mlflow": "tensorflow", "pip": "tensorflow"},
+    mlflow="tensorflow",
 )

@@ -53,5 +53,5 @@ SPEC = FormatSpec(
     stored_precision="transload.converters.stored_weights:tflite_precision",
     calibrated_ranges="transload.converters.calibrated_ranges:tflite_ranges",
     embedder="transload.converters.embedded_metadata:embed_in_tflite",
-    served_as={"triton": "python", "mlflow": "", "pip": "ai-edge-litert"},
+    mlflow="python_function",
 )

@@ -26,5 +26,5 @@ SPEC = FormatSpec(
     checker="transload.converters.readers.torchscript.torchscript_reader:check_payload",
     describer="transload.converters.readers.torchscript.torchscript_reader:describe_torchscript_file",
     recorder="transload.serving.tracing.traced_script:ScriptRecorder",
-    served_as={"triton": "pytorch", "kserve": "pytorch", "mlflow": "torchscript", "pip": "torch"},
+    mlflow="torchscript",
 )

@@ -27,7 +27,7 @@ MLMODEL, GOLDEN = "MLmodel", "golden.npz"
 _EXAMPLE, _SERVING_EXAMPLE = "input_example.json", "serving_input_example.json"
 _CODE, _LOADER = "code", "mlflow_artifact"
 _CONDA, _PYTHON_ENV = "conda.yaml", "python_env.yaml"
-_ONNX, _TORCHSCRIPT = "onnx", "torchscript"  # flavours, as FormatSpec.served_as names them
+_ONNX, _TORCHSCRIPT = "onnx", "torchscript"  # flavours, as FormatSpec.mlflow names them
 _TORCHSCRIPT_FILE = "model.pth"
 _REPLACED = (REQUIREMENTS, DIGESTS, *LOCAL)  # MLflow has its own; what was tuned here does not hold there
 
@@ -47,7 +47,7 @@ def why_not_logged(artifact: Artifact) -> str | None:
     if artifact.flex:
         return "it needs TensorFlow's Flex delegate, which the interpreter of LiteRT does not bring"
     spec = artifact.target.format.spec
-    if "mlflow" not in spec.served_as:
+    if not spec.mlflow:
         return f"transload has no loader of {spec.title} files for MLflow"
     specs = (*artifact.signature.inputs, *artifact.signature.outputs)
     narrow = next((spec.dtype for spec in specs if spec.dtype not in DTYPES), None)
@@ -69,7 +69,7 @@ def write_model_folder(
     import yaml
 
     shutil.copytree(artifact.folder, out, ignore=shutil.ignore_patterns(*_REPLACED))
-    flavor = artifact.target.format.spec.served_as["mlflow"]
+    flavor = artifact.target.format.spec.mlflow
     if flavor != _ONNX:  # which MLflow opens by itself
         (out / _CODE).mkdir()
         for module in (RUNTIME, _LOADER):
