@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...converters.stored_weights import holds_signed_bytes, stored_precision
-from ...models.artifact import read_artifact
+from ...models.artifact import Artifact, read_artifact
 from ...models.errors import BadRequest, ToolMissing
 from ...models.extensible_table import load_entry
 from ...models.formats import Precision
@@ -160,10 +160,19 @@ def _run(
     return [*results, *(result for result in late if result)], observed, half
 
 
+def _opened_artifact(job: Job, check: Check) -> Artifact | None:
+    """Return the artifact that a check has opened in the runtime of its format; None of what a server holds, and of
+    what another runtime has opened."""
+    if RUNTIMES[check.runtime].served:
+        return None
+    artifact = read_artifact(job.inputs["artifact"])
+    return artifact if check.runtime == artifact.target.format.spec.runtime else None
+
+
 def _ask_in_half(job: Job, check: Check, session: Session) -> HalfResult | None:
     """Ask the copy in float16 arithmetic, in the runtime that its format is checked in."""
-    artifact = read_artifact(job.inputs["artifact"])
-    if check.runtime != artifact.target.format.spec.runtime or not artifact.target.format.spec.stored_precision:
+    artifact = _opened_artifact(job, check)
+    if artifact is None or not artifact.target.format.spec.stored_precision:
         return None
     return ask_in_half(check, artifact, session, read_test_set(job, check.record.signature.inputs))
 
@@ -219,12 +228,11 @@ def _run_functions(
 ) -> tuple[list[CheckResult], list[str]]:
     """Ask the functions of a SavedModel that take and give what `serving_default` does; add the fails to the results.
     The second value names those that take or give something else."""
-    folder = job.inputs["artifact"]
-    artifact = read_artifact(folder)
-    spec = artifact.target.format.spec
-    if not spec.function_names or check.runtime != spec.runtime or results[0].verdict == FAIL:
+    artifact = _opened_artifact(job, check)
+    entry = artifact.target.format.spec.function_names if artifact else ""
+    if artifact is None or not entry or results[0].verdict == FAIL:
         return results, []
-    names = load_entry(spec.function_names)(artifact.path)
+    folder, names = artifact.folder, load_entry(entry)(artifact.path)
     sessions = open_functions(folder, names) if names else {}
     for name, session in sessions.items():
         subject = f"{name}, which takes and gives what serving_default does"

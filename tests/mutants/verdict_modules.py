@@ -23,10 +23,10 @@ MODULES: Mapping[str, Guarded] = {
     "pipeline/result/release_limits.py": Guarded(
         (f"{_UNIT}/result/test_release_limits.py", f"{_UNIT}/result/test_gate.py")
     ),
-    "pipeline/result/compare/judge.py": Guarded((f"{_UNIT}/compare/test_judge.py",)),
-    "pipeline/result/compare/no_worse.py": Guarded((f"{_UNIT}/compare/test_no_worse.py",)),
-    "pipeline/result/compare/compare_limits.py": Guarded((f"{_UNIT}/compare/test_compare_limits.py",)),
-    "pipeline/result/compare/run_comparison.py": Guarded((f"{_UNIT}/compare/test_decide.py",), ("decide",)),
+    "pipeline/result/compare/judge.py": Guarded((f"{_UNIT}/result/compare/test_judge.py",)),
+    "pipeline/result/compare/no_worse.py": Guarded((f"{_UNIT}/result/compare/test_no_worse.py",)),
+    "pipeline/result/compare/compare_limits.py": Guarded((f"{_UNIT}/result/compare/test_compare_limits.py",)),
+    "pipeline/result/compare/run_comparison.py": Guarded((f"{_UNIT}/result/compare/test_decide.py",), ("decide",)),
     "pipeline/drift/rules.py": Guarded((f"{_UNIT}/drift/test_rules.py",)),
     "pipeline/drift/metrics/equivalence.py": Guarded((f"{_UNIT}/drift/metrics/test_equivalence.py",)),
     "pipeline/commands/verify.py": Guarded(
