@@ -48,7 +48,8 @@ class UnfitRow(ValueError):
 
 
 class ExtensibleTable(Mapping[str, RowT]):
-    """Rows by their names, ours first. Those of packages are read when a name is not ours, or all are asked for.
+    """A table of rows by their names: ours, then those of installed packages. The latter are read when a name is not
+    ours, or the whole table is asked for.
 
     `check(row, known)` raises UnfitRow for a row that does not fit; `known` are those before it.
     """

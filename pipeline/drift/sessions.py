@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from ...models.artifact import read_artifact
 from ...models.dataset import TEST, Dataset, read_dataset
 from ...models.errors import BadRequest, TransloadError
+from ...models.extensible_table import load_entry
 from ...models.formats import Format
 from ...models.job import Job
 from ...models.probes.accepted_values import ChosenValues, replace_values
@@ -61,8 +61,7 @@ def open_session(
     if runtime not in RUNTIMES:
         raise BadRequest(f"no runtime is called {runtime!r}", fix=f"use one of {', '.join(RUNTIMES)}")
     row, chosen = RUNTIMES[runtime], RuntimeSettings(runtime, settings or {})
-    module, _, name = row.entry.partition(":")
-    entry: Callable[..., Session] = getattr(import_module(module), name)
+    entry: Callable[..., Session] = load_entry(row.entry)
     if not row.served:
         return entry(folder, device, chosen.threads(threads), **chosen.keywords)
     if row.service not in (services or {}) or not model:

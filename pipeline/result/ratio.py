@@ -27,7 +27,7 @@ class Ratio:
     ci95: tuple[float, float] | None
     comparison: Comparison
     settling_processes: int | None = None  # sets of processes that would decide it, where it is inconclusive
-    verdict_interval: tuple[float, float] | None = None  # at VERDICT_CONFIDENCE: it may be looked at LOOKS times
+    verdict_interval: tuple[float, float] | None = None  # wider than ci95: it is looked at several times
 
     @property
     def is_decided(self) -> bool:

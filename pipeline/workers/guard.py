@@ -204,7 +204,7 @@ def _bury(worker: int, status: int | None) -> tuple[int | None, bool]:
 
 
 def resident_bytes(pids: Iterable[int]) -> int:
-    """Return the memory that these processes hold."""
+    """Return the bytes of main memory that these processes hold; one that has ended holds none."""
     total = 0
     for member in pids:
         with contextlib.suppress(OSError, IndexError, ValueError):

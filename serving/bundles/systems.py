@@ -108,9 +108,8 @@ class SystemRow:
         files: Files = {**render_folder(f"{self.system}.archive", values), **self.write(source), **code}
         if self.archive:
             kind = ArchiveKind.TAR_GZ if self.archive.endswith(ArchiveKind.TAR_GZ) else ArchiveKind.ZIP
-            files = {
-                self.archive.format(name=source.name): Archive(kind, cast("dict[str, str | Path]", files))
-            }  # none has bytes
+            members = cast("dict[str, str | Path]", files)  # none has bytes
+            files = {self.archive.format(name=source.name): Archive(kind, members)}
         return {**files, **render_folder(self.system, values)}
 
 

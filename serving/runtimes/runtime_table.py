@@ -48,7 +48,7 @@ class Runtime:
     provider: str = ""  # of ONNX Runtime's: the execution provider that the installed build must have, as "openvino"
     int64: bool = True  # computes int64 as such; else in int32, and refuses larger integers
     extra: str = ""  # of transload, which brings what a plain installation lacks
-    takes_all: bool = False  # takes every format, those of packages, too
+    takes_all: bool = False  # takes artifacts of every format, those that packages bring among them
     package: str = ""  # name and version of the third party that provides it; empty if it is ours
 
     @property
@@ -126,7 +126,7 @@ _OWN = (
 )
 
 
-def _check_runtime(row: Runtime, known: Mapping[str, Runtime]) -> None:  # noqa: ARG001  (as each table's check)
+def _check_runtime(row: Runtime, known: Mapping[str, Runtime]) -> None:  # noqa: ARG001  (a table's check gets the rows before, too)
     """Raise UnfitRow where a runtime of a package cannot be one."""
     if row.served or not row.takes or not all(isinstance(form, Format) for form in row.takes):
         raise UnfitRow(f"{row.name} takes {row.takes!r}, and a runtime of a package runs some Formats in process")

@@ -10,12 +10,12 @@ import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...models.artifact import read_artifact
 from ...models.errors import ToolMissing
+from ...models.extensible_table import load_entry
 from ..endpoint_security import OPEN, EndpointSecurity
 from ..runtimes.runtime_table import RUNTIMES
 from ..runtimes.tuning_space import RuntimeSettings, Value
@@ -109,11 +109,9 @@ def open_artifact(
     """Open an artifact in the runtime of its format, or what is in the folder in `runtime`, with that runtime's
     `settings`. Raises what that raises."""
     if runtime is None:
-        form = read_artifact(folder).target.format
-        runtime = next(row.name for row in RUNTIMES.values() if row.accepts(form) and not row.served)
-    module, _, entry = RUNTIMES[runtime].entry.partition(":")
+        runtime = read_artifact(folder).target.format.spec.runtime
     chosen = RuntimeSettings(runtime, settings or {})
-    open_session = getattr(import_module(module), entry)
+    open_session = load_entry(RUNTIMES[runtime].entry)
     return OpenedSession(open_session(folder, device, chosen.threads(threads), **chosen.keywords), runtime)
 
 

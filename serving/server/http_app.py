@@ -69,13 +69,9 @@ class HttpApplication:
         served = _protocol(request.path).find_served(self._repository, request.path)
         if served is None:
             return DispatchMode.THREAD
-        return (
-            DispatchMode.SUBMISSION
-            if served.takes_submissions
-            else DispatchMode.LOOP
-            if served.is_quick
-            else DispatchMode.THREAD
-        )
+        if served.takes_submissions:
+            return DispatchMode.SUBMISSION
+        return DispatchMode.LOOP if served.is_quick else DispatchMode.THREAD
 
     def answer(self, request: HttpRequest) -> HttpReply:
         """Return the reply to a request, or the one that refuses it."""

@@ -155,7 +155,7 @@ class HttpConnection(asyncio.Protocol):
             self._remember(data[:end], len(data) - end)
 
     def _take(self, header: RequestHeader, body: bytes) -> None:
-        """Do without the parser what it would have done."""
+        """Take a request whose header is known, as the parser's callbacks would."""
         self._begin(header)
         if body:
             self.on_body(body)

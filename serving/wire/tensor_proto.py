@@ -1,4 +1,4 @@
-"""TensorProto to numpy and back, for every dtype of models.signature.DTYPES, and for strings.
+"""Conversion of TensorProto to numpy and back, for strings and every dtype of models.signature.DTYPES.
 
 The rules are those of tensorflow::Tensor::FromProto: `tensor_content` counts if it is there, else the typed values;
 fewer values than elements are filled up with the last one, none at all means zeros. More values than elements are an

@@ -68,7 +68,8 @@ def mutants_of(source: str, functions: Collection[str] = ()) -> Iterator[Mutant]
 
 
 def _sites(node: ast.AST, function: str) -> Iterator[tuple[str, ast.AST]]:
-    """Yield every node below a node with the function that it is in; annotations and f-strings decide nothing."""
+    """Yield the nodes below a node, each with the name of its function; not annotations and f-strings, which decide
+    nothing."""
     for name, field in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list") or isinstance(node, ast.JoinedStr):
             continue

@@ -118,22 +118,22 @@ class CaseRunner:
         before, peak = _resident(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         start = time.process_time()
         outcome = Outcome.ACCEPTED
-        found: dict[str, Any] = {}
+        details: dict[str, Any] = {}
         self._guard.begin()
         try:
             self._reader.read(self._case)
         except BaseException as error:  # noqa: BLE001
-            outcome, found = self._judge(error)
+            outcome, details = self._judge(error)
         noted, seconds = self._guard.end(), time.process_time() - start
         new_peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         left = [path.name for path in self._private.iterdir()]
         if seconds > MOST_CPU_S:
-            found = {"error": f"took {seconds:.1f} s of CPU", **found}
+            details = {"error": f"took {seconds:.1f} s of CPU", **details}
         elif new_peak > peak and (new_peak << 10) - before > MOST_BYTES:
-            found = {"error": f"took {((new_peak << 10) - before) / 1e9:.2f} GB", **found}
+            details = {"error": f"took {((new_peak << 10) - before) / 1e9:.2f} GB", **details}
         elif noted or left:
-            found = {"error": f"left or started {noted or left}"[:300], **found}
-        return (Outcome.FINDING if found else outcome), found
+            details = {"error": f"left or started {noted or left}"[:300], **details}
+        return (Outcome.FINDING if details else outcome), details
 
     def _judge(self, error: BaseException) -> tuple[Outcome, dict[str, Any]]:
         from transload.models.errors import TransloadError
@@ -169,12 +169,12 @@ def run_all(runner: CaseRunner, state: Path, end: float) -> None:
         while number >= 0 and time.time() < end:
             HEAD.pack_into(shared, 0, number, _resident(), slowest, slowest_s)
             start = time.process_time()
-            outcome, found = runner.run(number)
+            outcome, details = runner.run(number)
             seconds = time.process_time() - start
             if seconds > slowest_s:
                 slowest, slowest_s = number, seconds
-            if found:
-                findings.write(json.dumps({"number": number, **found}) + "\n")
+            if details:
+                findings.write(json.dumps({"number": number, **details}) + "\n")
                 findings.flush()
             shared[HEAD.size + number] = outcome
             number = shared.find(b"\x00", HEAD.size + number) - HEAD.size
@@ -190,8 +190,8 @@ def main() -> None:
         warm_up(runner)
         run_all(runner, Path(state), float(rest[1]))
     else:
-        outcome, found = runner.run(int(rest[0]))
-        print(outcome.name, json.dumps(found, indent=1))
+        outcome, details = runner.run(int(rest[0]))
+        print(outcome.name, json.dumps(details, indent=1))
     sys.stdout.flush()
     os._exit(0)  # frameworks' own teardown takes seconds
 

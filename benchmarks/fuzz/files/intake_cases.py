@@ -142,19 +142,19 @@ class IntakeRunner:
         self._intake.write(rng_of(self._seed, self._intake.name, number), self._seeds, self._case)
         before = _listing(self._folder)
         outcome = Outcome.ACCEPTED
-        found: dict[str, Any] = {}
+        details: dict[str, Any] = {}
         try:
             self._take_in()
         except BaseException as error:  # noqa: BLE001
-            outcome, found = self._judge(error)
+            outcome, details = self._judge(error)
         for name in ("objects", "actions", "logs", "refusals"):  # what the command keeps on purpose
             shutil.rmtree(self._store.root / name, ignore_errors=True)
             (self._store.root / name).mkdir()
         left = [name for name in _listing(self._folder) - before if not name.startswith(("run/logs/", "run/repeat/"))]
         children = self._list_children() - self._children
         if left or children:
-            return Outcome.FINDING, {"error": f"left {left[:5]} {sorted(children)}", **found}
-        return outcome, found
+            return Outcome.FINDING, {"error": f"left {left[:5]} {sorted(children)}", **details}
+        return outcome, details
 
     def _take_in(self) -> None:
         from transload.models.data_sources.data_argument import parse_data

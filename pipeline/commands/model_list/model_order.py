@@ -95,7 +95,7 @@ def longest_first(
 
 
 def read_durations(store: Path) -> ModelDurations:
-    """Read what the steps in a store's folder took; leave out records that cannot be read."""
+    """Read how long each model's steps took, from those records of a store's folder that can be read."""
     return ModelDurations(_records(store / "actions"))
 
 

@@ -90,7 +90,7 @@ class MessageLayout:
                 arrays.append(strings)
                 offset = end_of_strings + -(end_of_strings - offset) % _ALIGNMENT
                 continue
-            # It holds the sizes against the bytes.
+            # It raises where the message has fewer bytes than the sizes need.
             array: Array = np.ndarray(sizes[start:end], dtype, message, offset)
             arrays.append(array)
             offset += array.nbytes + -array.nbytes % _ALIGNMENT

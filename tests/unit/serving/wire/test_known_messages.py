@@ -1,4 +1,4 @@
-"""Messages that are known are read as messages that are parsed, whatever their bytes are."""
+"""A message that the cache reads equals the one that the parser reads, for generated messages and for broken ones."""
 
 from __future__ import annotations
 
