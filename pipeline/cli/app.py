@@ -1,9 +1,9 @@
 """The root of the command line: the table of commands, and the way from a word to its module.
 
-To add a command: a row in COMMANDS, and a module beside this one with a function `command` whose parameters are
-typer's (options.py has the common ones). A group has its commands by name in SUBCOMMANDS of that module. The docstring
-of `command` opens with the row's sentence; `make docs-check` says so if it does not, and `python -m
-transload.pipeline.cli.cli_reference` writes docs/reference-cli.md anew. Only the module of the command that was asked
+To add a command: a row in COMMANDS, and a module beside this one with its record of options (a CommandOptions, whose
+docstring is its help and opens with the row's sentence) and a function `command` that takes the record. A group has
+such functions by name in SUBCOMMANDS of its module. `python -m transload.pipeline.cli.cli_reference` writes
+docs/reference-cli.md anew, and `make docs-check` says where it differs. Only the module of the command that was asked
 for is imported, and it may import no framework.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from ...models.errors import BadRequest, Exit
 from ..terminal_text import fit_terminal
@@ -45,14 +45,16 @@ class Command:
         """Return the command as typer has it. Imports its module, and typer."""
         import typer
 
+        from ..options.command_line import line_function
+
         module = import_module(f"{__package__}.{self.name}")
         app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=CONTEXT)
-        if subcommands := getattr(module, "SUBCOMMANDS", None):
+        subcommands = getattr(module, "SUBCOMMANDS", None)
+        if subcommands:
             app.callback()(module.command)
-            for name, function in subcommands.items():
-                app.command(name, context_settings=CONTEXT)(function)
-        else:
-            app.command(self.name, context_settings=CONTEXT)(module.command)
+        for name, act in (subcommands or {self.name: module.command}).items():
+            record = get_type_hints(act)["options"]
+            app.command(name, context_settings=CONTEXT)(line_function(record, act))
         return typer.main.get_command(app)
 
 

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-import typer
+from pydantic import model_validator
 
+from ...models.errors import BadRequest
 from ...serving.runtimes.tuning_space import settings_text
-from . import options
-from .completion.completion_values import complete_models
-from .option_values import (
-    parse_batches,
-    parse_duration,
-    parse_inputs,
-    parse_load_options,
-    parse_runtimes,
-    parse_settings,
-    parse_share,
-    parse_tuning_options,
-)
+from ..options import option_words as words
+from ..options import shared_options as shared
+from ..options.bench_parts import LoadOptions, TuningOptions
+from ..options.option import CommandOptions, Key, Option, Positional, Side
+from ..result.load_cases import LOAD_SECONDS, LoadEngine, check_load, parse_load
 from .output.render import finish, page, table
 
 _DOUBTS = 3  # the weightiest; all of them are in bench.json
@@ -29,78 +23,169 @@ if TYPE_CHECKING:
     from ..result.schema import BoundRow, LatencyRow
 
 
-Candidates = Annotated[
-    list[str],
-    typer.Argument(metavar="CANDIDATE...", help="Artifacts: folders, models in files, or URLs of served models."),
-]
-Against = Annotated[
-    str | None,
-    typer.Option(
-        "--against",
-        metavar="MODEL",
-        help="What ratios are held against, as 'convert' takes it; else the recorded source, else the first.",
-        autocompletion=complete_models,
-    ),
-]
-Tune = Annotated[
-    bool, typer.Option("--tune", help="Search each runtime's settings; keep what is faster and still verifies.")
-]
-TuneBudget = Annotated[
-    str | None,
-    typer.Option("--tune-budget", metavar="TIME", help="Of the search, for each artifact in each runtime: 60s."),
-]
-
-
-def command(
-    candidates: Candidates,
-    *,
-    against: Against = None,
-    data: options.Data = None,
-    input_: options.Input = None,
-    weights: options.Weights = None,
-    weights_key: options.WeightsKey = None,
-    set_: options.Set = None,
-    python: options.Python = None,
-    model_seconds: options.ModelSeconds = None,
-    trust: options.Trust = False,
-    runtime: options.RuntimeNames = None,
-    batch: options.Batch = None,
-    threads: options.Threads = None,
-    rounds: options.Rounds = None,
-    processes: options.Processes = None,
-    budget: options.Budget = None,
-    same_within: options.SameWithin = None,
-    load: options.Load = None,
-    load_seconds: options.LoadSeconds = None,
-    load_engine: options.LoadEngines = None,
-    tune: Tune = False,
-    tune_budget: TuneBudget = None,
-    latency_bound: options.BatchBound = None,
-    untuned: options.Untuned = False,
-    device: options.Device = None,
-    tfserving_url: options.TfservingUrl = None,
-    tfserving_model: options.TfservingModel = None,
-    jobs: options.Jobs = None,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs go.")] = Path("runs"),
-    store: options.Store = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
+class BenchOptions(CommandOptions):
     """Measure the latency of artifacts, all of them in the same rounds.
 
     Goes on until each ratio is settled, or the budget spent. Exit status 4 where something gave no answer, else 0."""
-    from ..api import bench
 
-    done = bench(
-        *candidates, against=against, data=data, weights=weights, weights_key=weights_key, python=python, store=store,
-        model_seconds=model_seconds, trust=trust, threads=threads, rounds=rounds, processes=processes, untuned=untuned,
-        device=device, runs=out, tfserving_url=tfserving_url, tfserving_model=tfserving_model, jobs=jobs, quiet=quiet,
-        budget_s=parse_duration(budget), runtimes=parse_runtimes(runtime) or None,
-        batches=parse_batches(batch) or None, same_within=parse_share(same_within),
-        inputs=parse_inputs(input_), load=parse_load_options(load, load_seconds, load_engine),
-        settings=parse_settings(set_), tune=parse_tuning_options(tune_budget, latency_bound, tune=tune),
-    )  # fmt: skip
-    finish(done.document, _lines(done), done.decided[1], json=json)
+    candidates: Annotated[
+        tuple[str, ...],
+        shared.texts(),
+        Positional(starred=True),
+        Option(
+            metavar="CANDIDATE...", several=True,
+            help="Artifacts: folders, models in files, or URLs of served models.",
+        ),
+    ]  # fmt: skip
+    against: Annotated[
+        Any,
+        shared.MODEL_TYPES,
+        Option(
+            "--against", "MODEL",
+            "What ratios are held against, as 'convert' takes it; else the recorded source, else the first.",
+            complete=shared.complete.complete_models,
+        ),
+    ] = None  # fmt: skip
+    data: shared.Data = None
+    inputs: shared.Inputs = ()
+    weights: shared.Weights = None
+    weights_key: shared.WeightsKey = None
+    settings: shared.Settings = None
+    python: shared.Python = None
+    model_seconds: shared.ModelSeconds = None
+    trust: shared.Trust = False
+    runtimes: Annotated[shared.Runtimes, Key("bench.runtimes")] = None
+    batches: Annotated[shared.Batches, Key("bench.batches")] = None
+    threads: shared.Threads = None
+    rounds: Annotated[
+        int | None,
+        Key("bench.rounds"),
+        Option("--rounds", "N", "Turns of each model in each process, at least.", min=3),
+    ] = None
+    processes: shared.Processes = None
+    budget_s: shared.Budget = None
+    same_within: Annotated[
+        float | None,
+        shared.by(words.parse_share, str | float),
+        Key("bench.same_within"),
+        Option("--same-within", "SHARE", "A ratio this close to 1 is the same, as in 2%."),
+    ] = None
+    load: Annotated[
+        tuple[str, ...] | None,
+        shared.texts(list[str] | LoadOptions | None),
+        Key("bench.load"),
+        Option(
+            "--load", "LOAD",
+            "Put load on it: closed:1,2,4 (connections), constant:100 or poisson:100,200 (requests a second), "
+            "server:200@10ms, single-stream, multi-stream:8, offline; once for each.",
+            several=True,
+        ),
+    ] = None  # fmt: skip
+    load_seconds: Annotated[
+        float | None,
+        Key("bench.load_seconds"),
+        Option("--load-seconds", "S", "How long each load lasts, 10.", min=0.1, max=3600, only=Side.LINE),
+    ] = None
+    load_engines: Annotated[
+        tuple[str, ...] | None,
+        shared.by(words.parse_load_engines),
+        Key("bench.load_engines"),
+        Option(
+            "--load-engine", "NAMES", "What sends it: transload, loadgen (MLPerf's), or both.",
+            several=True, only=Side.LINE,
+        ),
+    ] = None  # fmt: skip
+    tune: Annotated[
+        bool,
+        shared.by(bool, bool | TuningOptions | None),
+        Key("bench.tune"),
+        Option("--tune", help="Search each runtime's settings; keep what is faster and still verifies."),
+    ] = False
+    tune_budget_s: Annotated[
+        float | None,
+        shared.by(words.parse_duration),
+        Key("bench.tune_budget_s"),
+        Option("--tune-budget", "TIME", "Of the search, for each artifact in each runtime: 60s.", only=Side.LINE),
+    ] = None
+    latency_bound_s: Annotated[
+        float | None,
+        shared.by(words.parse_latency),
+        Key("bench.latency_bound_s"),
+        Option(
+            "--latency-bound", "TIME", "Find the batch of most throughput whose p99 keeps it: 10ms.", only=Side.LINE
+        ),
+    ] = None  # fmt: skip
+    untuned: Annotated[bool, Key("bench.untuned"), shared.UNTUNED] = False
+    device: shared.Device = None
+    tfserving_url: shared.TfservingUrl = None
+    tfserving_model: shared.TfservingModel = None
+    jobs: shared.Jobs = None
+    runs: shared.Runs = Path("runs")
+    store: shared.Store = None
+    json_: shared.Json = False
+    quiet: shared.Quiet = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spread(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Spread what a function takes as a part of its own."""
+        load, tune = values.get("load"), values.get("tune")
+        if isinstance(load, LoadOptions):
+            parts = {"load": load.cases or None, "load_seconds": load.seconds, "load_engines": load.engines}
+            values = values | parts
+        if tune is None:
+            values = {name: value for name, value in values.items() if name != "tune"}
+        if isinstance(tune, TuningOptions):
+            values = values | {"tune": True, "tune_budget_s": tune.budget_s, "latency_bound_s": tune.latency_bound_s}
+        return values
+
+    @model_validator(mode="after")
+    def _check_parts(self) -> Self:
+        told = self.told()
+        if self.load is None:
+            _refuse_alone(told, ("load_seconds", "load_engines"), "a load", "--load")
+        else:
+            engines = [LoadEngine(name) for name in self.load_engines or (LoadEngine.TRANSLOAD,)]
+            seconds = LOAD_SECONDS if self.load_seconds is None else self.load_seconds
+            check_load(parse_load(self.load), engines, seconds)
+        if not self.tune:
+            _refuse_alone(told, ("tune_budget_s", "latency_bound_s"), "a search of settings", "--tune")
+        return self
+
+
+def _refuse_alone(told: dict[str, Any], dependent: tuple[str, ...], subject: str, option: str) -> None:
+    """Raise BadRequest where an option is told that belongs to another, which is not."""
+    for name in dependent:
+        if name in told:
+            raise BadRequest(f"{BenchOptions.word_of(name)} belongs to {subject}", fix=f"give {option}, too")
+
+
+def bench(options: BenchOptions) -> BenchResult:
+    """Measure the candidates. Raises TransloadError."""
+    from ..commands.bench import bench as measure
+    from ..plan.model_argument import ModelRequest
+    from ..plan.recorded_source import find_source
+    from ..progress import Progress
+    from ..request import read_request
+    from .requests import candidates_in, local_settings, reference_of
+
+    if not options.candidates:
+        raise BadRequest("nothing to measure is named", fix="name the folders of artifacts")
+    candidates, progress = candidates_in(options.candidates), Progress(quiet=options.quiet)
+    model: ModelRequest | None = None
+    if options.against is not None or find_source(candidates):
+        request, model = reference_of(options, candidates, progress)
+    else:
+        request = read_request(None, options.sections())
+    data = model.data if model else options.data
+    local = local_settings(options)
+    return measure(request, candidates, local, progress, against=model, inputs=options.inputs, data=data)
+
+
+def command(options: BenchOptions) -> None:
+    """Measure, and print a line for each artifact, runtime and batch size."""
+    done = bench(options)
+    finish(done.document, _lines(done), done.decided[1], json=options.json_)
 
 
 def _lines(done: BenchResult) -> list[str]:

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from ...models.errors import Exit
+from ...models.errors import BadRequest, Exit
 from ...serving.bundles.bundle_records import System
-from . import options
+from ..options import shared_options as shared
+from ..options.option import CommandOptions, Option
 from .output.render import finish
 
 if TYPE_CHECKING:
@@ -19,43 +18,60 @@ if TYPE_CHECKING:
 _SAMPLES = {"data": "of --data", "run": "of its run's test set", "random": "random inputs that fit its signature"}
 
 
-def command(
-    artifact: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN_OR_ARTIFACT", help="An artifact's folder, or that of a run or a convert: its best artifact."
-        ),
-    ],
-    *,
-    system: Annotated[System, typer.Option("--for", help="The system that will serve it.")],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The new folder of the bundle.")],
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What clients call the model.")] = "model",
-    version: Annotated[
-        int, typer.Option("--model-version", min=1, metavar="N", help="Its version, where the system has versions.")
-    ] = 1,
-    max_batch: Annotated[
-        int | None,
-        typer.Option(
-            "--max-batch", min=1, metavar="N", help="The most rows of a request, so that the system gathers requests."
-        ),
-    ] = None,
-    data: options.Data = None,
-    store: options.Store = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
+def _system(name: str) -> System:
+    """Return the system of a name. Raises BadRequest with those that there are."""
+    if name not in set(System):
+        raise BadRequest(f"no system is called {name!r}", fix=f"use one of {', '.join(System)}")
+    return System(name)
+
+
+class BundleOptions(CommandOptions):
     """Write what a serving system expects of an artifact, with a check of its endpoint.
 
     The bundle holds golden samples: a few inputs and the artifact's answers. check.sh in it asks a URL for them, and
     ends with 0 where all answers lie within the artifact's tolerance, else with 1.
     """
-    from ..api import bundle
 
-    done = bundle(
-        artifact, system=system, out=out, name=name, version=version, max_batch=max_batch, data=data, store=store,
-        quiet=quiet,
+    artifact: Annotated[
+        Path,
+        Option(
+            metavar="RUN_OR_ARTIFACT",
+            help="An artifact's folder, or that of a run or a convert: its best artifact.",
+        ),
+    ]
+    system: Annotated[System, shared.by(_system, str | System), Option("--for", help="The system that will serve it.")]
+    out: Annotated[Path, Option("--out", "DIR", "The new folder of the bundle.")]
+    name: Annotated[str, Option("--name", "NAME", "What clients call the model.")] = "model"
+    version: Annotated[int, Option("--model-version", "N", "Its version, where the system has versions.", min=1)] = 1
+    max_batch: Annotated[
+        int | None,
+        Option("--max-batch", "N", "The most rows of a request, so that the system gathers requests.", min=1),
+    ] = None
+    data: shared.Data = None
+    runs: shared.RunsOfFunction = Path("runs")
+    store: shared.Store = None
+    json_: shared.Json = False
+    quiet: shared.Quiet = False
+
+
+def bundle(options: BundleOptions) -> BundleResult:
+    """Write the bundle of an artifact. Raises TransloadError."""
+    from ..commands.bundle import bundle as write_bundle
+    from ..progress import Progress
+    from ..request import read_request
+    from .requests import local_settings
+
+    return write_bundle(
+        read_request(None), options.artifact, local_settings(options), Progress(quiet=options.quiet),
+        system=options.system, out=options.out, name=options.name, version=options.version, data=options.data,
+        max_batch=options.max_batch,
     )  # fmt: skip
-    finish(done.document, list(_lines(done)), Exit.PASS, json=json)
+
+
+def command(options: BundleOptions) -> None:
+    """Bundle, and print what was written."""
+    done = bundle(options)
+    finish(done.document, list(_lines(done)), Exit.PASS, json=options.json_)
 
 
 def _lines(done: BundleResult) -> Iterator[str]:

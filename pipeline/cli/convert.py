@@ -2,67 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from ...models.errors import BadRequest
+from ..options import shared_options as shared
+from ..options.option import CommandOptions, Option, Positional, Side
 from ..plan.model_argument import ACCEPTED
 from ..result.list_records import ListCommand
 from ..show.ci.ci_files import ci_files
-from . import option_values, options
-from .completion.completion_values import complete_models
-from .many_models import FailFast, Resume, do_models_file
+from .many_models import do_models_file
 from .output.render import finish, print_json, print_lines
 
 if TYPE_CHECKING:
-    from ...models.formats import Target
     from ..commands.convert import ConvertManyResult, ConvertResult
+    from ..plan.model_argument import ModelRequest
+    from ..request import RunRequest
     from ..show.ci.ci_rows import CiRow
 
-
-_Models = Annotated[
-    list[str], typer.Argument(metavar="MODEL", help=f"{ACCEPTED}; or a MODELS.toml.", autocompletion=complete_models)
-]
-_Explain = Annotated[
-    bool, typer.Option("--explain", help="Print the routes to each target and what they lack; run nothing.")
-]
+OWN = ("weights", "weights_key", "settings", "model_version")  # options of one model
 
 
-def command(
-    context: typer.Context,
-    model: _Models,
-    *,
-    to: options.To = None,
-    out: options.Out = None,
-    input_: options.Input = None,
-    data: options.Data = None,
-    weights: options.Weights = None,
-    weights_key: options.WeightsKey = None,
-    set_: options.Set = None,
-    python: options.Python = None,
-    model_seconds: options.ModelSeconds = None,
-    search_seconds: options.SearchSeconds = None,
-    trust: options.Trust = False,
-    flex: options.Flex = False,
-    keep_float: options.KeepFloat = None,
-    device: options.Device = None,
-    non_finite: options.NonFinite = None,
-    jobs: options.Jobs = None,
-    store: options.Store = None,
-    sign_key: options.SignKey = None,
-    model_version: options.ModelVersion = None,
-    executor: options.Executor = None,
-    explain: _Explain = False,
-    resume: Resume = False,  # noqa: ARG001  (do_models_file reads the context)
-    fail_fast: FailFast = False,  # noqa: ARG001
-    junit: options.Junit = None,
-    sarif: options.Sarif = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
+class ConvertOptions(CommandOptions):
     """Carry a model, or several, into other formats, each verified against it.
 
     DIR gets a folder per target, logs, a script per step, and convert.json; with several models such a folder for each.
@@ -70,51 +32,118 @@ def command(
     routes gave wrong answers, 4 none was left, 2 a model cannot be taken; of several models the worst.
     MODELS.toml lists models and their options (docs/many-models.md).
     """
-    if do_models_file(ListCommand.CONVERT, model, context):
-        return
-    targets = option_values.parse_targets(to)
-    arguments: dict[str, Any] = {
-        "out": out, "inputs": option_values.parse_inputs(input_), "data": data, "python": python,
-        "model_seconds": model_seconds, "search_seconds": search_seconds, "trust": trust, "flex": flex,
-        "keep_float": keep_float, "device": device, "store": store, "jobs": jobs, "sign_key": sign_key,
-        "executor": executor, "non_finite": non_finite, "quiet": quiet,
-    }  # fmt: skip
-    own = {"weights": weights, "weights_key": weights_key, "settings": option_values.parse_settings(set_)}
-    own |= {"model_version": model_version}
-    if not targets:
+
+    models: Annotated[
+        tuple[Any, ...],
+        shared.by(tuple, Sequence[str]),
+        Option(
+            metavar="MODEL", several=True, help=f"{ACCEPTED}; or a MODELS.toml.",
+            complete=shared.complete.complete_models,
+        ),
+    ]  # fmt: skip
+    to: Annotated[shared.Targets, Positional()] = None
+    out: shared.Out = None
+    inputs: shared.Inputs = ()
+    data: shared.Data = None
+    weights: shared.Weights = None
+    weights_key: shared.WeightsKey = None
+    settings: shared.Settings = None
+    python: shared.Python = None
+    model_seconds: shared.ModelSeconds = None
+    search_seconds: shared.SearchSeconds = None
+    trust: shared.Trust = False
+    flex: shared.Flex = False
+    keep_float: shared.KeepFloat = None
+    device: shared.Device = None
+    non_finite: shared.NonFinite = None
+    jobs: shared.Jobs = None
+    store: shared.Store = None
+    sign_key: shared.SignKey = None
+    model_version: shared.ModelVersion = None
+    executor: shared.Executor = None
+    explain: Annotated[
+        bool,
+        Option("--explain", help="Print the routes to each target and what they lack; run nothing.", only=Side.LINE),
+    ] = False
+    resume: shared.Resume = False
+    fail_fast: shared.FailFast = False
+    junit: shared.Junit = None
+    sarif: shared.Sarif = None
+    json_: shared.Json = False
+    quiet: shared.Quiet = False
+
+
+def convert(options: ConvertOptions) -> ConvertResult:
+    """Convert one model. Raises TransloadError."""
+    from ..commands.convert import convert as carry
+    from ..commands.live_model_argument import name_model
+    from ..commands.workspace import remove_if_unused
+    from ..progress import Progress
+    from .requests import local_settings
+
+    progress, out = Progress(quiet=options.quiet), _require_out(options)
+    (model,) = options.models
+    with remove_if_unused(out):
+        text, inputs = name_model(model, options.inputs, out, progress, has_data=options.data is not None)
+        named = options.model_copy(update={"inputs": tuple(inputs)})
+        return carry(*_requests(text, named), out, local_settings(options), progress)
+
+
+def convert_all(options: ConvertOptions) -> ConvertManyResult:
+    """Convert several models. Raises TransloadError."""
+    from ..commands.convert import convert_models
+    from ..progress import Progress
+    from .requests import local_settings
+
+    if own := [name for name in OWN if name in options.told()]:
+        raise BadRequest(
+            f"{ConvertOptions.word_of(own[0])} is for one model", fix="convert that model in a command of its own"
+        )
+    requests = [_requests(str(model), options) for model in options.models]
+    return convert_models(requests, _require_out(options), local_settings(options), Progress(quiet=options.quiet))
+
+
+def _requests(model: str, options: ConvertOptions) -> tuple[RunRequest, ModelRequest]:
+    from ..plan.model_argument import ModelRequest
+    from ..request import read_request
+
+    if not options.to:
         raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite ('transload formats')")
-    if explain:
-        _explain(model, targets, {"flex": flex, "keep_float": keep_float}, python=python, json=json)
-        return
-    _require_out(out)
-    with ci_files("convert", junit, sarif) as files:
-        done, lines = _convert(model, targets, arguments, own)
-    if files.wanted:
-        files.write(_ci_rows(model, done), int(done.decided[1]))
-    finish(done.document, lines, done.decided[1], json=json)
+    sections = options.sections()
+    sections["model"] = {**sections.get("model", {}), "recipe": model}
+    sections["convert"]["cross_check"] = False  # the other routes took three quarters of the time
+    return read_request(None, sections), ModelRequest(model, options.inputs, data=options.data)
 
 
-def _require_out(out: Path | None) -> None:
-    if out is None:
+def _require_out(options: ConvertOptions) -> Path:
+    if options.out is None:
         raise BadRequest("nothing says where to put what is made", fix="name a folder, as in --out converted")
+    return options.out
 
 
-def _convert(
-    models: Sequence[str], targets: Sequence[Target], arguments: Mapping[str, Any], own: Mapping[str, Any]
-) -> tuple[ConvertResult | ConvertManyResult, list[str]]:
-    """One model, with what is its `own`, or several; and what a person is told."""
-    from ..api import convert, convert_all
+def command(options: ConvertOptions) -> None:
+    """Convert one model, several, or those of a list, and print what became of them."""
     from .output.convert_output import lines, lines_of_all
 
-    if len(models) == 1:
-        result = convert(models[0], targets, **arguments, **own)
-        return result, lines(result)
-    for name, value in own.items():
-        if value:
-            option = {"settings": "set"}.get(name, name.replace("_", "-"))
-            raise BadRequest(f"--{option} is for one model", fix="convert that model in a command of its own")
-    several = convert_all(models, targets, **arguments)
-    return several, lines_of_all(several)
+    if do_models_file(ListCommand.CONVERT, options.models, options):
+        return
+    if not options.to:
+        raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite ('transload formats')")
+    if options.explain:
+        _explain(options)
+        return
+    _require_out(options)
+    with ci_files("convert", options.junit, options.sarif) as files:
+        done: ConvertResult | ConvertManyResult
+        if len(options.models) == 1:
+            done = convert(options)
+            text = lines(done)
+        else:
+            done = convert_all(options)
+            text = lines_of_all(done)
+    if files.wanted:
+        files.write(_ci_rows(options.models, done), int(done.decided[1]))
+    finish(done.document, text, done.decided[1], json=options.json_)
 
 
 def _ci_rows(models: Sequence[str], done: ConvertResult | ConvertManyResult) -> list[CiRow]:
@@ -136,19 +165,16 @@ def _ci_rows(models: Sequence[str], done: ConvertResult | ConvertManyResult) -> 
     return rows
 
 
-def _explain(
-    models: Sequence[str], targets: Sequence[Target], settings: Mapping[str, Any], *, python: str | None, json: bool
-) -> None:
+def _explain(options: ConvertOptions) -> None:
     from ..commands.convert import explain
     from ..plan.source_python import likely_framework
-    from ..request import read_request
     from .output.convert_output import plan_lines, plan_rows
 
-    section = {"targets": list(map(str, targets)), **settings}
-    requested = read_request(None, {"convert": section}).convert.requested
-    foreign = {model: likely_framework(model, python) for model in models}
-    plans = {model: explain(model, targets, requested, foreign=foreign[model]) for model in models}
-    if json:
+    models = list(map(str, options.models))
+    requested = _requests(models[0], options)[0].convert.requested
+    foreign = {model: likely_framework(model, options.python) for model in models}
+    plans = {model: explain(model, options.to or (), requested, foreign=foreign[model]) for model in models}
+    if options.json_:
         documents = [{"model": model, "routes": plan_rows(plan)} for model, plan in plans.items()]
         print_json({"routes": plan_rows(plans[models[0]])} if len(models) == 1 else {"models": documents})
         return

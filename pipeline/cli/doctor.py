@@ -8,24 +8,29 @@ from dataclasses import asdict
 from ...models.errors import Exit
 from ..commands.doctor import Diagnosis, State, examine, exit_code
 from ..context import LocalSettings
-from .options import Json, Store
+from ..options import shared_options as shared
+from ..options.option import CommandOptions
 from .output.render import finish, table
 
 MARKS = {State.OK: "ok", State.NOTE: "--", State.WARN: "!!", State.FAIL: "NO"}
 
 
-def command(
-    store: Store = None,
-    json: Json = False,
-) -> None:
+class DoctorOptions(CommandOptions):
     """Say what works on this machine, and what closes the rest.
 
     Ends with 0 where 'transload run' can work, with 2 where something that it needs is missing.
     """
-    findings = examine(LocalSettings.with_defaults(store).store)
+
+    store: shared.Store = None
+    json_: shared.Json = False
+
+
+def command(options: DoctorOptions) -> None:
+    """Examine this machine, and print what was found."""
+    findings = examine(LocalSettings.with_defaults(options.store).store)
     status = exit_code(findings)
     document = {"exit_code": int(status), "findings": [asdict(finding) for finding in findings]}
-    finish(document, [*_lines(findings), "", _verdict(findings, status)], status, json=json)
+    finish(document, [*_lines(findings), "", _verdict(findings, status)], status, json=options.json_)
 
 
 def _lines(findings: Sequence[Diagnosis]) -> list[str]:

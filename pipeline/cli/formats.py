@@ -10,21 +10,28 @@ from ...converters.steps import Step
 from ...converters.third_party import KNOWN_STEPS
 from ...models.formats import Target
 from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
+from ..options import shared_options as shared
+from ..options.option import CommandOptions
 from ..plan.model_argument import ACCEPTED
 from ..workers.interpreters import lacking
-from .options import Json
 from .output.render import print_json, print_lines, table
 
 START = "PyTorch"
 WIDTH = 100
 
 
-def command(json: Json = False) -> None:
+class FormatsOptions(CommandOptions):
     """Show the formats, the steps between them and the runtimes.
 
     A step or a runtime that cannot be taken on this machine says what it needs.
     """
-    if json:
+
+    json_: shared.Json = False
+
+
+def command(options: FormatsOptions) -> None:
+    """Print the graph and the runtimes."""
+    if options.json_:
         runtimes = [_runtime(runtime) for runtime in RUNTIMES.values()]
         rows = [_step(step) for step in KNOWN_STEPS.values()]
         print_json({"steps": rows, "refused": list(KNOWN_STEPS.refused), "runtimes": runtimes})

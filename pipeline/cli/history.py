@@ -3,45 +3,65 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from ...models.errors import Exit
-from . import options
+from ...models.errors import BadRequest, Exit
+from ..options import shared_options as shared
+from ..options.option import CommandOptions, Option, Positional
 from .output.render import finish
 
+if TYPE_CHECKING:
+    from ..commands.history import HistoryResult
 
-def command(
-    runs: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[RUNS]...",
-            help="Folders of runs, or a folder that holds runs. Without any: those that the store knows of.",
-        ),
-    ] = None,
-    *,
-    batch: Annotated[int, typer.Option("--batch", min=1, metavar="SIZE", help="The batch size of latencies.")] = 1,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FILE.html", help="Write one page that draws them, and opens offline."),
-    ] = None,
-    store: Annotated[
-        Path | None,
-        typer.Option("--store", metavar="DIR", help="Take the runs that this store knows of."),
-    ] = None,
-    mlflow: options.Mlflow = None,
-    experiment: options.Experiment = None,
-    json: options.Json = False,
-) -> None:
+
+class HistoryOptions(CommandOptions):
     """Show releases over time: drift, metric, latency, size and memory of each artifact, run by run.
 
     Folders that hold no finished run are skipped with a sentence. Times of unlike machines are never joined by a line.
     """
-    from ..api import history
+
+    runs: Annotated[
+        tuple[str, ...],
+        shared.texts(),
+        Positional(starred=True),
+        Option(
+            metavar="[RUNS]...", several=True,
+            help="Folders of runs, or a folder that holds runs. Without any: those that the store knows of.",
+        ),
+    ] = ()  # fmt: skip
+    batch: Annotated[int, Option("--batch", "SIZE", "The batch size of latencies.", min=1)] = 1
+    out: Annotated[
+        Path | None,
+        Option("--out", "FILE.html", "Write one page that draws them, and opens offline."),
+    ] = None
+    store: Annotated[Path | None, Option("--store", "DIR", "Take the runs that this store knows of.")] = None
+    mlflow: shared.MlflowUri = None
+    experiment: shared.Experiment = None
+    json_: shared.Json = False
+
+
+def history(options: HistoryOptions) -> HistoryResult:
+    """Read the runs in the order of time. Raises TransloadError."""
+    from ..commands.history import history as read_history
+    from ..context import LocalSettings
+
+    store = options.store
+    if not options.runs and store is None and options.mlflow is None and options.experiment is None:
+        store = LocalSettings().store
+        if not store.is_dir():
+            fix = "name folders under runs/, or runs/ itself; or --store, or --mlflow"
+            raise BadRequest("no run is named", fix=fix)
+    return read_history(
+        list(map(Path, options.runs)), batch=options.batch, out=options.out, store=store, mlflow=options.mlflow,
+        experiment=options.experiment,
+    )  # fmt: skip
+
+
+def command(options: HistoryOptions) -> None:
+    """Print the runs, one after the other."""
     from ..show.history_text import history_lines
 
-    places = runs or []
-    done = history(*places, store=store, mlflow=mlflow, experiment=experiment, batch=batch, out=out)
-    written = ["", f"wrote {out}"] if out else []
-    finish(done.document, [*history_lines(done.history, batch), *written], Exit.PASS, json=json)
+    done = history(options)
+    written = ["", f"wrote {options.out}"] if options.out else []
+    lines = [*history_lines(done.history, options.batch), *written]
+    finish(done.document, lines, Exit.PASS, json=options.json_)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from . import options
+from ..options import shared_options as shared
+from ..options.option import CommandOptions, Option
 from .output.render import finish, table
 
 if TYPE_CHECKING:
@@ -19,25 +18,28 @@ _MOST_OPERATORS = 8
 _MOST_LABELS = 12
 
 
-def command(
-    place: Annotated[
-        str, typer.Argument(metavar="ARTIFACT", help="An artifact's folder, a model's file, or a SavedModel's folder.")
-    ],
-    *,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
+class InspectOptions(CommandOptions):
     """Show what an artifact's folder, or the file of a model of anybody, says of itself.
 
     Of a folder that transload wrote: its card, and whether every file is as it was. Ends with 1 where one has changed.
     Of other files: format, versions, signature, operators, weights and metadata, read in a worker. None of it is run.
     """
+
+    place: Annotated[
+        str, Option(metavar="ARTIFACT", help="An artifact's folder, a model's file, or a SavedModel's folder.")
+    ]
+    json_: shared.Json = False
+    quiet: shared.Quiet = False
+
+
+def command(options: InspectOptions) -> None:
+    """Inspect, and print what was read."""
     from ..commands.inspect import InspectedArtifact, inspect
     from ..progress import Progress
 
-    result = inspect(place, Progress(quiet=quiet))
+    result = inspect(options.place, Progress(quiet=options.quiet))
     lines = _artifact_lines(result) if isinstance(result, InspectedArtifact) else _file_lines(result)
-    finish(result.document, list(lines), result.status, json=json)
+    finish(result.document, list(lines), result.status, json=options.json_)
 
 
 def _artifact_lines(result: InspectedArtifact) -> Iterator[str]:

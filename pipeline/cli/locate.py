@@ -4,73 +4,94 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import join
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from . import option_values, options
-from .completion.completion_values import complete_models
-from .output.render import finish, table, words_of
+from ...models.errors import BadRequest
+from ..options import shared_options as shared
+from ..options.option import CommandOptions, Option, Positional
+from .output.render import finish, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..commands.locate import LocateAllResult, LocateResult
 
-Against = Annotated[
-    str | None,
-    typer.Option(
-        "--against",
-        metavar="MODEL",
-        help="The model in PyTorch that it was made from; else the one that its record names.",
-        autocompletion=complete_models,
-    ),
-]
-Seconds = Annotated[float, typer.Option("--seconds", min=1, metavar="S", help="How long to search.")]
 
-
-def command(
-    candidates: Annotated[
-        list[str],
-        typer.Argument(metavar="CANDIDATE...", help="Artifacts' folders, that of a whole convert, or models in files."),
-    ],
-    *,
-    against: Against = None,
-    data: options.Data = None,
-    input_: options.Input = None,
-    weights: options.Weights = None,
-    weights_key: options.WeightsKey = None,
-    set_: options.Set = None,
-    python: options.Python = None,
-    model_seconds: options.ModelSeconds = None,
-    trust: options.Trust = False,
-    seconds: Seconds = 120.0,
-    jobs: options.Jobs = None,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs go.")] = Path("runs"),
-    store: options.Store = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
+class LocateOptions(CommandOptions):
     """Find where artifacts depart from the model they were made from.
 
     The operator, the module and the line of the model's code whose result the artifact's own inputs of it do not
     explain. The exit status is 0 where nothing departs, 1 where something does.
     """
-    from ..api import locate_all
 
-    done = locate_all(
-        *candidates, against=against, inputs=option_values.parse_inputs(input_), data=data, weights=weights,
-        weights_key=weights_key, settings=option_values.parse_settings(set_), python=python,
-        model_seconds=model_seconds, trust=trust,
-        seconds=seconds, runs=out, store=store, jobs=jobs, quiet=quiet,
-    )  # fmt: skip
-    values = {"--data": data, "--weights": weights, "--weights-key": weights_key, "--input": input_, "--set": set_}
-    model = [done.results[0].model, *words_of(values), *(["--trust"] if trust else [])]
+    candidates: Annotated[
+        tuple[str, ...],
+        shared.texts(),
+        Positional(starred=True),
+        Option(
+            metavar="CANDIDATE...", several=True,
+            help="Artifacts' folders, that of a whole convert, or models in files.",
+        ),
+    ]  # fmt: skip
+    against: Annotated[
+        Any,
+        shared.MODEL_TYPES,
+        Option(
+            "--against", "MODEL", "The model in PyTorch that it was made from; else the one that its record names.",
+            complete=shared.complete.complete_models,
+        ),
+    ] = None  # fmt: skip
+    data: shared.Data = None
+    inputs: shared.Inputs = ()
+    weights: shared.Weights = None
+    weights_key: shared.WeightsKey = None
+    settings: shared.Settings = None
+    python: shared.Python = None
+    model_seconds: shared.ModelSeconds = None
+    trust: shared.Trust = False
+    seconds: Annotated[float, Option("--seconds", "S", "How long to search.", min=1)] = 120.0
+    jobs: shared.Jobs = None
+    runs: shared.Runs = Path("runs")
+    store: shared.Store = None
+    json_: shared.Json = False
+    quiet: shared.Quiet = False
+
+
+def locate_all(options: LocateOptions) -> LocateAllResult:
+    """Find where the candidates depart from their model. Raises TransloadError."""
+    from ..commands.locate import locate_all as search
+    from ..progress import Progress
+    from .requests import candidates_in, local_settings, reference_of
+
+    if not options.candidates:
+        raise BadRequest("nothing to locate is named", fix="name the folders of artifacts")
+    candidates, progress = candidates_in(options.candidates), Progress(quiet=options.quiet)
+    request, model = reference_of(options, candidates, progress)
+    local = local_settings(options, jobs=1)  # its steps follow each other: one worker with all cores
+    return search(request, candidates, model, local, progress, seconds=options.seconds)
+
+
+def locate(options: LocateOptions) -> LocateResult:
+    """Find where one candidate departs from its model. Raises TransloadError."""
+    from .requests import candidates_in
+
+    (candidate,) = options.candidates
+    if len(texts := candidates_in([candidate])) > 1:
+        fix = f"name one of {', '.join(texts)}, or call locate_all"
+        raise BadRequest(f"{candidate} holds {len(texts)} artifacts, and locate has one result", fix=fix)
+    return locate_all(options).results[0]
+
+
+def command(options: LocateOptions) -> None:
+    """Locate, and print the places."""
+    done = locate_all(options)
+    own = options.words("data", "weights", "weights_key", "inputs", "settings", "trust")
+    model = [done.results[0].model, *own]
     if len(done.results) + len(done.unlocated) == 1:
         (only,) = done.results
         last = f"{done.decided[0].upper()}  logs in {done.folder}"
-        finish(only.document, [*_lines(only, model), "", last], done.decided[1], json=json)
-    finish(done.document, _lines_of_all(done, model), done.decided[1], json=json)
+        finish(only.document, [*_lines(only, model), "", last], done.decided[1], json=options.json_)
+    finish(done.document, _lines_of_all(done, model), done.decided[1], json=options.json_)
 
 
 def _lines_of_all(done: LocateAllResult, model: Sequence[str]) -> list[str]:

@@ -6,44 +6,55 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ...models.errors import TransloadError
+from ..options import shared_options as shared
+from ..options.option import CommandOptions, Key, Option
 from ..result.schema import Verdict
-from . import option_values, options
 from .output.render import finish, print_lines
 
 if TYPE_CHECKING:
     from ..commands.record import RecordResult
 
 
-def command(
-    run: Annotated[
-        Path | None, typer.Argument(metavar="[RUN]", help="A folder under runs/; without it, the newest one.")
-    ] = None,
-    *,
-    mlflow: options.Mlflow = None,
-    experiment: options.Experiment = None,
-    name: options.ModelName = None,
-    promote: options.Promote = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Move the alias though the run did not pass; tags say so.")
-    ] = False,
-    json: options.Json = False,
-) -> None:
+class RecordOptions(CommandOptions):
     """Send a finished run to MLflow: figures, report, and a model for each verified artifact.
 
     What MLflow has of the run already is not sent again. A run that passed gets a version of a registered model for
     each artifact, and --promote then moves an alias to them; another run gets neither,
     unless --force says so.
     """
-    from ..commands.record import record, record_lines
+
+    run: Annotated[Path | None, Option(metavar="[RUN]", help="A folder under runs/; without it, the newest one.")] = (
+        None
+    )
+    mlflow: shared.MlflowUri = None
+    experiment: shared.Experiment = None
+    name: Annotated[
+        str | None,
+        Key("mlflow.model"),
+        Option("--name", "NAME", "Registered models are called NAME-TARGET; without it by the model."),
+    ] = None
+    promote: shared.Promote = None
+    force: Annotated[bool, Option("--force", help="Move the alias though the run did not pass; tags say so.")] = False
+    json_: shared.Json = False
+
+
+def record(options: RecordOptions) -> RecordResult:
+    """Send the run. Raises TransloadError."""
+    from ..commands.record import record as send
     from ..request import read_request
     from .report import RUNS, newest
 
-    section = read_request(None, {"mlflow": option_values.mlflow_options(mlflow, experiment, name, promote)}).mlflow
-    done = record(run or newest(RUNS), section, force=force)
-    finish(done.document, record_lines(done), done.exit_code, json=json)
+    section = read_request(None, options.sections()).mlflow
+    return send(options.run or newest(RUNS), section, force=options.force)
+
+
+def command(options: RecordOptions) -> None:
+    """Send, and print where it is."""
+    from ..commands.record import record_lines
+
+    done = record(options)
+    finish(done.document, record_lines(done), done.exit_code, json=options.json_)
 
 
 def print_record(sent: RecordResult | TransloadError | None, verdict: Verdict, *, json: bool) -> None:

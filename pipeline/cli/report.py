@@ -9,16 +9,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from ...models.errors import BadRequest
 from ...models.untrusted_files import read_plain
 from ..measure.bench.latency_rows import read_series
 from ..measure.bench.rounds import Series
+from ..options import shared_options as shared
+from ..options.option import CommandOptions, Option
 from ..result.run_folder import links
 from ..result.schema import RunResult, read_result, to_json
 from ..show.recommendation import ReleaseConstraint, recommend
-from . import option_values, options
 from .output.render import print_lines, printable_json
 
 RUNS = Path("runs")
@@ -32,39 +31,41 @@ class Form(StrEnum):
     MD = "md"
 
 
-def command(
-    run: Annotated[
-        Path | None, typer.Argument(metavar="[RUN]", help="A folder under runs/; without it, the newest one.")
-    ] = None,
-    form: Annotated[
-        Form, typer.Option("--format", help="terminal prints; html and md write the run's report.html or report.md.")
-    ] = Form.TERMINAL,
-    latency_bound: options.LatencyBound = None,
-    metric_loss: options.MetricLoss = None,
-    price_per_hour: options.PricePerHour = None,
-    json: options.Json = False,
-) -> None:
+class ReportOptions(CommandOptions):
     """Write the report of a finished run again.
 
     From run.json and the raw samples beside it: nothing is measured, and nothing of the numbers changes. Under another
     constraint the recommendation is another one; run.json keeps that of the run.
     """
-    changes = option_values.release_options(latency_bound, metric_loss, price_per_hour)
-    folder = run or newest(RUNS)
+
+    run: Annotated[Path | None, Option(metavar="[RUN]", help="A folder under runs/; without it, the newest one.")] = (
+        None
+    )
+    form: Annotated[
+        Form, Option("--format", help="terminal prints; html and md write the run's report.html or report.md.")
+    ] = Form.TERMINAL
+    latency_bound_s: shared.LatencyBound = None
+    metric_loss: shared.MetricLoss = None
+    price_per_hour: shared.PricePerHour = None
+    json_: shared.Json = False
+
+
+def command(options: ReportOptions) -> None:
+    """Print the report, or write it."""
+    folder = options.run or newest(RUNS)
     finished = read_result(folder / "run.json")
-    result = _under_constraint(finished, changes)
-    if json and result is not finished:
+    result = _under_constraint(finished, options.sections().get("release", {}))
+    if options.json_ and result is not finished:
         sys.stdout.write(printable_json(to_json(result).decode()))
-    elif json or form is Form.TERMINAL:
-        print_run(folder, result, json=json)
+    elif options.json_ or options.form is Form.TERMINAL:
+        print_run(folder, result, json=options.json_)
     else:
-        print_lines([f"wrote {_write(folder, result, form)}"])
+        print_lines([f"wrote {_write(folder, result, options.form)}"])
 
 
-def _under_constraint(result: RunResult, changes: Mapping[str, float | None]) -> RunResult:
+def _under_constraint(result: RunResult, changes: Mapping[str, float]) -> RunResult:
     """Return the result with what is recommended under these options in place of those of the run."""
-    options_given = {name: value for name, value in changes.items() if value is not None}
-    if not options_given:
+    if not changes:
         return result
     before = result.recommendation
     constraint = (
@@ -72,7 +73,7 @@ def _under_constraint(result: RunResult, changes: Mapping[str, float | None]) ->
         if before
         else ReleaseConstraint()
     )
-    return replace(result, recommendation=recommend(result, replace(constraint, **options_given)))
+    return replace(result, recommendation=recommend(result, replace(constraint, **changes)))
 
 
 def newest(runs: Path) -> Path:

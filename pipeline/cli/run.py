@@ -2,148 +2,132 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ...models.data_sources.data_argument import absolute_data
 from ...models.errors import BadRequest
+from ..options import shared_options as shared
+from ..options.option import CommandOptions, Key, Option, Side
 from ..result.list_records import ListCommand
 from ..show.ci.ci_files import ci_files
-from . import option_values, options
-from .completion.completion_values import complete_models
-from .many_models import FailFast, Resume, do_models_file
+from .many_models import do_models_file
 
 if TYPE_CHECKING:
     from ..commands.run import FinishedRun
 
-_StartWeights = Annotated[
-    Path | None, typer.Option("--weights", metavar="FILE", help="Start from these weights; do not train.")
-]
-_Epochs = Annotated[
-    int | None, typer.Option("--epochs", min=1, metavar="N", help="Passes over the training data; else the recipe's.")
-]
-_Baseline = Annotated[
-    Path | None,
-    typer.Option("--baseline", metavar="RUN", help="An earlier run: its artifacts are measured beside the new ones."),
-]
-_ReleaseLoss = Annotated[
-    float | None,
-    typer.Option(
-        "--release-loss", min=0, metavar="LOSS",
-        help="Metric it may lose against --baseline, in its own unit; else 0.01 of a score, 2 % of an error.",
-    ),
-]  # fmt: skip
 
-_What = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="WHAT",
-        help="PIPELINE.toml, RECIPE.py or zoo:NAME; without it, zoo:digits-cnn. Or a MODELS.toml.",
-        autocompletion=complete_models,
-    ),
-]
-
-
-def command(
-    context: typer.Context,
-    request: _What = None,
-    *,
-    weights: _StartWeights = None,
-    weights_key: options.WeightsKey = None,
-    python: options.Python = None,
-    data: options.Data = None,
-    epochs: _Epochs = None,
-    to: options.To = None,
-    metric: options.Metric = None,
-    allowed_loss: options.AllowedLoss = None,
-    non_finite: options.NonFinite = None,
-    runtime: options.RuntimeNames = None,
-    batch: options.Batch = None,
-    device: options.Device = None,
-    threads: options.Threads = None,
-    budget: options.Budget = None,
-    latency_bound: options.LatencyBound = None,
-    metric_loss: options.MetricLoss = None,
-    price_per_hour: options.PricePerHour = None,
-    no_bench: Annotated[bool, typer.Option("--no-bench", help="Leave latency out.")] = False,
-    baseline: _Baseline = None,
-    release_loss: _ReleaseLoss = None,
-    allow_missing: options.AllowMissing = False,
-    tfserving_url: options.TfservingUrl = None,
-    tfserving_model: options.TfservingModel = None,
-    mlflow: options.Mlflow = None,
-    experiment: options.Experiment = None,
-    promote: options.Promote = None,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs go.")] = Path("runs"),
-    store: options.Store = None,
-    executor: options.Executor = None,
-    jobs: options.Jobs = None,
-    sign_key: options.SignKey = None,
-    model_version: options.ModelVersion = None,
-    junit: options.Junit = None,
-    sarif: options.Sarif = None,
-    resume: Resume = False,  # noqa: ARG001  (do_models_file reads the context)
-    fail_fast: FailFast = False,  # noqa: ARG001
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
+class RunOptions(CommandOptions):
     """Train, convert, validate, measure, and say what may be released.
 
     Leaves runs/ID/ with run.json, report.html, report.md, the artifacts, the logs and a script per step. What a former
     run finished is not done again. The exit status is the verdict: 0 pass, 1 fail, 3 inconclusive, 4 no route left.
     """
-    if request == "":  # as of a shell's variable that is not set
+
+    plan: Annotated[
+        str | None,
+        Option(
+            metavar="WHAT", help="PIPELINE.toml, RECIPE.py or zoo:NAME; without it, zoo:digits-cnn. Or a MODELS.toml.",
+            complete=shared.complete.complete_models, only=Side.LINE,
+        ),
+    ] = None  # fmt: skip
+    pipeline: Annotated[Path | None, Option(help="A pipeline file.", only=Side.PYTHON)] = None
+    recipe: Annotated[
+        str | None, Key("model.recipe"), Option("--recipe", "RECIPE", "RECIPE.py or zoo:NAME.", only=Side.PYTHON)
+    ] = None
+    weights: Annotated[
+        Path | None,
+        Key("model.weights", shared.absolute),
+        Option("--weights", "FILE", "Start from these weights; do not train."),
+    ] = None
+    weights_key: shared.WeightsKey = None
+    python: shared.Python = None
+    data: Annotated[shared.Data, Key("data", absolute_data)] = None
+    epochs: Annotated[
+        int | None,
+        Key("train.epochs"),
+        Option("--epochs", "N", "Passes over the training data; else the recipe's.", min=1),
+    ] = None
+    to: shared.Targets = None
+    metric: shared.Metric = None
+    allowed_loss: shared.AllowedLoss = None
+    non_finite: shared.NonFinite = None
+    runtimes: Annotated[shared.Runtimes, Key("validate.runtimes"), Key("bench.runtimes")] = None
+    batches: Annotated[shared.Batches, Key("bench.batches")] = None
+    device: shared.Device = None
+    threads: shared.Threads = None
+    budget_s: shared.Budget = None
+    latency_bound_s: shared.LatencyBound = None
+    metric_loss: shared.MetricLoss = None
+    price_per_hour: shared.PricePerHour = None
+    bench: Annotated[bool, Key("bench.enabled"), Option("--no-bench", help="Leave latency out.")] = True
+    baseline: Annotated[
+        Path | None,
+        Key("baseline.run", shared.absolute),
+        Option("--baseline", "RUN", "An earlier run: its artifacts are measured beside the new ones."),
+    ] = None
+    release_loss: Annotated[
+        float | None,
+        Key("gate.no_worse", lambda loss: {"metric_loss": loss}),
+        Option(
+            "--release-loss", "LOSS",
+            "Metric it may lose against --baseline, in its own unit; else 0.01 of a score, 2 % of an error.", min=0,
+        ),
+    ] = None  # fmt: skip
+    allow_missing: shared.AllowMissing = False
+    tfserving_url: shared.TfservingUrl = None
+    tfserving_model: shared.TfservingModel = None
+    mlflow: shared.MlflowUri = None
+    experiment: shared.Experiment = None
+    promote: shared.Promote = None
+    runs: shared.Runs = Path("runs")
+    store: shared.Store = None
+    executor: shared.Executor = None
+    jobs: shared.Jobs = None
+    sign_key: shared.SignKey = None
+    model_version: shared.ModelVersion = None
+    junit: shared.Junit = None
+    sarif: shared.Sarif = None
+    resume: shared.Resume = False
+    fail_fast: shared.FailFast = False
+    json_: shared.Json = False
+    quiet: shared.Quiet = False
+
+
+def run(options: RunOptions) -> tuple[FinishedRun, str]:
+    """Run, and return the result with the text of its model. Raises TransloadError."""
+    from ..commands.run import run as run_pipeline
+    from ..progress import Progress
+    from ..request import read_request
+    from .requests import local_settings
+
+    request = read_request(options.pipeline, options.sections())
+    return run_pipeline(request, local_settings(options), Progress(quiet=options.quiet)), request.model.recipe
+
+
+def command(options: RunOptions) -> None:
+    """Run, or do so with each model of a list, and print the report."""
+    from .record import print_record
+    from .report import print_run
+
+    if options.plan == "":  # as of a shell's variable that is not set
         raise BadRequest("WHAT is empty", fix="name a pipeline file or a recipe, or leave it out: zoo:digits-cnn")
-    if do_models_file(ListCommand.RUN, [request] if request else [], context):
+    if do_models_file(ListCommand.RUN, [options.plan] if options.plan else [], options):
         return
-    pipeline, recipe = (Path(request), None) if request and request.endswith(".toml") else (None, request)
-    runtimes, batches = option_values.split(runtime) or None, option_values.parse_batches(batch) or None
-    changes: dict[str, Any] = {
-        "model": {
-            "recipe": recipe, "weights": str(weights.absolute()) if weights else None, "weights_key": weights_key,
-            "version": model_version,
-            "python": python if python is None or os.sep not in python else str(Path(python).absolute()),
-        },
-        "train": {"epochs": epochs}, "data": absolute_data(data),
-        "convert": {"targets": option_values.split(to) or None},
-        "validate": {"runtimes": runtimes, "metric": metric, "allowed_loss": allowed_loss, "non_finite": non_finite},
-        "bench": {
-            "runtimes": runtimes, "batches": batches, "threads": threads, "enabled": False if no_bench else None,
-            "budget_s": option_values.parse_duration(budget),
-        },
-        "release": option_values.release_options(latency_bound, metric_loss, price_per_hour),
-        "gate": {"no_worse": None if release_loss is None else {"metric_loss": release_loss}},
-        "baseline": {"run": str(baseline.absolute()) if baseline else None, "allow_missing": allow_missing or None},
-        "mlflow": option_values.mlflow_options(mlflow, experiment, None, promote),
-        "device": device, "tfserving_url": tfserving_url, "tfserving_model": tfserving_model,
-    }  # fmt: skip
-    local = {"store": store, "runs": out, "jobs": jobs, "sign_key": sign_key, "executor": executor}
-    with ci_files("run", junit, sarif) as files:
-        outcome, model = _run(pipeline, changes, local, quiet=quiet)
+    if options.plan and options.plan.endswith(".toml"):
+        options = options.model_copy(update={"pipeline": Path(options.plan)})
+    else:
+        options = options.model_copy(update={"recipe": options.plan})
+    with ci_files("run", options.junit, options.sarif) as files:
+        outcome, model = run(options)
     if files.wanted:
         from ..show.ci.ci_rows import rows_of_run
         from ..show.ci.source_places import SourcePlaces
 
-        files.write(rows_of_run(outcome.result, SourcePlaces(pipeline, model)), outcome.result.exit_code)
-    from .record import print_record
-    from .report import print_run
-
-    print_run(outcome.folder, outcome.result, json=json)
-    print_record(outcome.record, outcome.result.verdict, json=json)
+        rows = rows_of_run(outcome.result, SourcePlaces(options.pipeline, model))
+        files.write(rows, outcome.result.exit_code)
+    print_run(outcome.folder, outcome.result, json=options.json_)
+    print_record(outcome.record, outcome.result.verdict, json=options.json_)
     raise typer.Exit(int(outcome.result.exit_code))
-
-
-def _run(
-    pipeline: Path | None, changes: dict[str, Any], local: dict[str, Any], *, quiet: bool
-) -> tuple[FinishedRun, str]:
-    """Run, and return the result with the text of its model. `local`: as LocalSettings.with_defaults takes it."""
-    from ..commands.run import run
-    from ..context import LocalSettings
-    from ..progress import Progress
-    from ..request import read_request
-
-    request = read_request(pipeline, changes)
-    return run(request, LocalSettings.with_defaults(**local), Progress(quiet=quiet)), request.model.recipe

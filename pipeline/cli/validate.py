@@ -4,108 +4,109 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import join
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from ...models.errors import BadRequest
+from ..options import shared_options as shared
+from ..options.option import CommandOptions, Key, Option, Positional, Side
 from ..result.list_records import ListCommand
 from ..show.ci.ci_files import ci_files
-from . import option_values, options
-from .completion.completion_values import complete_models
-from .many_models import FailFast, Resume, do_models_file
-from .output.render import finish, page, words_of
+from .many_models import do_models_file
+from .output.render import finish, page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..commands.validate import ValidateResult
 
-Against = Annotated[
-    str | None,
-    typer.Option(
-        "--against",
-        metavar="MODEL",
-        help="The model that they were made from, as 'convert' takes it; else the one that their records name.",
-        autocompletion=complete_models,
-    ),
-]
-_Candidates = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="CANDIDATE...",
-        help="Artifacts' folders, models in files, or URLs of served models; or a MODELS.toml.",
-    ),
-]
-_Converted = Annotated[
-    Path | None,
-    typer.Option("--converted", metavar="DIR", help="Of a models file: the folder that convert left, else --out."),
-]
-_All = Annotated[bool, typer.Option("--all", help="Print a row for every batch size, not one for each runtime.")]
-_Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs go.")]
 
-
-def command(
-    context: typer.Context,
-    candidates: _Candidates,
-    *,
-    against: Against = None,
-    data: options.Data = None,
-    input_: options.Input = None,
-    weights: options.Weights = None,
-    weights_key: options.WeightsKey = None,
-    set_: options.Set = None,
-    python: options.Python = None,
-    model_seconds: options.ModelSeconds = None,
-    trust: options.Trust = False,
-    metric: options.Metric = None,
-    allowed_loss: options.AllowedLoss = None,
-    non_finite: options.NonFinite = None,
-    runtime: options.RuntimeNames = None,
-    batch: options.Batch = None,
-    device: options.Device = None,
-    untuned: options.Untuned = False,
-    tfserving_url: options.TfservingUrl = None,
-    tfserving_model: options.TfservingModel = None,
-    jobs: options.Jobs = None,
-    out: _Out = Path("runs"),
-    store: options.Store = None,
-    executor: options.Executor = None,
-    converted: _Converted = None,  # noqa: ARG001  (do_models_file reads the context)
-    resume: Resume = False,  # noqa: ARG001
-    fail_fast: FailFast = False,  # noqa: ARG001
-    all_: _All = False,
-    junit: options.Junit = None,
-    sarif: options.Sarif = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
+class ValidateOptions(CommandOptions):
     """Hold the answers of artifacts against those of the model they were made from.
 
     In every runtime that takes each, on the whole test set and at each batch size. Without --data a model that is no
     recipe is asked random inputs. The exit status is the verdict: 0 pass, 1 fail, 3 inconclusive.
     """
-    if do_models_file(ListCommand.VALIDATE, candidates, context):
-        return
-    from ..api import validate
 
-    with ci_files("validate", junit, sarif) as files:
-        done = validate(
-            *candidates, against=against, runtimes=option_values.parse_runtimes(runtime) or None,
-            batches=option_values.parse_batches(batch) or None, inputs=option_values.parse_inputs(input_), data=data,
-            weights=weights, weights_key=weights_key, settings=option_values.parse_settings(set_), python=python,
-            model_seconds=model_seconds, trust=trust, metric=metric, allowed_loss=allowed_loss, device=device,
-            non_finite=non_finite,
-            untuned=untuned, tfserving_url=tfserving_url, tfserving_model=tfserving_model, runs=out, store=store,
-            jobs=jobs, executor=executor, quiet=quiet,
-        )  # fmt: skip
+    candidates: Annotated[
+        tuple[str, ...],
+        shared.texts(),
+        Positional(starred=True),
+        Option(
+            metavar="CANDIDATE...", several=True,
+            help="Artifacts' folders, models in files, or URLs of served models; or a MODELS.toml.",
+        ),
+    ]  # fmt: skip
+    against: Annotated[
+        Any,
+        shared.MODEL_TYPES,
+        Option(
+            "--against", "MODEL",
+            "The model that they were made from, as 'convert' takes it; else the one that their records name.",
+            complete=shared.complete.complete_models,
+        ),
+    ] = None  # fmt: skip
+    data: shared.Data = None
+    inputs: shared.Inputs = ()
+    weights: shared.Weights = None
+    weights_key: shared.WeightsKey = None
+    settings: shared.Settings = None
+    python: shared.Python = None
+    model_seconds: shared.ModelSeconds = None
+    trust: shared.Trust = False
+    metric: shared.Metric = None
+    allowed_loss: shared.AllowedLoss = None
+    non_finite: shared.NonFinite = None
+    runtimes: Annotated[shared.Runtimes, Key("validate.runtimes")] = None
+    batches: Annotated[shared.Batches, Key("validate.batches")] = None
+    device: shared.Device = None
+    untuned: Annotated[bool, Key("validate.untuned"), shared.UNTUNED] = False
+    tfserving_url: shared.TfservingUrl = None
+    tfserving_model: shared.TfservingModel = None
+    jobs: shared.Jobs = None
+    runs: shared.Runs = Path("runs")
+    store: shared.Store = None
+    executor: shared.Executor = None
+    converted: Annotated[
+        Path | None,
+        Option("--converted", "DIR", "Of a models file: the folder that convert left, else --out.", only=Side.LINE),
+    ] = None
+    resume: shared.Resume = False
+    fail_fast: shared.FailFast = False
+    every_batch: Annotated[
+        bool, Option("--all", help="Print a row for every batch size, not one for each runtime.", only=Side.LINE)
+    ] = False
+    junit: shared.Junit = None
+    sarif: shared.Sarif = None
+    json_: shared.Json = False
+    quiet: shared.Quiet = False
+
+
+def validate(options: ValidateOptions) -> ValidateResult:
+    """Compare the outputs of the candidates with those of their model. Raises TransloadError."""
+    from ..commands.validate import validate as compare_answers
+    from ..progress import Progress
+    from .requests import candidates_in, local_settings, reference_of
+
+    if not options.candidates:
+        raise BadRequest("nothing to validate is named", fix="name the folders of artifacts")
+    candidates, progress = candidates_in(options.candidates), Progress(quiet=options.quiet)
+    request, model = reference_of(options, candidates, progress)
+    return compare_answers(request, candidates, model, local_settings(options), progress)
+
+
+def command(options: ValidateOptions) -> None:
+    """Validate, or do so with each model of a list, and print the rows."""
+    if do_models_file(ListCommand.VALIDATE, options.candidates, options):
+        return
+    with ci_files("validate", options.junit, options.sarif) as files:
+        done = validate(options)
     if files.wanted:
         from ..show.ci.ci_rows import rows_of_drift
         from ..show.ci.source_places import SourcePlaces
 
         files.write(list(rows_of_drift(done.drift, done.gate, SourcePlaces(model=done.model))), int(done.decided[1]))
-    values = {"--data": data, "--weights": weights, "--weights-key": weights_key, "--input": input_, "--set": set_}
-    model = [*words_of({"--against": against, **values}), *(["--trust"] if trust else [])]
-    finish(done.document, _lines(done, model, every_batch=all_), done.decided[1], json=json)
+    model = options.words("against", "data", "weights", "weights_key", "inputs", "settings", "trust")
+    finish(done.document, _lines(done, model, every_batch=options.every_batch), done.decided[1], json=options.json_)
 
 
 def _lines(done: ValidateResult, model: Sequence[str], *, every_batch: bool) -> list[str]:

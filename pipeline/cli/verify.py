@@ -6,52 +6,50 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ...models.artifact import TUNING
-from . import options
+from ..options import shared_options as shared
+from ..options.option import CommandOptions, Option
 from .output.render import finish, table
 
 if TYPE_CHECKING:
     from ..commands.verify import VerifyResult
 
-_Key = Annotated[
-    Path | None, typer.Option("--key", metavar="PUB.pem", help="The public key that the statement must be signed with.")
-]
 
-
-_Model = Annotated[
-    str | None,
-    typer.Option("--model", metavar="NAME", help="The model it must be made from: a name, or the digest of a part."),
-]
-_Version = Annotated[
-    str | None,
-    typer.Option("--version", metavar="V", help="The version it must be: of --model-version, a run's id, or a commit."),
-]
-_Replay = Annotated[
-    bool, typer.Option("--replay", help="Ask it its golden samples, and compare with the answers of its model.")
-]
-
-
-def command(
-    artifact: Annotated[Path, typer.Argument(metavar="ARTIFACT", help="An artifact's folder.")],
-    *,
-    key: _Key = None,
-    model: _Model = None,
-    version: _Version = None,
-    replay: _Replay = False,
-    json: options.Json = False,
-) -> None:
+class VerifyOptions(CommandOptions):
     """Check an artifact against its statement: files, signature, verdict.
 
     Every file has to be as the statement in provenance.json has it, and no other file or link may stand beside. The
     exit status: 0 all holds, 1 something differs or the artifact failed, 3 there is no statement, no signature for the
     key, or no verdict.
     """
-    from ..commands.verify import verify
 
-    result = verify(artifact, key, model=model, version=version, replay=replay)
-    finish(result.document, list(_lines(result)), result.decided[1], json=json)
+    artifact: Annotated[Path, Option(metavar="ARTIFACT", help="An artifact's folder.")]
+    key: Annotated[
+        Path | None, Option("--key", "PUB.pem", "The public key that the statement must be signed with.")
+    ] = None
+    model: Annotated[
+        str | None, Option("--model", "NAME", "The model it must be made from: a name, or the digest of a part.")
+    ] = None
+    version: Annotated[
+        str | None, Option("--version", "V", "The version it must be: of --model-version, a run's id, or a commit.")
+    ] = None
+    replay: Annotated[
+        bool, Option("--replay", help="Ask it its golden samples, and compare with the answers of its model.")
+    ] = False
+    json_: shared.Json = False
+
+
+def verify(options: VerifyOptions) -> VerifyResult:
+    """Check the artifact. Raises BadRequest where it is none, or the statement or the key cannot be read."""
+    from ..commands.verify import verify as check
+
+    return check(options.artifact, options.key, model=options.model, version=options.version, replay=options.replay)
+
+
+def command(options: VerifyOptions) -> None:
+    """Check, and print what holds."""
+    result = verify(options)
+    finish(result.document, list(_lines(result)), result.decided[1], json=options.json_)
 
 
 def _lines(result: VerifyResult) -> Iterator[str]:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from ...converters.steps import missing
 from ...models.loading.code_refs import list_recipes
-from .options import Json
+from ..options import shared_options as shared
+from ..options.option import CommandOptions
 from .output.render import print_json, print_lines, table
 
 
-def command(json: Json = False) -> None:
+class ZooOptions(CommandOptions):
     """List the recipes that ship with transload.
 
     Each is a net, its data, its training and its metric; 'transload new NAME' writes one of your own.
     """
+
+    json_: shared.Json = False
+
+
+def command(options: ZooOptions) -> None:
+    """Print the recipes."""
     recipes = list_recipes()
-    if json:
+    if options.json_:
         print_json([{**recipe.describe(), "missing": missing(recipe.requires)} for recipe in recipes])
         return
     rows = [("recipe", "inputs", "metric", "")]

@@ -18,7 +18,6 @@ import psutil
 from ...models.artifact import RECORD
 from ...models.errors import BadRequest, StepFailed, TransloadError
 from ...models.scratch_folders import remove_abandoned, scratch_folder
-from ...models.signature import TensorSpec
 from ...serving.endpoint_security import check_host, read_security
 from ...serving.malloc_trim import map_large_blocks
 from ...serving.runtimes.tuning_space import Value, settings_text
@@ -27,10 +26,10 @@ from ...serving.server.embedded import EmbeddedServer, listen
 from ...serving.server.repository.batching_parameters import UNLIMITED, BatchingParameters, read_batching_file
 from ...serving.server.repository.model_config import ModelConfig, is_model_name, read_config_file, versions_in
 from ...serving.server.repository.model_repository import Repository
-from ...serving.server.server_records import MAX_BODY_BYTES
 from ...serving.server.serving_error import ServingError
 from ...serving.server.stop_signal import StopSignal, stop_on_signals
 from ..context import doubts_of_walls
+from ..options.serve_options import ServeOptions
 from ..plan.loaded_model import require_libraries
 from ..plan.model_argument import ModelKind, kind_of
 from ..request import read_request
@@ -47,35 +46,6 @@ _REQUEST_S = 60.0  # for which a model may take over one request before its proc
 _ONE_NAME = "model"
 _LIBRARIES = ("grpc", "grpc_health", "grpc_reflection", "tensorflow_serving", "uvloop", "httptools")
 _RUN = "run.json"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServeOptions:
-    """What `serve` is asked for beside its models."""
-
-    name: str | None = None  # of the only model
-    config_file: Path | None = None  # TF Serving's model_config_list
-    inputs: tuple[TensorSpec, ...] = ()  # of the only model, a file that does not say them
-    enable_batching: bool = False  # gather requests into batches
-    batching_file: Path | None = None  # TF Serving's BatchingParameters; requests are gathered by them
-    host: str = "127.0.0.1"
-    grpc_port: int = 8500
-    rest_port: int = 8501
-    device: str = "auto"
-    threads: int | None = None  # None: as tuned, else 1
-    instances: int = 1  # processes of each version
-    untuned: bool = False  # leave tuning.json beside a model alone
-    max_body_bytes: int = MAX_BODY_BYTES
-    access_log: str | None = None
-    access_log_limit_bytes: int | None = None  # at which the log is kept as FILE.1; None: none
-    allow_signature_change: bool = False  # a new version may take or give other tensors
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    tls_client_ca: Path | None = None
-    token_file: Path | None = None
-    origins: tuple[str, ...] = ()  # of web pages that may ask
-    insecure: bool = False  # an address that other machines reach, without TLS
-    trust: bool = False  # the models may read and write files or run code
 
 
 @dataclass(frozen=True)
@@ -108,20 +78,18 @@ class Serving:
     logs: Path  # the folder with what the models' processes print
 
 
-def serve(
-    models: Sequence[str], options: ServeOptions, ready: Callable[[Serving], None], warn: Callable[[str], None]
-) -> None:
+def serve(options: ServeOptions, ready: Callable[[Serving], None], warn: Callable[[str], None]) -> None:
     """Serve models until SIGINT or SIGTERM.
     A model is `[NAME=]PATH`: an artifact's folder, a folder with a folder of each version (1, 2, ...), or a run's
     folder, whose artifacts are models of their own. `ready` is called as soon as all models answer; `warn` takes a
     sentence when a process of a model dies, when it answers again, and when a version cannot be loaded.
     Raises BadRequest where a model cannot be opened or a port is taken, StepFailed where all processes died too often.
     """
-    device = resolve_device(read_request(None, {"device": options.device}).device)
+    device = resolve_device(read_request(None, {"device": options.device or "auto"}).device)
     files = (options.tls_cert, options.tls_key, options.tls_client_ca, options.token_file)
     security = read_security(*files, origins=options.origins)
     check_host(options.host, security, insecure=options.insecure)
-    configs = find_models(models, options)
+    configs = find_models(options)
     require_libraries("the server", _LIBRARIES)
     _check_models(configs)
     batching = _batching(options)
@@ -196,9 +164,10 @@ class _Warnings:
             self.kept.append(sentence)
 
 
-def find_models(models: Sequence[str], options: ServeOptions) -> list[ModelConfig]:
+def find_models(options: ServeOptions) -> list[ModelConfig]:
     """Return the models to serve, by what the command line and the configuration file name.
     Raises BadRequest where there is none, or two have one name."""
+    models = options.models
     configs = [config for text in models for config in _configs_of(text)]
     if options.name is not None:
         if len(configs) != 1:

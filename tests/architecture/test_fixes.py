@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from transload.pipeline.cli.app import COMMANDS
-from transload.pipeline.cli.option_values import parse_duration, parse_latency, parse_share
+from transload.pipeline.options.option_words import parse_duration, parse_latency, parse_share
 from transload.pipeline.request import RunRequest
 
 ROOT = Path(__file__).parents[2]

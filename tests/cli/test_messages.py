@@ -10,7 +10,7 @@ import pytest
 from transload.models.errors import BadRequest
 from transload.pipeline.cli import main
 from transload.pipeline.cli.app import COMMANDS
-from transload.pipeline.cli.option_values import parse_batches, parse_inputs, parse_runtimes, parse_targets, split
+from transload.pipeline.options.option_words import parse_batches, parse_inputs, parse_runtimes, parse_targets, split
 
 ROOT = Path(__file__).parents[2]
 

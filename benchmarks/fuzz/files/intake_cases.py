@@ -181,7 +181,7 @@ class IntakeRunner:
         """Return the context and the request of a command line."""
         from dataclasses import replace
 
-        from transload.pipeline.cli.option_values import parse_inputs
+        from transload.pipeline.options.option_words import parse_inputs
         from transload.pipeline.plan.model_argument import ModelRequest
         from transload.pipeline.request import read_request
 

@@ -40,7 +40,7 @@ class TextReader:
 
 def _parse_inputs(text: str) -> None:
     from transload.models.signature import Signature, TensorSpec, bounds_of
-    from transload.pipeline.cli.option_values import parse_inputs
+    from transload.pipeline.options.option_words import parse_inputs
 
     specs = parse_inputs(text.split(";"))
     bounds_of(specs)
@@ -52,7 +52,7 @@ def _parse_inputs(text: str) -> None:
 
 def _parse_options(text: str) -> None:
     """Parse a text as the value of one option, named before its first blank."""
-    from transload.pipeline.cli.option_values import (
+    from transload.pipeline.options.option_words import (
         parse_batches,
         parse_duration,
         parse_runtimes,

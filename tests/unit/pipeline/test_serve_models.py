@@ -13,12 +13,13 @@ from transload.models.artifact import RECORD, write_artifact
 from transload.models.errors import BadRequest, StepFailed, StepOutOfMemory, StepTimeout
 from transload.models.formats import Format, Target
 from transload.models.signature import Signature, parse_input
-from transload.pipeline.commands.serve import ServeOptions, find_models
+from transload.pipeline.commands.serve import find_models
 from transload.pipeline.commands.stages import model_process
+from transload.pipeline.options.serve_options import ServeOptions
 from transload.pipeline.workers.isolation import Limits, Spawn
 from transload.serving.server.repository.version_keeper import VersionSource
 
-INPUTS = ServeOptions(inputs=(parse_input("x=float32[batch,3]"),))
+INPUTS = (parse_input("x=float32[batch,3]"),)
 
 
 def file(folder: Path, name: str) -> str:
@@ -28,16 +29,16 @@ def file(folder: Path, name: str) -> str:
 
 def test_the_inputs_are_of_the_one_file_that_is_served(tmp_path: Path) -> None:
     a, b = file(tmp_path, "a.onnx"), file(tmp_path, "b.onnx")
-    assert [config.base_path for config in find_models([a], INPUTS)] == [Path(a)]
+    assert [config.base_path for config in find_models(ServeOptions(models=(a,), inputs=INPUTS))] == [Path(a)]
     with pytest.raises(BadRequest) as caught:
-        find_models([a, b], INPUTS)
+        find_models(ServeOptions(models=(a, b), inputs=INPUTS))
     assert str(caught.value) == "--input is of one model, and there are 2\n  fix: serve the file alone"
 
 
 def test_an_artifact_says_its_inputs_itself(tmp_path: Path) -> None:
     (tmp_path / RECORD).write_text("{}")
     with pytest.raises(BadRequest) as caught:
-        find_models([str(tmp_path)], INPUTS)
+        find_models(ServeOptions(models=(str(tmp_path),), inputs=INPUTS))
     assert str(caught.value) == f"{tmp_path} is an artifact, and says what it takes\n  fix: leave --input out"
 
 
@@ -61,7 +62,7 @@ def test_trust_reaches_the_check_of_the_file_and_the_walls(
     monkeypatch.setattr(model_process, "check_runtime", lambda folder: "onnxruntime")
     (tmp_path / ("model.onnx" if made else "a.onnx")).write_bytes(b"{}")
     if made:
-        write_artifact(tmp_path, Target(Format.ONNX), Signature(INPUTS.inputs, INPUTS.inputs))
+        write_artifact(tmp_path, Target(Format.ONNX), Signature(INPUTS, INPUTS))
     scratch = tmp_path.with_name(f"{tmp_path.name}-scratch")
     processes = model_process.ModelProcesses(scratch, Limits(walled=not trust, seconds=600))
     with pytest.raises(JobSent):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.pipeline.cli.option_values import parse_batches
+from transload.pipeline.options.option_words import parse_batches
 
 
 @pytest.mark.parametrize("word", ["0", "-1", "1.5", "²", "9" * 5000])

@@ -10,7 +10,8 @@ from transload.models.artifact import write_artifact
 from transload.models.errors import BadRequest
 from transload.models.formats import Format, Target
 from transload.models.signature import Signature, parse_input
-from transload.pipeline.commands.serve import ServeOptions, _configs_of, _Warnings
+from transload.pipeline.commands.serve import _configs_of, _Warnings
+from transload.pipeline.options.serve_options import ServeOptions
 
 SIGNATURE = Signature((parse_input("x=float32[batch,3]"),), (parse_input("y=float32[batch,3]"),))
 

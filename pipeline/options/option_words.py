@@ -8,34 +8,34 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...models.errors import BadRequest
 from ...models.formats import Target, parse_target
 from ...models.signature import TensorSpec, parse_input
 from ...serving.runtimes.runtime_table import RUNTIMES
-from ..commands.bench_options import LoadOptions, TuningOptions
 from ..result import release_limits
-from ..result.load_cases import LOAD_SECONDS, LoadEngine, check_load, parse_load
+from ..result.load_cases import LoadEngine
 
-Texts = list[str] | None  # of an option that takes a list, as typer gives it
+Words: TypeAlias = str | Sequence[str] | None  # of an option that takes a list; a text stands for a list of its own
 
 
-def split(values: Sequence[str] | None) -> tuple[str, ...]:
+def split(values: Words) -> tuple[str, ...]:
     """Return the words of an option that takes a list: `--to a,b --to c` is a, b, c.
     Raises BadRequest where the option is there and names nothing: that is not the same as leaving it out."""
-    words = tuple(word for value in values or () for part in value.split(",") if (word := part.strip()))
-    if values and not words:
+    texts = (values,) if isinstance(values, str) else tuple(values or ())
+    words = tuple(word for text in texts for part in str(text).split(",") if (word := part.strip()))
+    if texts and not words:
         raise BadRequest("an option that takes a list was given an empty one", fix="name something, or leave it out")
     return words
 
 
-def parse_targets(values: Sequence[str] | None) -> tuple[Target, ...]:
+def parse_targets(values: Words | Sequence[str | Target]) -> tuple[Target, ...]:
     """`--to`, each target once, in order. Raises BadRequest."""
-    return tuple(dict.fromkeys(parse_target(word) for word in split(values)))
+    return tuple(dict.fromkeys(parse_target(word) for word in split(values)))  # type: ignore[arg-type]
 
 
-def parse_runtimes(values: Sequence[str] | None) -> tuple[str, ...]:
+def parse_runtimes(values: Words) -> tuple[str, ...]:
     """`--runtime`, each once, in order. Raises BadRequest with the names that are known."""
     for word in split(values):
         if word not in RUNTIMES:
@@ -43,15 +43,15 @@ def parse_runtimes(values: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(split(values)))
 
 
-def parse_batches(values: Sequence[str] | None) -> tuple[int, ...]:
+def parse_batches(values: Words | Sequence[int]) -> tuple[int, ...]:
     """`--batch`, each size once, in order. Raises BadRequest."""
-    for word in split(values):
+    for word in split(values):  # type: ignore[arg-type]
         if not word.isdecimal() or len(word) > _MOST_DIGITS or int(word) < 1:
             raise BadRequest(f"{word[:80]!r} is no batch size", fix="use whole numbers from 1, as in --batch 1,8")
-    return tuple(dict.fromkeys(int(word) for word in split(values)))
+    return tuple(dict.fromkeys(int(word) for word in split(values)))  # type: ignore[arg-type]
 
 
-def parse_load_engines(values: Sequence[str] | None) -> tuple[str, ...]:
+def parse_load_engines(values: Words) -> tuple[str, ...]:
     """`--load-engine`, each once, in order. Raises BadRequest."""
     for word in split(values):
         if word not in set(LoadEngine):
@@ -59,75 +59,30 @@ def parse_load_engines(values: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(split(values)))
 
 
-def parse_load_options(values: Texts, seconds: float | None, engines: Texts) -> LoadOptions | None:
-    """`--load` with its `--load-seconds` and `--load-engine`, checked; commas belong to `--load` here.
-    Raises BadRequest."""
-    if not values:
-        _require({"--load-seconds": seconds, "--load-engine": engines}, "a load", "--load")
-        return None
-    chosen = parse_load_engines(engines)
-    words = [LoadEngine(engine) for engine in chosen] or [LoadEngine.TRANSLOAD]
-    check_load(parse_load(values), words, LOAD_SECONDS if seconds is None else seconds)
-    return LoadOptions(cases=tuple(values), seconds=seconds, engines=chosen or None)
-
-
-def parse_tuning_options(budget: str | None, latency_bound: str | None, *, tune: bool) -> TuningOptions | None:
-    """`--tune` with its `--tune-budget` and `--latency-bound`. Raises BadRequest."""
-    if not tune:
-        _require({"--tune-budget": budget, "--latency-bound": latency_bound}, "a search of settings", "--tune")
-        return None
-    return TuningOptions(budget_s=parse_duration(budget), latency_bound_s=parse_latency(latency_bound))
-
-
-def _require(dependent: Mapping[str, object], subject: str, option: str) -> None:
-    """Raise BadRequest where an option was used that belongs to another, which was not."""
-    for name, value in dependent.items():
-        if value is not None:
-            raise BadRequest(f"{name} belongs to {subject}", fix=f"give {option}, too")
-
-
 _MOST_DIGITS = 18  # of a batch size: an int64
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h)?")
 _SECONDS = {None: 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-def parse_duration(value: str | None) -> float | None:
+def parse_duration(value: str | float) -> float:
     """Seconds of a time as in "60s", "5m", "1h", "10ms", "250us" or "90". Raises BadRequest."""
-    if value is None:
-        return None
+    if not isinstance(value, str):
+        return value
     match = _DURATION.fullmatch(value.strip())
     if not match:
         raise BadRequest(f"{value!r} is no time", fix="write it as in 60s, 5m or 10ms")
     return float(match[1]) * _SECONDS[match[2]]
 
 
-def parse_latency(value: str | None) -> float | None:
+def parse_latency(value: str | float) -> float:
     """Seconds of a latency as in "10ms", "0.5s" or "250us". Raises BadRequest."""
-    return None if value is None else release_limits.parse_latency(value)
+    return release_limits.parse_latency(value) if isinstance(value, str) else value
 
 
-def release_options(
-    latency_bound: str | None, metric_loss: float | None, price_per_hour: float | None
-) -> dict[str, float | None]:
-    """Return the section [release] of these options. Raises BadRequest where the bound is no time."""
-    return {
-        "latency_bound_s": parse_latency(latency_bound),
-        "metric_loss_points": metric_loss,
-        "price_per_hour": price_per_hour,
-    }
-
-
-def mlflow_options(
-    uri: str | None, experiment: str | None, name: str | None, promote: str | None
-) -> dict[str, str | None]:
-    """Return the section [mlflow] of these options."""
-    return {"uri": uri, "experiment": experiment, "model": name, "promote": promote}
-
-
-def parse_share(value: str | None) -> float | None:
+def parse_share(value: str | float) -> float:
     """A share as in "2%" or "0.02", above 0 and below 1. Raises BadRequest."""
-    if value is None:
-        return None
+    if not isinstance(value, str):
+        return value
     try:
         share = float(value.strip().removesuffix("%")) / (100 if value.strip().endswith("%") else 1)
     except ValueError:
@@ -141,11 +96,13 @@ _PYTHON = {"True": True, "False": False, "None": None}  # not JSON, and never me
 _SETTING = re.compile(r"[A-Za-z_]\w*(\.\w+)*")
 
 
-def parse_settings(values: Sequence[str] | None) -> dict[str, Any]:
+def parse_settings(values: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
     """`--set`, by name: JSON where it is JSON, True, False and None as Python has them, else text.
     Raises BadRequest."""
+    if isinstance(values, Mapping):
+        return dict(values)
     settings: dict[str, Any] = {}
-    for value in values or ():
+    for value in values:
         name, equals, text = value.partition("=")
         if not equals or not _SETTING.fullmatch(name.strip()):
             raise BadRequest(f"--set {value!r} is not of the form NAME=VALUE", fix="write it as in --set depth=50")
@@ -164,9 +121,10 @@ def _setting(text: str) -> Any:
         return text
 
 
-def parse_inputs(values: Sequence[str] | None) -> tuple[TensorSpec, ...]:
+def parse_inputs(values: str | TensorSpec | Sequence[str | TensorSpec]) -> tuple[TensorSpec, ...]:
     """`--input`, in order: the model's own. Commas belong to the dims here. Raises BadRequest."""
-    specs = tuple(parse_input(value) for value in values or ())
+    listed = (values,) if isinstance(values, str | TensorSpec) else values
+    specs = tuple(spec if isinstance(spec, TensorSpec) else parse_input(spec) for spec in listed)
     names = [spec.name for spec in specs]
     for name in names:
         if names.count(name) > 1:

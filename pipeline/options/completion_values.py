@@ -7,28 +7,28 @@ from collections.abc import Iterable, Sequence
 
 def complete_targets(incomplete: str) -> list[str]:
     """Complete the last of several targets."""
-    from ....converters.steps import STEPS
+    from ...converters.steps import STEPS
 
     return _complete_list(incomplete, sorted({str(step.target) for step in STEPS}))
 
 
 def complete_runtimes(incomplete: str) -> list[str]:
     """Complete the last of several runtimes."""
-    from ....serving.runtimes.runtime_table import RUNTIMES
+    from ...serving.runtimes.runtime_table import RUNTIMES
 
     return _complete_list(incomplete, sorted(RUNTIMES))
 
 
 def complete_metrics(incomplete: str) -> list[str]:
     """Complete the name of a metric; one that the user wrote is FILE.py:NAME, which the shell completes."""
-    from ...drift.metrics.metric_kinds import KINDS
+    from ..drift.metrics.metric_kinds import KINDS
 
     return _beginning_with(incomplete, KINDS)
 
 
 def complete_models(incomplete: str) -> list[str]:
     """Complete a recipe of the zoo. Everything else is a file, which the shell completes where nothing comes back."""
-    from ....models.loading.code_refs import RECIPES
+    from ...models.loading.code_refs import RECIPES
 
     return _beginning_with(incomplete, [f"zoo:{name}" for name in RECIPES]) if incomplete else []
 
