@@ -33,19 +33,19 @@ class BenchOptions(CommandOptions):
         shared.texts(),
         Positional(starred=True),
         Option(
-            metavar="CANDIDATE...", several=True,
-            help="Artifacts: folders, models in files, or URLs of served models.",
+            metavar="CANDIDATE...", several=True, help="Artifacts: folders, models in files, or URLs of served models."
         ),
-    ]  # fmt: skip
+    ]
     against: Annotated[
         Any,
         shared.MODEL_TYPES,
         Option(
-            "--against", "MODEL",
+            "--against",
+            "MODEL",
             "What ratios are held against, as 'convert' takes it; else the recorded source, else the first.",
             complete=shared.complete.complete_models,
         ),
-    ] = None  # fmt: skip
+    ] = None
     data: shared.Data = None
     inputs: shared.Inputs = ()
     weights: shared.Weights = None
@@ -75,12 +75,13 @@ class BenchOptions(CommandOptions):
         shared.texts(list[str] | LoadOptions | None),
         Key("bench.load"),
         Option(
-            "--load", "LOAD",
+            "--load",
+            "LOAD",
             "Put load on it: closed:1,2,4 (connections), constant:100 or poisson:100,200 (requests a second), "
             "server:200@10ms, single-stream, multi-stream:8, offline; once for each.",
             several=True,
         ),
-    ] = None  # fmt: skip
+    ] = None
     load_seconds: Annotated[
         float | None,
         Key("bench.load_seconds"),
@@ -91,10 +92,13 @@ class BenchOptions(CommandOptions):
         shared.by(words.parse_load_engines),
         Key("bench.load_engines"),
         Option(
-            "--load-engine", "NAMES", "What sends it: transload, loadgen (MLPerf's), or both.",
-            several=True, only=Side.LINE,
+            "--load-engine",
+            "NAMES",
+            "What sends it: transload, loadgen (MLPerf's), or both.",
+            several=True,
+            only=Side.LINE,
         ),
-    ] = None  # fmt: skip
+    ] = None
     tune: Annotated[
         bool,
         shared.by(bool, bool | TuningOptions | None),
@@ -114,7 +118,7 @@ class BenchOptions(CommandOptions):
         Option(
             "--latency-bound", "TIME", "Find the batch of most throughput whose p99 keeps it: 10ms.", only=Side.LINE
         ),
-    ] = None  # fmt: skip
+    ] = None
     untuned: Annotated[bool, Key("bench.untuned"), shared.UNTUNED] = False
     device: shared.Device = None
     tfserving_url: shared.TfservingUrl = None

@@ -35,8 +35,7 @@ class BundleOptions(CommandOptions):
     artifact: Annotated[
         Path,
         Option(
-            metavar="RUN_OR_ARTIFACT",
-            help="An artifact's folder, or that of a run or a convert: its best artifact.",
+            metavar="RUN_OR_ARTIFACT", help="An artifact's folder, or that of a run or a convert: its best artifact."
         ),
     ]
     system: Annotated[System, shared.by(_system, str | System), Option("--for", help="The system that will serve it.")]

@@ -36,16 +36,17 @@ class CompareOptions(CommandOptions):
     metric_loss: Annotated[
         float | None,
         Option(
-            "--metric-loss", "LOSS", "Metric it may lose, in its own unit; else 0.01 of a score, 2 % of an error.",
+            "--metric-loss",
+            "LOSS",
+            "Metric it may lose, in its own unit; else 0.01 of a score, 2 % of an error.",
             min=0,
         ),
-    ] = None  # fmt: skip
+    ] = None
     latency: Annotated[float, Option("--latency", "SHARE", "Share by which it may be slower.", min=0)] = _LIMITS.latency
     size: Annotated[float, Option("--size", "SHARE", "Share by which it may grow.", min=0)] = _LIMITS.size
     memory: Annotated[float, Option("--memory", "SHARE", "Share by which its peak may grow.", min=0)] = _LIMITS.memory
     allow_missing: Annotated[
-        bool,
-        Option("--allow-missing", help="Targets, runtimes and test samples of the earlier run may be missing."),
+        bool, Option("--allow-missing", help="Targets, runtimes and test samples of the earlier run may be missing.")
     ] = False
     remeasure: Annotated[
         bool, Option("--remeasure", help="Measure the artifacts of both runs now, in the same rounds.")

@@ -37,10 +37,12 @@ class ConvertOptions(CommandOptions):
         tuple[Any, ...],
         shared.by(tuple, Sequence[str]),
         Option(
-            metavar="MODEL", several=True, help=f"{ACCEPTED}; or a MODELS.toml.",
+            metavar="MODEL",
+            several=True,
+            help=f"{ACCEPTED}; or a MODELS.toml.",
             complete=shared.complete.complete_models,
         ),
-    ]  # fmt: skip
+    ]
     to: Annotated[shared.Targets, Positional()] = None
     out: shared.Out = None
     inputs: shared.Inputs = ()

@@ -25,15 +25,15 @@ class HistoryOptions(CommandOptions):
         shared.texts(),
         Positional(starred=True),
         Option(
-            metavar="[RUNS]...", several=True,
+            metavar="[RUNS]...",
+            several=True,
             help="Folders of runs, or a folder that holds runs. Without any: those that the store knows of.",
         ),
-    ] = ()  # fmt: skip
+    ] = ()
     batch: Annotated[int, Option("--batch", "SIZE", "The batch size of latencies.", min=1)] = 1
-    out: Annotated[
-        Path | None,
-        Option("--out", "FILE.html", "Write one page that draws them, and opens offline."),
-    ] = None
+    out: Annotated[Path | None, Option("--out", "FILE.html", "Write one page that draws them, and opens offline.")] = (
+        None
+    )
     store: Annotated[Path | None, Option("--store", "DIR", "Take the runs that this store knows of.")] = None
     mlflow: shared.MlflowUri = None
     experiment: shared.Experiment = None

@@ -29,18 +29,21 @@ class LocateOptions(CommandOptions):
         shared.texts(),
         Positional(starred=True),
         Option(
-            metavar="CANDIDATE...", several=True,
+            metavar="CANDIDATE...",
+            several=True,
             help="Artifacts' folders, that of a whole convert, or models in files.",
         ),
-    ]  # fmt: skip
+    ]
     against: Annotated[
         Any,
         shared.MODEL_TYPES,
         Option(
-            "--against", "MODEL", "The model in PyTorch that it was made from; else the one that its record names.",
+            "--against",
+            "MODEL",
+            "The model in PyTorch that it was made from; else the one that its record names.",
             complete=shared.complete.complete_models,
         ),
-    ] = None  # fmt: skip
+    ] = None
     data: shared.Data = None
     inputs: shared.Inputs = ()
     weights: shared.Weights = None

@@ -29,10 +29,12 @@ class RunOptions(CommandOptions):
     plan: Annotated[
         str | None,
         Option(
-            metavar="WHAT", help="PIPELINE.toml, RECIPE.py or zoo:NAME; without it, zoo:digits-cnn. Or a MODELS.toml.",
-            complete=shared.complete.complete_models, only=Side.LINE,
+            metavar="WHAT",
+            help="PIPELINE.toml, RECIPE.py or zoo:NAME; without it, zoo:digits-cnn. Or a MODELS.toml.",
+            complete=shared.complete.complete_models,
+            only=Side.LINE,
         ),
-    ] = None  # fmt: skip
+    ] = None
     pipeline: Annotated[Path | None, Option(help="A pipeline file.", only=Side.PYTHON)] = None
     recipe: Annotated[
         str | None, Key("model.recipe"), Option("--recipe", "RECIPE", "RECIPE.py or zoo:NAME.", only=Side.PYTHON)
@@ -72,10 +74,12 @@ class RunOptions(CommandOptions):
         float | None,
         Key("gate.no_worse", lambda loss: {"metric_loss": loss}),
         Option(
-            "--release-loss", "LOSS",
-            "Metric it may lose against --baseline, in its own unit; else 0.01 of a score, 2 % of an error.", min=0,
+            "--release-loss",
+            "LOSS",
+            "Metric it may lose against --baseline, in its own unit; else 0.01 of a score, 2 % of an error.",
+            min=0,
         ),
-    ] = None  # fmt: skip
+    ] = None
     allow_missing: shared.AllowMissing = False
     tfserving_url: shared.TfservingUrl = None
     tfserving_model: shared.TfservingModel = None

@@ -68,8 +68,7 @@ class GcOptions(CommandOptions):
         str | None, Option("--older-than", "AGE", "Only what was not used for so long, as in 30d.")
     ] = None
     limit: Annotated[
-        str | None,
-        Option("--limit", "SIZE", "Remove the least recently used until it is as small, as in 5GB."),
+        str | None, Option("--limit", "SIZE", "Remove the least recently used until it is as small, as in 5GB.")
     ] = None
     dry_run: Annotated[bool, Option("--dry-run", help="Remove nothing; list what would go.")] = False
     json_: shared.Json = False

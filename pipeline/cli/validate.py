@@ -32,19 +32,21 @@ class ValidateOptions(CommandOptions):
         shared.texts(),
         Positional(starred=True),
         Option(
-            metavar="CANDIDATE...", several=True,
+            metavar="CANDIDATE...",
+            several=True,
             help="Artifacts' folders, models in files, or URLs of served models; or a MODELS.toml.",
         ),
-    ]  # fmt: skip
+    ]
     against: Annotated[
         Any,
         shared.MODEL_TYPES,
         Option(
-            "--against", "MODEL",
+            "--against",
+            "MODEL",
             "The model that they were made from, as 'convert' takes it; else the one that their records name.",
             complete=shared.complete.complete_models,
         ),
-    ] = None  # fmt: skip
+    ] = None
     data: shared.Data = None
     inputs: shared.Inputs = ()
     weights: shared.Weights = None

@@ -23,11 +23,12 @@ class ServeOptions(CommandOptions):
         tuple[str, ...],
         shared.texts(),
         Option(
-            metavar="[NAME=]PATH...", several=True,
+            metavar="[NAME=]PATH...",
+            several=True,
             help="An artifact's folder, a SavedModel or a file; a folder with a folder per version (1, 2, ...); "
             "or a run.",
         ),
-    ] = ()  # fmt: skip
+    ] = ()
     name: Annotated[str | None, Option("--name", "NAME", "What clients call a single model.")] = None
     config_file: Annotated[
         Path | None, Option("--model-config-file", "FILE", "Models as TF Serving's model_config_list.")

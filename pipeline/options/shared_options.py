@@ -44,9 +44,7 @@ Text = by(str, str | Path)
 
 MODEL_TYPES = by(lambda model: model, str | Path | object)
 Weights = Annotated[
-    Path | None,
-    Key("model.weights", absolute),
-    Option("--weights", "FILE", "The weights of a model that is code."),
+    Path | None, Key("model.weights", absolute), Option("--weights", "FILE", "The weights of a model that is code.")
 ]
 WeightsKey = Annotated[
     str | None,
@@ -58,21 +56,23 @@ Settings = Annotated[
     by(words.parse_settings, Mapping[str, Any]),
     Key("model.set"),
     Option(
-        "--set", "NAME=VALUE",
+        "--set",
+        "NAME=VALUE",
         "What makes the model is called with it, as in depth=50, widths=[8,16], config.depth=50; once for each.",
         several=True,
     ),
-]  # fmt: skip
+]
 Python = Annotated[
     str | None,
     Text,
     Key("model.python", absolute_python),
     Option(
-        "--python", "PATH",
+        "--python",
+        "PATH",
         "The Python, or the environment, that the model's code lives in; self: ours. By itself that of its "
         "project, where it has torch (docs/environments.md).",
     ),
-]  # fmt: skip
+]
 ModelSeconds = Annotated[
     float | None,
     Key("model.seconds"),
@@ -94,21 +94,23 @@ Inputs = Annotated[
     tuple[TensorSpec, ...],
     by(words.parse_inputs, Sequence[str | TensorSpec]),
     Option(
-        "--input", "SPEC",
+        "--input",
+        "SPEC",
         "An input, NAME=DTYPE[dims], as in image=float32[batch,3,224,224]; once for each. Sizes may have bounds "
         "and a step, as in height=32..1024:32 or seq=1..; values stand behind: "
         "'ids=int64[batch,seq=1..128] in 0..30521'.",
         several=True,
     ),
-]  # fmt: skip
+]
 Data = Annotated[
     str | None,
     Text,
     Option(
-        "--data", "DATA",
+        "--data",
+        "DATA",
         "Samples: FILE.npz, a folder of images, FILE.csv, FILE.parquet or FILE.py:NAME (docs/data.md).",
     ),
-]  # fmt: skip
+]
 
 # The conversion.
 
@@ -117,18 +119,23 @@ Targets = Annotated[
     by(words.parse_targets, Sequence[str | Target]),
     Key("convert.targets", lambda targets: list(map(str, targets))),
     Option(
-        "--to", "TARGETS", "Targets, FORMAT[:PRECISION], as in onnx,tflite:int8.",
-        several=True, complete=complete.complete_targets,
+        "--to",
+        "TARGETS",
+        "Targets, FORMAT[:PRECISION], as in onnx,tflite:int8.",
+        several=True,
+        complete=complete.complete_targets,
     ),
-]  # fmt: skip
+]
 SearchSeconds = Annotated[
     float | None,
     Key("convert.search_seconds"),
     Option(
-        "--search-seconds", "S",
-        "How long to look for the smallest piece that fails where no route is left, 90; 0: not at all.", min=0,
+        "--search-seconds",
+        "S",
+        "How long to look for the smallest piece that fails where no route is left, 90; 0: not at all.",
+        min=0,
     ),
-]  # fmt: skip
+]
 Flex = Annotated[
     bool,
     Key("convert.flex"),
@@ -146,28 +153,32 @@ Metric = Annotated[
     str | None,
     Key("validate.metric"),
     Option(
-        "--metric", "NAME",
+        "--metric",
+        "NAME",
         "The task's metric beside the labels: accuracy, top5, f1, auroc, ece, mae, rmse, r2, cosine, recall@K, "
         "miou, map, perplexity or FILE.py:FUNCTION.",
         complete=complete.complete_metrics,
     ),
-]  # fmt: skip
+]
 AllowedLoss = Annotated[
     float | None,
     Key("validate.allowed_loss"),
     Option(
-        "--allowed-loss", "LOSS",
-        "How much of the metric a reduced precision may lose, in its own unit: 0.01 of a share is a point.", min=0,
+        "--allowed-loss",
+        "LOSS",
+        "How much of the metric a reduced precision may lose, in its own unit: 0.01 of a share is a point.",
+        min=0,
     ),
-]  # fmt: skip
+]
 NonFinite = Annotated[
     str | None,
     Key("validate.non_finite"),
     Option(
-        "--non-finite", "WORD",
+        "--non-finite",
+        "WORD",
         "What it means that a copy does not pass NaN or infinities on: note (the default), or require, a failure.",
     ),
-]  # fmt: skip
+]
 RUNTIMES = Option(
     "--runtime", "NAMES", "Runtimes, as in onnxruntime,tflite ('transload formats').",
     several=True, complete=complete.complete_runtimes,
@@ -187,9 +198,7 @@ TfservingUrl = Annotated[
     str | None, Key("tfserving_url"), Option("--tfserving-url", "HOST:GRPC[,REST]", "A running TF Serving to use.")
 ]
 TfservingModel = Annotated[
-    str | None,
-    Key("tfserving_model"),
-    Option("--tfserving-model", "NAME", "The model's name on it.  [default: model]"),
+    str | None, Key("tfserving_model"), Option("--tfserving-model", "NAME", "The model's name on it.  [default: model]")
 ]
 
 # The measurement.
@@ -197,9 +206,7 @@ TfservingModel = Annotated[
 UNTUNED = Option("--untuned", help="Use the defaults, whatever tuning.json says.")
 Threads = Annotated[int | None, Key("bench.threads"), Option("--threads", "N", "Threads of a runtime.", min=1)]
 Processes = Annotated[
-    int | None,
-    Key("bench.processes"),
-    Option("--processes", "N", "New processes of each model, at least.", min=1),
+    int | None, Key("bench.processes"), Option("--processes", "N", "New processes of each model, at least.", min=1)
 ]
 Budget = Annotated[
     float | None,
@@ -215,18 +222,21 @@ LatencyBound = Annotated[
     by(words.parse_latency, str | float),
     Key("release.latency_bound_s"),
     Option(
-        "--latency-bound", "TIME",
+        "--latency-bound",
+        "TIME",
         "Recommend only copies whose p99 keeps this, as in 10ms: the upper end of its 95 % interval.",
     ),
-]  # fmt: skip
+]
 MetricLoss = Annotated[
     float | None,
     Key("release.metric_loss_points"),
     Option(
-        "--metric-loss", "POINTS",
-        "Recommend only copies that lose at most this: percentage points of a share, else the metric's unit.", min=0,
+        "--metric-loss",
+        "POINTS",
+        "Recommend only copies that lose at most this: percentage points of a share, else the metric's unit.",
+        min=0,
     ),
-]  # fmt: skip
+]
 PricePerHour = Annotated[
     float | None,
     Key("release.price_per_hour"),
@@ -246,8 +256,7 @@ RunsOfFunction = Annotated[Path, Option("--runs", "DIR", "Where runs go.", only=
 Store = Annotated[Path | None, Option("--store", "DIR", "Where finished steps are kept: a folder or a URL.")]
 Jobs = Annotated[int | None, Option("--jobs", "N", "Steps side by side.", min=1)]
 Executor = Annotated[
-    str | None,
-    Option("--executor", "NAME", "Where steps are done: local, ray, or ray://HOST:PORT (docs/scale.md)."),
+    str | None, Option("--executor", "NAME", "Where steps are done: local, ray, or ray://HOST:PORT (docs/scale.md).")
 ]
 SignKey = Annotated[
     Path | None, Option("--sign-key", "KEY.pem", "Sign the statement beside each artifact (docs/verify.md).")
@@ -276,12 +285,10 @@ Promote = Annotated[
 Json = Annotated[bool, Option("--json", help="Print the result as JSON, alone, on stdout.", only=Side.LINE)]
 Quiet = Annotated[bool, Option("--quiet", help="No progress; the result and errors only.", short="-q")]
 Junit = Annotated[
-    Path | None,
-    Option("--junit", "FILE", "Write the rows as JUnit XML, for a CI (docs/ci.md).", only=Side.LINE),
+    Path | None, Option("--junit", "FILE", "Write the rows as JUnit XML, for a CI (docs/ci.md).", only=Side.LINE)
 ]
 Sarif = Annotated[
-    Path | None,
-    Option("--sarif", "FILE", "Write what does not pass as SARIF, with source lines.", only=Side.LINE),
+    Path | None, Option("--sarif", "FILE", "Write what does not pass as SARIF, with source lines.", only=Side.LINE)
 ]
 Resume = Annotated[
     bool,
