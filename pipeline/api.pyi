@@ -10,14 +10,15 @@ from ..serving.bundles.bundle_records import System
 from .commands.bench import BenchResult
 from .commands.bundle import BundleResult
 from .commands.compare import CompareResult
-from .commands.convert import ConvertManyResult, ConvertResult
+from .commands.convert import ConvertManyResult
+from .commands.convert import ConvertResult
 from .commands.history import HistoryResult
-from .commands.locate import LocateAllResult, LocateResult
+from .commands.locate import LocateAllResult
+from .commands.locate import LocateResult
 from .commands.record import RecordResult
 from .commands.validate import ValidateResult
 from .commands.verify import VerifyResult
-from .options.bench_parts import LoadOptions as LoadOptions
-from .options.bench_parts import TuningOptions as TuningOptions
+from .options.bench_parts import LoadOptions as LoadOptions, TuningOptions as TuningOptions
 from .show.notebook_html import NotebookRun
 
 def run(
@@ -248,7 +249,7 @@ def bundle(
     *,
     system: str | System,
     out: str | Path,
-    name: str = "model",
+    name: str = 'model',
     version: int = 1,
     max_batch: int | None = None,
     data: str | Path | None = None,
