@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from transload.models.artifact import TUNING
 def test_a_search_keeps_its_result_beside_the_artifact(tmp_path: Path) -> None:
     store, made = tmp_path / "store", tmp_path / "made"
     convert("zoo:breast-cancer-mlp", ["onnx"], out=made, store=store)
-    options = {
+    options: dict[str, Any] = {
         "batches": (1,),
         "budget_s": 0.0,
         "runtimes": ("onnxruntime",),
