@@ -57,6 +57,14 @@ class _FileHeader:
         return self.crc, self.packed, self.unpacked
 
 
+def is_zip(path: Path) -> bool:
+    """Whether a file is a zip archive, whole or broken in its directory."""
+    try:
+        return zipfile.is_zipfile(path)
+    except zipfile.BadZipFile:  # it raises where the directory of 64 bits is of several disks
+        return True
+
+
 def check_plain_zip(path: Path, *, ignores_case: bool = False, of_paths: bool = True) -> None:
     """Raise zipfile.BadZipFile where an archive could be read in two ways.
 

@@ -34,6 +34,7 @@ from .load_cases import LoadEngine, LoadScenario
 from .ratio import Comparison
 
 SCHEMA: Final = 1
+_MOST_DIGITS = 20  # of an integer: those of 64 bits
 
 Name: TypeAlias = Annotated[str, Field(min_length=1)]
 Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -619,11 +620,17 @@ def to_json(result: RunResult) -> bytes:
 
 def printable_result(content: bytes) -> RunResult:
     """Read a run.json whose texts anybody has written: each becomes one line that steers no terminal and no CI.
-    Raises ValidationError where it is none."""
+    Raises ValidationError where it is none, another ValueError where it has a number that no file or memory has."""
     result = _adapter().validate_json(content)
-    document = json.loads(content)
+    document = json.loads(content, parse_int=_counted)
     plain = one_line_texts(document)
     return result if plain == document else _adapter().validate_json(json.dumps(plain))
+
+
+def _counted(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"it has an integer of {len(digits)} digits")
+    return int(digits)
 
 
 def _first(error: ValidationError) -> str:
@@ -643,6 +650,8 @@ def read_result(path: Path) -> RunResult:
             f"{path} is no run.json of schema {SCHEMA}: {_first(error)}",
             fix="update transload, or run again",
         ) from error
+    except ValueError as error:
+        raise BadRequest(f"{path} is no run.json of a run: {error}", fix="run again") from error
 
 
 if __name__ == "__main__":

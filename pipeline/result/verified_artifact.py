@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from .schema import Status
 _DOCUMENTS = ("run.json", "convert.json")
 _RUN_AGAIN = "run again, or name an artifact's folder"
 _BROKEN = (ValueError, LookupError, TypeError, AttributeError)  # what reading a document of another form leads to
+_MOST_PATH_BYTES = 1024  # of a folder within a run: file systems take four times as many, with all that stands before
 _USUAL = ("whole test set", "samples")  # the probes that are no stress
 
 
@@ -125,6 +127,9 @@ def _check_form(document: Mapping[str, Any]) -> None:
         texts += [row[name] for name in ("path", "sha256") if row[name] is not None]
         if not all(isinstance(text, str) and text.isprintable() for text in texts):
             raise ValueError("an artifact is described by texts")
+        folder = Path(row["path"] or "").parent
+        if len(bytes(folder)) > _MOST_PATH_BYTES or any(len(os.fsencode(name)) > 255 for name in folder.parts):
+            raise ValueError("a folder has a longer name than file systems take")
     probes = [(row["values"], row) for row in document.get("probes", ())]
     for _, row in (*(("", row) for row in document.get("drift", ())), *probes):
         limit = row["tolerance"]["sqnr_db"]

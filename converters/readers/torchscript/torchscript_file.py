@@ -23,6 +23,7 @@ from ....models.errors import BadRequest
 from ....models.library_messages import first_line
 from ....models.loading.call_convention import Call, Leaf, flat, flatten, is_flat
 from ....models.loading.refused_inputs import fix_of_refusal, infer_accepted
+from ....models.safe_zip import is_zip
 from ....models.signature import Signature, TensorSpec
 from ...lazy_import import torch
 from ...patches import private_torch
@@ -47,17 +48,10 @@ def check_torchscript(path: Path, *, trust: bool = False) -> None:
 
     Raises BadRequest if it is no complete TorchScript archive, or names something beyond PyTorch's operators.
     """
-    if not _is_zip(path):
+    if not is_zip(path):
         raise _refuse_other_file(path)
     with opened_archive(path, "TorchScript archive", _WRITE_AGAIN, ignores_case=True) as archive:
         _check_archive(archive, path, trust=trust)
-
-
-def _is_zip(path: Path) -> bool:
-    try:
-        return zipfile.is_zipfile(path)
-    except zipfile.BadZipFile:  # it raises where the directory of 64 bits is of several disks
-        return True
 
 
 def _refuse_other_file(path: Path) -> BadRequest:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...errors import BadRequest
+from ...safe_zip import is_zip
 from ...untrusted_files import check_unpacked
 from .known_names import KnownNames
 from .pickle_machine import PickleMachine
@@ -34,7 +35,7 @@ def read_checkpoint(path: Path) -> object:
     """Read a checkpoint as plain containers, tensors that are not loaded yet, and stubs. Nothing of it is run.
     Raises BadRequest where it is none, or not whole."""
     with _whole_checkpoint(path):
-        if zipfile.is_zipfile(path):
+        if is_zip(path):
             with zipfile.ZipFile(path) as archive:
                 check_unpacked(path, archive)
                 return _ZippedCheckpoint(path, archive).read()
@@ -140,6 +141,8 @@ def _read_entry(path: Path, entry: zipfile.ZipInfo) -> bytearray:
         if entry.compress_type != zipfile.ZIP_STORED:
             with zipfile.ZipFile(file) as archive:
                 return bytearray(archive.read(entry))
+        if entry.header_offset < 0:  # by a directory that says it is longer than the file
+            raise PickleRefused("a part begins before its beginning")
         file.seek(entry.header_offset)
         name_bytes, extra_bytes = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
         file.seek(name_bytes + extra_bytes, io.SEEK_CUR)

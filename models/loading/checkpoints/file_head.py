@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ...errors import BadRequest
+from ...safe_zip import is_zip
 
 WEIGHT_NAMES = (
     "model.safetensors",
@@ -137,7 +138,7 @@ def _check_other(path: Path, head: bytes, size: int) -> None:
         raise BadRequest(f"{path} is a JSON document", fix="name a file of weights")
     if not head.startswith(b"PK"):
         return
-    if not zipfile.is_zipfile(path):
+    if not is_zip(path):
         raise BadRequest(f"{path} is not a whole checkpoint: its end is missing", fix=_COPY)
     try:
         with zipfile.ZipFile(path) as archive:

@@ -135,3 +135,13 @@ def test_a_number_that_is_none_becomes_null_where_null_is_allowed(value: float) 
 def test_a_number_that_is_none_is_refused_where_it_must_be_there(value: float) -> None:
     with pytest.raises(ValueError, match=r"^the result does not fit run\.json: seconds: "):
         to_json(replace(samples.result(), seconds=value))
+
+
+@pytest.mark.parametrize("digits", [21, 400, 4000])
+def test_an_integer_that_nothing_counts_is_refused(digits: int, tmp_path: Path) -> None:
+    doc = document()
+    doc["latency"][0]["peak_rss_bytes"] = int("9" * digits)
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(doc))
+    with pytest.raises(BadRequest, match=r"is no run\.json"):
+        read_result(path)

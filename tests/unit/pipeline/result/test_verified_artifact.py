@@ -148,3 +148,11 @@ def test_a_script_of_another_form_is_refused(script: str, tmp_path: Path) -> Non
     (run / "repeat" / "a.json").write_text(script)
     with pytest.raises(BadRequest, match=r"the scripts in .*made/repeat cannot be read: "):
         find_artifact(run, ORDER)
+
+
+@pytest.mark.parametrize("path", [f"{'a' * 256}/model.onnx", f"{'é' * 200}/model.onnx", f"onnx/{'a/' * 600}"])
+def test_a_path_that_no_file_system_takes_is_refused(tmp_path: Path, path: str) -> None:
+    run = write_run(tmp_path / "made", "onnx")
+    change_row(run, path=path)
+    with pytest.raises(BadRequest, match="a folder has a longer name than file systems take"):
+        find_artifact(run, ORDER)

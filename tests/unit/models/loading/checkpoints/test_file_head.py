@@ -12,6 +12,7 @@ import torch
 from safetensors.numpy import save_file
 
 from transload.models.errors import BadRequest
+from transload.models.loading.checkpoints.checkpoint_file import read_checkpoint
 from transload.models.loading.checkpoints.file_head import check_weight_file, weights_in
 
 NAME_IT = "name it as the model itself, without --weights"
@@ -144,3 +145,24 @@ def test_another_folder_is_refused_with_what_to_name(name: str, words: str, tmp_
     (tmp_path / name).touch()
     with pytest.raises(BadRequest, match=words):
         weights_in(tmp_path)
+
+
+@pytest.mark.parametrize("read", [check_weight_file, read_checkpoint], ids=["head", "whole"])
+def test_no_number_in_the_end_of_a_zip_is_more_than_a_sentence(read: Callable[[Path], object], tmp_path: Path) -> None:
+    """The directory of 64 bits says on how many disks it lies, where and how long it is; Python's zipfile raises
+    errors of its own for some, and reads a part before its beginning for others."""
+    whole = tmp_path / "whole.pt"
+    checkpoint(whole)
+    data = whole.read_bytes()
+    end = len(data) - 98  # the end records of 64 bits, their locator, and the end record
+    kinds = set()
+    for place in range(end, len(data)):
+        for byte in (0, 1, 0x7F, 0xFF):
+            path = tmp_path / "changed.pt"
+            path.write_bytes(data[:place] + bytes([byte]) + data[place + 1 :])
+            try:
+                read(path)
+                kinds.add("taken")
+            except BadRequest:
+                kinds.add("refused")
+    assert "refused" in kinds or read is check_weight_file
