@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ...common.attention_core import widen
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, lowers
 from ...operator_context import OperatorContext
-from ...values import TfTensor, Value, computed, product, reshape
+from ...values import TfTensor, Value, computed, product, reshape, widen
 
 
 @lowers("NegativeLogLikelihoodLoss", since=12, T=FLOATS, Tind=INDICES)
