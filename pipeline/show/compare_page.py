@@ -8,7 +8,7 @@ from ... import __version__
 from ..result.compare.change_records import SECONDS, Change, FigureChange, FigureKind, RunComparison
 from ..result.compare.run_comparison import decide
 from . import units
-from .compare_text import change_lines, changed_and_same, describe
+from .compare_text import change_cell, change_table, changed_and_same, describe, verdict_cell, where_cell
 from .offline_page import render_page
 from .plot_parts import Plot, Trace, safe_label
 
@@ -28,8 +28,8 @@ def render_compare_page(comparison: RunComparison) -> str:
         after=units.plain(comparison.after),
         headline=units.plain(comparison.headline),
         notes=describe(comparison),
-        changed=change_lines(changed),
-        same=change_lines(same),
+        changed=change_table(changed),
+        same=change_table(same),
     )
 
 
@@ -59,7 +59,7 @@ def ratio_plots(comparison: RunComparison) -> tuple[Plot, ...]:
         "After over before, with the interval that decides; below 1 is faster. The upright lines are the limits; "
         "cross: worse, open diamond: inconclusive."
     )
-    return (Plot("ratios", "Latency", note, tuple(_mark(at, row) for at, row in enumerate(rows)), layout),)
+    return (Plot("ratios", "Latency", note, tuple(_mark(at, row) for at, row in enumerate(rows)), layout, wide=True),)
 
 
 def _axis_title(rows: Sequence[FigureChange]) -> str:
@@ -72,10 +72,8 @@ def _axis_title(rows: Sequence[FigureChange]) -> str:
 def _mark(at: int, row: FigureChange) -> Trace:
     change = row.change or 1.0
     low, high = row.verdict_interval or row.ci95 or (change, change)
-    (line,) = change_lines([row])
-    hover = (
-        f"<b>{safe_label(row.artifact)}</b>, {safe_label(line.where)}<br>{safe_label(f'{line.verdict}, {line.change}')}"
-    )
+    words = f"{verdict_cell(row)}, {change_cell(row)}"
+    hover = f"<b>{safe_label(row.artifact)}</b>, {safe_label(where_cell(row))}<br>{safe_label(words)}"
     return {
         "type": "scatter", "mode": "markers", "x": [change], "y": [at], "text": [hover],
         "hovertemplate": "%{text}<extra></extra>", "showlegend": False,
