@@ -105,7 +105,7 @@ def command(
 
 def _lines(done: BenchResult) -> list[str]:
     """Print a line per artifact, runtime and batch size, the doubts, and where the samples are kept."""
-    from ..show.doubt_view import split_doubts
+    from ..show.doubt_view import doubt_lines
     from ..show.load_view import load_doubts, load_table
     from ..show.tables.latency_table import SHORT, latency_table
     from ..show.tables.printers import as_text
@@ -122,11 +122,7 @@ def _lines(done: BenchResult) -> list[str]:
         if row.throughput_per_s is None and row.doubts
     )
     facts = [*unanswered, *([done.note] if done.note else []), *map(_bound, done.bounds), *dropped]
-    doubts = split_doubts(done.latency)
-    heaviest = [doubts.machine] if doubts.machine else []
-    heaviest += [f"{doubt.who}: {doubt.text}" for doubt in doubts.rows[:_DOUBTS]]
-    if len(doubts.rows) > _DOUBTS:
-        heaviest.append(f"lighter doubts, {len(doubts.rows) - _DOUBTS} of them, are in {done.folder}/bench.json")
+    heaviest = doubt_lines(done.latency, _DOUBTS, f"{done.folder}/bench.json")
     notes = [*facts, *heaviest, *load_doubts(done.load, _DOUBTS), *done.doubts]
     samples = f"every sample lies in {done.folder}/latency.npz"
     if done.load:

@@ -15,7 +15,7 @@ from ..result.gate import answered
 from ..result.schema import ArtifactRow, DriftRow, GateRow, LatencyRow, RunResult, Status, Verdict
 from . import units, view
 from .compare_text import change_table, changed_and_same, describe
-from .doubt_view import split_doubts
+from .doubt_view import doubt_lines
 from .offline_page import render_part
 from .tables.check_tables import agreement_table
 from .tables.latency_table import SHORT, latency_table
@@ -61,7 +61,9 @@ def render_drift(
 def render_latencies(verdict: Verdict, rows: Sequence[LatencyRow], notes: Sequence[str], folder: Path) -> str:
     """Return a measurement as HTML: a row for each artifact, runtime and batch size."""
     headline = f"{sum(answered(row) for row in rows)} of {len(rows)} rows measured"
-    return _render(verdict, headline, latency_table(rows).only(*SHORT), [*_doubts(rows), *notes], folder)
+    return _render(
+        verdict, headline, latency_table(rows).only(*SHORT), [*doubt_lines(rows, _MOST_DOUBTS), *notes], folder
+    )
 
 
 class NotebookRun(RunResult):
@@ -95,7 +97,7 @@ def render_run(result: RunResult) -> str:
         cells.append(
             (line.name, line.status, line.verdict, size, units.sqnr(line.worst), units.task_metric(metric), speeds)
         )
-    notes = [*_doubts(result.latency), *result.doubts]
+    notes = [*doubt_lines(result.latency, _MOST_DOUBTS), *result.doubts]
     return _render(result.verdict, view.headline(result), Table.of(heads, cells), notes, None)
 
 
@@ -106,12 +108,6 @@ def render_comparison(comparison: RunComparison, folder: Path | None) -> str:
     return _render(
         decide(comparison)[0], units.plain(comparison.headline), change_table(changed).without("reason"), notes, folder
     )
-
-
-def _doubts(rows: Sequence[LatencyRow]) -> list[str]:
-    doubts = split_doubts(rows)
-    machine = [doubts.machine] if doubts.machine else []
-    return machine + [f"{doubt.who}: {doubt.text}" for doubt in doubts.rows[:_MOST_DOUBTS]]
 
 
 def _render(verdict: Verdict, headline: str, table: Table, notes: Sequence[str], folder: Path | None) -> str:
