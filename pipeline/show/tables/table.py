@@ -25,7 +25,6 @@ class CellKind(Enum):
     DIGITS = "digits"
     SECONDS = "seconds"
     BYTES = "bytes"
-    DECIBELS = "decibels"
     JOULES = "joules"
 
     @property
@@ -38,7 +37,6 @@ _TEXTS: Mapping[CellKind, Callable[[float], str]] = {
     CellKind.DIGITS: units.digits,
     CellKind.SECONDS: units.duration,
     CellKind.BYTES: units.size,
-    CellKind.DECIBELS: units.decibel,
     CellKind.JOULES: units.energy,
 }
 
