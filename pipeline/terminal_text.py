@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 _USUAL_COLUMNS = 80  # of a terminal that does not say how wide it is
@@ -62,6 +62,18 @@ def width(text: str) -> int:
     from rich.cells import cell_len
 
     return cell_len(text)
+
+
+def align_columns(rows: Sequence[Sequence[str]], indent: str = "", gap: str = "  ") -> list[str]:
+    """Return lines with the columns under each other, the gap between. The last column is as long as it is."""
+    widths = [max(map(width, column)) for column in list(zip(*rows, strict=True))[:-1]] if rows else []
+    return [
+        (
+            indent
+            + gap.join([*(cell + " " * (most - width(cell)) for cell, most in zip(row, widths, strict=False)), row[-1]])
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def _words(line: str) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,7 @@ Chunk: TypeAlias = tuple[Mapping[str, Array], Array | None]  # inputs and labels
 
 
 @dataclass
-class _Column:
+class _ColumnFile:
     """One array that grows in a file."""
 
     file: IO[bytes]
@@ -55,7 +55,7 @@ def collect(chunks: Iterable[Chunk], folder: Path, source: str, most: int | None
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     most_bytes = shutil.disk_usage(folder).free // 2
-    columns: dict[str | None, _Column] = {}  # the labels have no name
+    columns: dict[str | None, _ColumnFile] = {}  # the labels have no name
     with ExitStack() as files:
         for inputs, labels in chunks:
             arrays: dict[str | None, Array] = dict(inputs.items())
@@ -66,7 +66,7 @@ def collect(chunks: Iterable[Chunk], folder: Path, source: str, most: int | None
             for at, (name, rows) in enumerate(arrays.items()):
                 if name not in columns:
                     path = folder / str(at)
-                    columns[name] = _Column(files.enter_context(path.open("wb")), path, rows.dtype, rows.shape[1:])
+                    columns[name] = _ColumnFile(files.enter_context(path.open("wb")), path, rows.dtype, rows.shape[1:])
                 left = len(rows) if most is None else most - columns[name].samples
                 columns[name].add(name or "the labels", rows[:left], source)
             if sum(column.bytes_written for column in columns.values()) > most_bytes:
@@ -83,7 +83,7 @@ def collect(chunks: Iterable[Chunk], folder: Path, source: str, most: int | None
         raise BadRequest(f"{source}: {error}", fix="give each sample all inputs, and one label or none") from error
 
 
-def _endless(source: str, columns: Collection[_Column]) -> BadRequest:
+def _endless(source: str, columns: Collection[_ColumnFile]) -> BadRequest:
     samples, gigabytes = next(iter(columns)).samples, sum(column.bytes_written for column in columns) / 1e9
     return BadRequest(
         f"{source} has given {samples:,} samples ({gigabytes:.3g} GB) and goes on; they fill half of the free disk",

@@ -93,7 +93,7 @@ def column_specs(path: Path, parameters: Mapping[str, bool], options: TableOptio
     return tuple(table.spec(name, columns[name]) for name in names)
 
 
-class _Table:
+class _TableReader:
     """A table that is read several times, each time from its start."""
 
     def __init__(self, path: Path) -> None:
@@ -157,7 +157,7 @@ class _Table:
         raise NotImplementedError
 
 
-class _Parquet(_Table):
+class _Parquet(_TableReader):
     def _read_schema(self) -> Any:
         from pyarrow import parquet
 
@@ -170,7 +170,7 @@ class _Parquet(_Table):
             yield from file.iter_batches(batch_size=_ROWS, columns=list(kinds), use_threads=False)
 
 
-class _Text(_Table):
+class _Text(_TableReader):
     def __init__(self, path: Path, sep: str) -> None:
         self._sep = sep
         super().__init__(path)
@@ -201,7 +201,7 @@ class _Text(_Table):
         )
 
 
-def _open(path: Path, options: TableOptions) -> _Table:
+def _open(path: Path, options: TableOptions) -> _TableReader:
     if path.suffix.lower() == ".parquet":
         if options.sep:
             raise BadRequest(f"{path} is no text, and has no separator", fix="leave sep out")
@@ -225,7 +225,7 @@ def _readable(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _assign(table: _Table, items: Sequence[TensorSpec], options: TableOptions) -> _Columns:
+def _assign(table: _TableReader, items: Sequence[TensorSpec], options: TableOptions) -> _Columns:
     names, inputs = table.schema.names, [item.name for item in items]
     for name in (*([options.label] if options.label else []), *options.columns):
         _require(table.path, name, names)

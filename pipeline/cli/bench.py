@@ -14,13 +14,13 @@ from ..options import shared_options as shared
 from ..options.bench_parts import LoadOptions, TuningOptions
 from ..options.option import CommandOptions, Key, Option, Positional, Side
 from ..result.load_cases import LOAD_SECONDS, LoadEngine, check_load, parse_load
-from .output.render import finish, page, table
+from .output.render import finish
 
 _DOUBTS = 3  # the weightiest; all of them are in bench.json
 
 if TYPE_CHECKING:
     from ..commands.bench import BenchResult
-    from ..result.schema import BoundRow, LatencyRow
+    from ..result.schema import BoundRow
 
 
 class BenchOptions(CommandOptions):
@@ -194,18 +194,12 @@ def command(options: BenchOptions) -> None:
 
 def _lines(done: BenchResult) -> list[str]:
     """Print a line per artifact, runtime and batch size, the doubts, and where the samples are kept."""
-    from ..show.doubt_view import split_doubts
+    from ..show.doubt_view import doubt_lines
     from ..show.load_view import load_doubts, load_table
-    from ..show.units import comparison, deciding_interval, duration, ratio
+    from ..show.tables.latency_table import SHORT, latency_table
+    from ..show.tables.printers import as_text
 
-    tuned = any(row.settings for row in done.latency) or bool(done.tuning)
-    head = ("artifact", "runtime", "device", "batch", "p50", "p99", "samples/s", "ratio [99.875 %]", "verdict")
-    rows = [(*head, *(["settings"] if tuned else []))]
-    for row in done.latency:
-        numbers = (duration(row.p50_s), duration(row.p99_s), f"{row.throughput_per_s or 0:.0f}")
-        held = f"{ratio(row.ratio_to_reference)} {deciding_interval(row)}".strip()
-        cells = (row.artifact, row.runtime, row.device, str(row.batch), *numbers, held, comparison(row))
-        rows.append((*cells, *([_settings(row)] if tuned else [])))
+    lines = as_text(latency_table(done.latency, searched=bool(done.tuning)).only(*SHORT))
     dropped = [
         f"{row.artifact} in {row.runtime}: {settings_text(row.settings)} was dropped: {row.reason}"
         for row in done.tuning
@@ -217,26 +211,13 @@ def _lines(done: BenchResult) -> list[str]:
         if row.throughput_per_s is None and row.doubts
     )
     facts = [*unanswered, *([done.note] if done.note else []), *map(_bound, done.bounds), *dropped]
-    doubts = split_doubts(done.latency)
-    heaviest = [doubts.machine] if doubts.machine else []
-    heaviest += [f"{doubt.who}: {doubt.text}" for doubt in doubts.rows[:_DOUBTS]]
-    if len(doubts.rows) > _DOUBTS:
-        heaviest.append(f"lighter doubts, {len(doubts.rows) - _DOUBTS} of them, are in {done.folder}/bench.json")
+    heaviest = doubt_lines(done.latency, _DOUBTS, f"{done.folder}/bench.json")
     notes = [*facts, *heaviest, *load_doubts(done.load, _DOUBTS), *done.doubts]
     samples = f"every sample lies in {done.folder}/latency.npz"
-    if not done.load:
-        return page(rows, notes, samples)
-    requests = f"{samples}, every request in {done.folder}/load.npz"
-    return [*table(rows), "", *page(load_table(done.load), notes, requests)]
-
-
-def _settings(row: LatencyRow) -> str:
-    """Return the settings of a row, and how long a call takes with them, of that with the defaults."""
-    text = settings_text(row.settings)
-    if row.ratio_to_default is None:
-        return text
-    low, high = row.ratio_to_default_ci95 or (row.ratio_to_default, row.ratio_to_default)
-    return f"{text} ({row.ratio_to_default:.2f} [{low:.2f}, {high:.2f}] of default)"
+    if done.load:
+        lines += ["", *as_text(load_table(done.load))]
+        samples += f", every request in {done.folder}/load.npz"
+    return [*lines, *(["", *notes] if notes else []), "", samples]
 
 
 def _bound(row: BoundRow) -> str:

@@ -43,13 +43,13 @@ def command(options: InspectOptions) -> None:
 
 
 def _artifact_lines(result: InspectedArtifact) -> Iterator[str]:
-    from ..show.card.card_text import check_cells
+    from ..show.card.card_text import check_table
+    from ..show.tables.printers import as_text
     from ..show.units import plain
 
     yield from table([(f"{name}:", plain(text)) for name, text in _artifact_rows(result)])
     if result.card is not None and result.card.checks:
-        head = ("verified in", "batches", "samples", "agreement", "asked for", "largest error", "metric")
-        yield from ("", *table([head, *map(check_cells, result.card.checks)]))
+        yield from ("", *as_text(check_table(result.card.checks)))
     yield ""
     if result.digests is None:
         yield "no SHA256SUMS: nothing tells whether a file has changed"

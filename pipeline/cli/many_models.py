@@ -132,10 +132,10 @@ def _document(done: FinishedList) -> Any:
 
 
 def _lines(done: FinishedList) -> Iterator[str]:
-    from ..show.models_text import HEADS, cause_lines, list_headline, target_lines
+    from ..show.models_text import cause_lines, list_headline, target_table
+    from ..show.tables.printers import as_text
 
-    lines = target_lines(done.result)
-    yield from table([HEADS, *((line.model, line.target, line.status, line.drift, line.route) for line in lines)])
+    yield from as_text(target_table(done.result).without("source", "note"))
     if done.result.causes:
         yield from ("", *cause_lines(done.result))
     yield ""

@@ -116,11 +116,11 @@ def _lines(done: ValidateResult, model: Sequence[str], *, every_batch: bool) -> 
     `model`: the words of the command that name the model and its data."""
     from ..result.facts import own_facts
     from ..show.exercise_view import exercises
+    from ..show.tables.check_tables import agreement_table
     from ..show.units import sentence
-    from ..show.view import drift_table
 
+    table = agreement_table(done.drift, every_batch=every_batch)
     several = len({row.artifact for row in done.drift}) > 1
-    rows = [cells[not several :] for cells in drift_table(done.drift, every_batch=every_batch)]
     wrong = [
         f"{rule.artifact}{f' in {rule.runtime}' if rule.runtime else ''}: "
         + (sentence(rule) if isinstance(rule.got, float) else f"{rule.rule}: {rule.got}")
@@ -131,4 +131,8 @@ def _lines(done: ValidateResult, model: Sequence[str], *, every_batch: bool) -> 
     questions = [exercise.sentence for exercise in exercises(done.evidence.exercised)]
     wrong += [f"where: {join(['transload', 'locate', text, *model])}" for text in done.departing]
     notes = [*wrong, *lost, *([done.note] if done.note else []), *inner, *questions, *done.doubts]
-    return page(rows, notes, f"{done.decided[0].upper()}  logs in {done.folder}")
+    return page(
+        (table if several else table.without("artifact")).texts(),
+        notes,
+        f"{done.decided[0].upper()}  logs in {done.folder}",
+    )

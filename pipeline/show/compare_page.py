@@ -8,12 +8,11 @@ from ... import __version__
 from ..result.compare.change_records import SECONDS, Change, FigureChange, FigureKind, RunComparison
 from ..result.compare.run_comparison import decide
 from . import units
-from .compare_text import change_lines, changed_and_same, describe
+from .compare_text import change_cell, change_table, changed_and_same, describe, verdict_cell, where_cell
 from .offline_page import render_page
-from .plot_parts import Plot, Trace, safe_label
+from .plot_parts import Plot, Trace, error_bar, limit_line, marks_trace, rows_layout, safe_label
 
 _STYLES = {Change.BETTER: "circle", Change.WORSE: "x", Change.SAME: "circle", Change.INCONCLUSIVE: "diamond-open"}
-_ROW_PX = 30
 
 
 def render_compare_page(comparison: RunComparison) -> str:
@@ -28,8 +27,8 @@ def render_compare_page(comparison: RunComparison) -> str:
         after=units.plain(comparison.after),
         headline=units.plain(comparison.headline),
         notes=describe(comparison),
-        changed=change_lines(changed),
-        same=change_lines(same),
+        changed=change_table(changed),
+        same=change_table(same),
     )
 
 
@@ -41,25 +40,13 @@ def ratio_plots(comparison: RunComparison) -> tuple[Plot, ...]:
     rows.reverse()
     labels = [safe_label(f"{row.artifact} · {row.runtime}, batch {row.batch}") for row in rows]
     lines = sorted({end for row in rows if row.limit is not None for end in (1 / (1 + row.limit), 1 + row.limit)})
-    shapes = [
-        {"type": "line", "x0": x, "x1": x, "y0": -0.7, "y1": len(rows) - 0.3, "line": {"width": 1}} for x in lines
-    ]
-    layout = {
-        "height": 90 + _ROW_PX * len(rows),
-        "margin": {"l": 10, "r": 20, "t": 10, "b": 50},
-        "xaxis": {"title": {"text": _axis_title(rows), "font": {"size": 12}}, "type": "log", "automargin": True},
-        "yaxis": {
-            "tickvals": list(range(len(rows))), "ticktext": labels, "range": [-0.7, len(rows) - 0.3],
-            "showgrid": False, "zeroline": False, "automargin": True,
-        },
-        "hovermode": "closest",
-        "shapes": shapes,
-    }  # fmt: skip
+    layout = rows_layout(len(rows), labels, _axis_title(rows), log=True)
+    layout["shapes"] = [{**limit_line(x, 0), "y0": -0.7, "y1": len(rows) - 0.3, "line": {"width": 1}} for x in lines]
     note = (
         "After over before, with the interval that decides; below 1 is faster. The upright lines are the limits; "
         "cross: worse, open diamond: inconclusive."
     )
-    return (Plot("ratios", "Latency", note, tuple(_mark(at, row) for at, row in enumerate(rows)), layout),)
+    return (Plot("ratios", "Latency", note, tuple(_mark(at, row) for at, row in enumerate(rows)), layout, wide=True),)
 
 
 def _axis_title(rows: Sequence[FigureChange]) -> str:
@@ -72,17 +59,8 @@ def _axis_title(rows: Sequence[FigureChange]) -> str:
 def _mark(at: int, row: FigureChange) -> Trace:
     change = row.change or 1.0
     low, high = row.verdict_interval or row.ci95 or (change, change)
-    (line,) = change_lines([row])
-    hover = (
-        f"<b>{safe_label(row.artifact)}</b>, {safe_label(line.where)}<br>{safe_label(f'{line.verdict}, {line.change}')}"
-    )
-    return {
-        "type": "scatter", "mode": "markers", "x": [change], "y": [at], "text": [hover],
-        "hovertemplate": "%{text}<extra></extra>", "showlegend": False,
-        "meta": {"format": row.artifact.partition(":")[0]},
-        "marker": {"symbol": [_STYLES.get(row.verdict, "circle")], "size": 11, "line": {"width": 1.5}},
-        "error_x": {
-            "type": "data", "symmetric": False, "array": [high - change], "arrayminus": [change - low],
-            "thickness": 2, "width": 5,
-        },
-    }  # fmt: skip
+    words = f"{verdict_cell(row)}, {change_cell(row)}"
+    hover = f"<b>{safe_label(row.artifact)}</b>, {safe_label(where_cell(row))}<br>{safe_label(words)}"
+    symbol = _STYLES.get(row.verdict, "circle")
+    trace = marks_trace([change], [at], [hover], row.artifact.partition(":")[0], [symbol])
+    return trace | {"error_x": error_bar(low, change, high)}

@@ -11,6 +11,8 @@ from ..result.compare.change_records import SECONDS, Change, FigureChange, Figur
 from ..result.compare.run_comparison import decide
 from . import units
 from .markdown_text import escaped
+from .tables.printers import as_markdown, as_sections, as_text
+from .tables.table import CellKind, Column, Table, columns
 
 _ORDER = (Change.WORSE, Change.INCONCLUSIVE, Change.NOT_COMPARED, Change.BETTER, Change.SAME)
 SEPARATE_NOTE = (
@@ -23,40 +25,23 @@ SIDE_BY_SIDE_NOTE = (
     "Latencies and memory were measured side by side in this run, in the same rounds: whichever machines the two runs "
     "were done on, these are comparable. Intervals of latencies are at 99.875 %, for several looks; others at 95 %."
 )
-_CHIPS = {Change.BETTER: "pass", Change.SAME: "reference", Change.WORSE: "fail", Change.NOT_COMPARED: "not"}
+_COLUMNS = (
+    Column("artifact", CellKind.ARTIFACT), Column("figure"), Column("where", CellKind.PHRASE),
+    *columns(CellKind.NUMBER, "before", "after"), Column("verdict", CellKind.VERDICT),
+    Column("change", CellKind.NUMBER), Column("reason", CellKind.NOTE),
+)  # fmt: skip
 
 
-@dataclass(frozen=True)
-class ChangeLine:
-    """A figure of two runs as cells of text."""
-
-    artifact: str
-    figure: str
-    where: str
-    before: str
-    after: str
-    verdict: str
-    change: str
-    reason: str
-    style: str  # of the verdict, as report.css names it
-
-
-def change_lines(rows: Sequence[FigureChange]) -> list[ChangeLine]:
-    """Return the cells of each row."""
-    return [
-        ChangeLine(
-            artifact=units.plain(row.artifact),
-            figure=str(row.figure),
-            where=where_cell(row),
-            before=value_cell(row, row.before),
-            after=value_cell(row, row.after),
-            verdict=verdict_cell(row),
-            change=change_cell(row),
-            reason=units.plain(row.reason),
-            style=_CHIPS.get(row.verdict, str(row.verdict)),
+def change_table(rows: Sequence[FigureChange]) -> Table:
+    """Return a row for each figure of two runs, with the reason of its verdict."""
+    cells = [
+        (
+            row.artifact, row.figure, where_cell(row), value_cell(row, row.before), value_cell(row, row.after),
+            verdict_cell(row), change_cell(row), row.reason,
         )
         for row in rows
-    ]
+    ]  # fmt: skip
+    return Table.of(_COLUMNS, cells)
 
 
 def changed_and_same(comparison: RunComparison) -> tuple[list[FigureChange], list[FigureChange]]:
@@ -129,27 +114,13 @@ def change_cell(row: FigureChange) -> str:
 def terminal_lines(comparison: RunComparison, width: int = 80) -> list[str]:
     """Lines for a terminal of `width` columns: a table for each artifact, the reasons, the verdict last. The table
     fits 80 columns."""
-    rows = comparison.figures
-    cells = {id(row): _cells(row) for row in rows}
-    heads = ("figure", "where", "before", "after", "verdict", "change")
-    widths = [max(len(line[at]) for line in (heads, *cells.values())) for at in range(len(heads))]
-    lines = [f"  {_joined(heads, widths)}"]
-    for name in dict.fromkeys(row.artifact for row in rows):
-        lines.append(units.plain(name))
-        lines += [f"  {_joined(cells[id(row)], widths)}" for row in rows if row.artifact == name]
+    names = dict.fromkeys(row.artifact for row in comparison.figures)
+    rows = [row for name in names for row in comparison.figures if row.artifact == name]
+    lines = as_sections(change_table(rows).without("reason"), gap=" ", indent="  ")
     notes = [*describe(comparison), *reasons(comparison)]
     verdict = str(decide(comparison)[0]).upper()
     wrapped = [line for note in notes for line in wrap(note, max(width, 40), subsequent_indent="  ")]
     return [*lines, "", *wrapped, "", f"{verdict}  {units.plain(comparison.headline)}"]
-
-
-def _cells(row: FigureChange) -> tuple[str, ...]:
-    values = (value_cell(row, row.before), value_cell(row, row.after))
-    return str(row.figure), where_cell(row), *values, verdict_cell(row), change_cell(row)
-
-
-def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return " ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
 def present_lines(comparison: RunComparison) -> list[str]:
@@ -175,12 +146,7 @@ def reasons(comparison: RunComparison) -> list[str]:
 def baseline_lines(comparison: RunComparison, width: int = 80) -> list[str]:
     """Return the lines on a run's baseline for a terminal of `width` columns: what is not the same, and why."""
     changed, same = changed_and_same(comparison)
-    cells = [(units.plain(row.artifact), *_cells(row)) for row in changed]
-    heads = ("artifact", "figure", "where", "before", "after", "verdict", "change")
-    widths = [max(len(line[at]) for line in (heads, *cells)) for at in range(len(heads))]
-    lines = (
-        [f"  {_joined(line, widths)}" for line in (heads, *cells)] if cells else [f"  {len(same)} figures are the same"]
-    )
+    lines = as_text(change_table(changed).without("reason"), "  ", " ") or [f"  {len(same)} figures are the same"]
     notes = [*(units.plain(note) for note in comparison.notes), *reasons(comparison)]
     wrapped = [
         line for note in notes for line in wrap(note, max(width, 40), initial_indent="  ", subsequent_indent="    ")
@@ -216,10 +182,7 @@ def _markdown_parts(comparison: RunComparison) -> list[str]:
 
 
 def _markdown_table(rows: Sequence[FigureChange]) -> str:
-    heads = ["artifact", "figure", "where", "before", "after", "verdict", "change"]
-    body = [[f"**{escaped(row.artifact)}**", *(escaped(cell) for cell in _cells(row))] for row in rows]
-    sides = ["---", "---", "---", "--:", "--:", "---", "--:"]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (heads, sides, *body))
+    return as_markdown(change_table(rows).without("reason"))
 
 
 @dataclass(frozen=True)
@@ -228,15 +191,13 @@ class BaselineView:
 
     headline: str
     notes: list[str]
-    changed: list[ChangeLine]
-    same: list[ChangeLine]
+    changed: Table
+    same: Table
 
 
 def view_baseline(comparison: RunComparison | None) -> BaselineView | None:
     """Return what the page shows; None where there is no baseline."""
     if comparison is None:
         return None
-    changed, same = changed_and_same(comparison)
-    return BaselineView(
-        units.plain(comparison.headline), describe(comparison), change_lines(changed), change_lines(same)
-    )
+    changed, same = map(change_table, changed_and_same(comparison))
+    return BaselineView(units.plain(comparison.headline), describe(comparison), changed, same)

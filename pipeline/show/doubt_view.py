@@ -72,6 +72,15 @@ def split_doubts(latency: Sequence[LatencyRow]) -> Doubts:
     return Doubts(_machine_line(shared, latency), tuple(doubt for doubt in groups if doubt not in shared))
 
 
+def doubt_lines(latency: Sequence[LatencyRow], most: int, elsewhere: str = "") -> list[str]:
+    """Return what the rows share, then the `most` weightiest doubts of single rows.
+    `elsewhere`: where the lighter ones are, which are then counted."""
+    both = split_doubts(latency)
+    lines = [*filter(None, [both.machine]), *(f"{doubt.who}: {doubt.text}" for doubt in both.rows[:most])]
+    rest = len(both.rows) - most
+    return [*lines, f"lighter doubts, {rest} of them, are in {elsewhere}"] if rest > 0 and elsewhere else lines
+
+
 def _is_shared(doubt: Doubt, latency: Sequence[LatencyRow]) -> bool:
     """Whether nearly all of several rows have a doubt; a reference has no ratio that could be wide."""
     able = [row for row in latency if answered(row) and not (doubt.kind is DoubtKind.WIDE_RATIO and is_reference(row))]

@@ -21,6 +21,7 @@ from .plot_parts import (
     Plot,
     Trace,
     decade_ticks,
+    error_bar,
     limit_line,
     marks_trace,
     rounded,
@@ -237,15 +238,7 @@ def _metric_mark(at: int, row: DriftRow, metric: MetricRow, scale: float, form: 
     low, high = metric.ci95
     hover = f"<b>{safe_label(units.where(row))}</b><br>{units.score(metric)}, {units.change(metric)}"
     trace = marks_trace([metric.delta * scale], [at], [f"{hover} {units.change_interval(metric)}"], form, ["circle"])
-    trace["error_x"] = {
-        "type": "data",
-        "symmetric": False,
-        "array": [(high - metric.delta) * scale],
-        "arrayminus": [(metric.delta - low) * scale],
-        "thickness": 2,
-        "width": 5,
-    }
-    return trace
+    return trace | {"error_x": error_bar(low * scale, metric.delta * scale, high * scale)}
 
 
 def _drift_hover(row: DriftRow) -> str:

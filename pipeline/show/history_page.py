@@ -36,9 +36,8 @@ class _Figure:
 
 def render_history_page(history: RunHistory, batch: int) -> str:
     """Return the page as text."""
-    machines = {run.id: run.machine for run in history.runs}
     tables = {
-        history_text.subject(*key): [history_text.point_cells(point, machines) for point in points]
+        history_text.subject(*key): history_text.history_table(history, points).without("")
         for key, points in history.series().items()
     }
     return render_page(
@@ -48,7 +47,6 @@ def render_history_page(history: RunHistory, batch: int) -> str:
         runs=history.runs,
         notes=history_text.notes(history, batch),
         tables=tables,
-        heads=history_text.HEADS,
     )
 
 
@@ -127,7 +125,7 @@ def _plot(figure: _Figure, history: RunHistory) -> Plot | None:
     note = "Open marks: the machine or a library changed before that run. Lines join runs of one machine only."
     if figure.key == "drift":
         note += " Answers that are identical have no SQNR and are not drawn."
-    return Plot(figure.key, figure.title, note, tuple(traces), layout)
+    return Plot(figure.key, figure.title, note, tuple(traces), layout, wide=True)
 
 
 def _traces(

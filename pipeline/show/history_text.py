@@ -8,43 +8,44 @@ from ..drift.metrics.metric_kinds import SHARE
 from ..drift.metrics.metric_text import format_value
 from ..result.compare.history_records import HistoryPoint, RunHistory
 from . import units
+from .tables.printers import as_sections
+from .tables.table import Cell, CellKind, Column, Table, columns
 
-HEADS = ("run", "machine", "status", "drift", "metric", "p50", "ratio", "size", "memory")
 MARK = "*"
+_COLUMNS = (
+    Column(""), *columns(CellKind.PHRASE, "run", "machine"), Column("status", CellKind.VERDICT),
+    *columns(CellKind.NUMBER, "drift", "metric"), Column("p50", CellKind.SECONDS), Column("ratio", CellKind.NUMBER),
+    *columns(CellKind.BYTES, "size", "memory"),
+)  # fmt: skip
+
+
+def history_table(history: RunHistory, points: Sequence[HistoryPoint]) -> Table:
+    """Return a row for each run of these points. A mark stands where machine or libraries changed."""
+    machines = {run.id: run.machine for run in history.runs}
+    rows = [
+        (
+            subject(point.artifact, point.runtime), point.run, machines[point.run] + (MARK if point.changed else ""),
+            point.status, point.drift if isinstance(point.drift, str) else units.decibel(point.drift), score(point),
+            point.p50_s, Cell(units.ratio(point.ratio), _interval(point)), point.size_bytes, point.peak_rss_bytes,
+        )
+        for point in points
+    ]  # fmt: skip
+    return Table.of(_COLUMNS, rows)
+
+
+def _interval(point: HistoryPoint) -> str:
+    return "" if point.ratio_ci95 is None else f"[{point.ratio_ci95[0]:.2f}, {point.ratio_ci95[1]:.2f}]"
 
 
 def history_lines(history: RunHistory, batch: int) -> list[str]:
     """Lines for a terminal: a table for each artifact in each runtime, the machines, and what changed where."""
-    machines = {run.id: run.machine for run in history.runs}
-    tables = {key: [point_cells(point, machines) for point in points] for key, points in history.series().items()}
-    every = [HEADS, *(row for rows in tables.values() for row in rows)]
-    widths = [max(len(row[at]) for row in every) for at in range(len(HEADS))]
-    lines = [_joined(HEADS, widths)]
-    for (artifact, runtime), rows in tables.items():
-        lines += ["", subject(artifact, runtime), *(_joined(row, widths) for row in rows)]
-    return [*lines, "", *notes(history, batch)]
+    points = [point for group in history.series().values() for point in group]
+    return [*as_sections(history_table(history, points)), "", *notes(history, batch)]
 
 
 def subject(artifact: str, runtime: str | None) -> str:
     """Name an artifact in a runtime."""
     return units.plain(f"{artifact} in {runtime}" if runtime else artifact)
-
-
-def point_cells(point: HistoryPoint, machines: dict[str, str]) -> tuple[str, ...]:
-    """Return the cells of a point, in the order of HEADS. A mark stands where machine or libraries changed."""
-    drift = point.drift if isinstance(point.drift, str) else units.decibel(point.drift)
-    interval = "" if point.ratio_ci95 is None else f" [{point.ratio_ci95[0]:.2f}, {point.ratio_ci95[1]:.2f}]"
-    return (
-        units.plain(point.run),
-        machines[point.run] + (MARK if point.changed else ""),
-        point.status,
-        drift,
-        score(point),
-        units.duration(point.p50_s),
-        units.ratio(point.ratio) + interval,
-        units.size(point.size_bytes),
-        units.size(point.peak_rss_bytes),
-    )
 
 
 def score(point: HistoryPoint) -> str:
@@ -71,7 +72,3 @@ def notes(history: RunHistory, batch: int) -> list[str]:
     lines += [f"{MARK} {run}: {'; '.join(phrases)}" for run, phrases in by_run.items()]
     lines += [f"skipped: {sentence}" for sentence in history.skipped]
     return [units.plain(line) for line in lines]
-
-
-def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()

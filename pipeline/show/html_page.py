@@ -6,25 +6,21 @@ named by their digests, and load nothing else. So what a model is called can nei
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
-
-from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
-from markupsafe import Markup
 
 from ...models.atomic_files import write_whole
 from ...models.errors import Exit
-from ..result.gate import WORST_FIRST, answered, is_reference
 from ..result.schema import RunResult
-from . import exercise_view, figures, probe_view, served_view, units, view
+from . import exercise_view, figures, probe_view, served_view, view
 from .compare_text import view_baseline
 from .doubt_view import split_doubts
-from .offline_page import inert_json, packed_plotly, plotly_script, policy
-from .recommendation import cost_per_million
+from .offline_page import render_page
+from .tables.artifact_tables import artifact_table, decision_table, route_table
+from .tables.check_tables import drift_table, exercise_table, gate_table, probe_table, sample_table
+from .tables.latency_table import latency_table
 from .time_figures import WarmUps
 
-_HERE = files(__package__)
+_ELSEWHERE = ("artifact", "runtime", "device", "threads", "batch", "p50", "p99")
 
 
 def write_html(
@@ -53,51 +49,33 @@ def render_html(
     repeat: view.Links | None = None,
 ) -> str:
     """Return the page as text. See `write_html`."""
-    plots = figures.plots(result, samples, warm_ups, result.load)
     recommended = result.recommendation
-    data = {plot.key: {"data": plot.data, "layout": plot.layout} for plot in plots}
-    drawing = (_HERE / "report.js").read_text(encoding="utf-8")
-    return _template().render(
+    return render_page(
+        "report.html.j2",
+        figures.plots(result, samples, warm_ups, result.load),
+        version=result.transload_version,
         result=result,
-        lines=view.lines(result),
-        batches=view.batches(result),
-        condition=view.main_condition(result),
-        elsewhere=view.elsewhere(result),
-        metric_name=view.metric_name(result),
-        served=served_view.served_table(result),
-        served_note=served_view.NOTE,
-        reference_score=view.reference_score(result),
         headline=view.headline(result),
         choices=recommended.choices if recommended else (),
         constraint=view.constraint(result),
-        price=recommended.price_per_hour if recommended else None,
-        servers=view.servers(result),
-        flex=view.flex(result),
-        lost=view.lost(result),
-        detectable=view.detectable(result),
-        weights=view.weights(result),
-        left_out=view.left_out(result),
+        condition=view.main_condition(result),
+        remarks=(view.servers(result), *view.remarks(result), view.weights(result)),
+        decision=decision_table(result),
+        elsewhere=latency_table(view.elsewhere(result)).only(*_ELSEWHERE),
         findings=view.findings(result, logs or {}),
-        gate=sorted(result.gate, key=lambda row: WORST_FIRST.index(row.verdict)),
         doubts=split_doubts(result.latency),
-        probe_tables=probe_view.probe_tables(result),
         baseline=view_baseline(result.baseline),
-        exercises=exercise_view.exercises(result.exercised),
-        plots=plots,
-        plot_data=Markup(inert_json(data)),  # noqa: S704  (nothing in it can end the element)
-        plotly=packed_plotly() if plots else "",
-        drawing=Markup(drawing),  # noqa: S704  (our own)
-        style=Markup((_HERE / "report.css").read_text(encoding="utf-8")),  # noqa: S704  (our own)
-        policy=policy((plotly_script(), drawing) if plots else ()),
+        exercises=exercise_table(exercise_view.exercises(result.exercised)),
+        probe_tables=[
+            (table, probe_table(table.rows), sample_table(table.worst)) for table in probe_view.probe_tables(result)
+        ],
+        not_passed=gate_table(result.gate, passed=False),
+        passed=gate_table(result.gate, passed=True),
         exit_words=Exit(result.exit_code).name.lower(),
+        routes=route_table(result),
+        artifacts=artifact_table(result),
+        drift=drift_table(result.drift),
+        served=served_view.served_table(result),
+        latency=latency_table(result.latency, recommended.price_per_hour if recommended else None),
         repeat=repeat or {},
     )
-
-
-@cache
-def _template() -> Template:
-    loader = FunctionLoader(lambda name: (_HERE / name).read_text(encoding="utf-8"))
-    env = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    env.globals |= {"units": units, "probes": probe_view, "answered": answered, "is_reference": is_reference}
-    env.globals |= {"tried_routes": view.tried_routes, "cost_per_million": cost_per_million}
-    return env.get_template("report.html.j2")

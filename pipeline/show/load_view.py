@@ -8,10 +8,16 @@ from collections.abc import Sequence
 from ..result.load_cases import LoadCase, LoadEngine
 from ..result.schema import LoadRow
 from . import units
+from .tables.table import CellKind, Column, Table, Value, columns
 
-HEADINGS = (
-    "artifact", "runtime", "load", "batch", "p50", "p90", "p99", "p99.9", "bound", "samples/s", "harness", "lost",
-    "kept",
+_COLUMNS = (
+    Column("artifact", CellKind.ARTIFACT), *columns(CellKind.PHRASE, "runtime", "load"),
+    Column("batch", CellKind.NUMBER),
+    *(
+        Column(title, CellKind.NUMBER, is_optional=True)
+        for title in ("p50", "p90", "p99", "p99.9", "bound", "samples/s", "harness", "lost")
+    ),
+    Column("kept", is_optional=True),
 )  # fmt: skip
 TOO_FEW = "too few"  # requests for that percentile
 NO_ANSWER = "no answer"  # to so many that the percentile is one of them
@@ -23,14 +29,17 @@ def load_text(row: LoadRow) -> str:
     return case.text if row.engine is LoadEngine.TRANSLOAD else f"{case.text} ({row.engine})"
 
 
-def load_cells(row: LoadRow) -> tuple[str, ...]:
-    """Return the cells of a row, by HEADINGS. "bound" is early stopping's, of the scenario's percentile."""
-    lost = row.refused + row.lost
+def load_table(rows: Sequence[LoadRow]) -> Table:
+    """Return what was measured under each load. "bound" is early stopping's, of the scenario's percentile."""
+    return Table.of(_COLUMNS, [_cells(row) for row in rows])
+
+
+def _cells(row: LoadRow) -> tuple[Value, ...]:
     return (
-        units.plain(row.artifact),
-        units.plain(row.runtime),
+        row.artifact,
+        row.runtime,
         load_text(row),
-        str(row.batch),
+        row.batch,
         _seconds(row, row.p50_s, 0.5),
         _seconds(row, row.p90_s, 0.9),
         _seconds(row, row.p99_s, 0.99),
@@ -38,18 +47,9 @@ def load_cells(row: LoadRow) -> tuple[str, ...]:
         _seconds(row, row.early_stopping_s, row.scenario.quantile or 0.99),
         units.NONE if row.throughput_per_s is None else f"{row.throughput_per_s:.0f}",
         units.duration(row.harness_p50_s),
-        str(lost) if row.requests else NO_ANSWER,
+        row.refused + row.lost if row.requests else NO_ANSWER,
         units.NONE if row.valid is None else "yes" if row.valid else "no",
     )
-
-
-def load_table(rows: Sequence[LoadRow]) -> list[tuple[str, ...]]:
-    """Return headings and cells; nothing where there are no rows. A column that says nothing is left out."""
-    if not rows:
-        return []
-    lines = [HEADINGS, *map(load_cells, rows)]
-    kept = [at for at in range(len(HEADINGS)) if any(line[at] != units.NONE for line in lines[1:])]
-    return [tuple(line[at] for at in kept) for line in lines]
 
 
 def load_doubts(rows: Sequence[LoadRow], most: int) -> list[str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...models.atomic_files import write_whole
-from ..result.gate import answered, is_reference
-from ..result.schema import DriftRow, LatencyRow, RunResult
+from ..result.schema import RunResult
 from . import exercise_view, probe_view, served_view, units, view
 from .compare_text import render_baseline_markdown
 from .doubt_view import split_doubts
 from .markdown_text import escaped
+from .tables.artifact_tables import decision_table
+from .tables.printers import as_markdown
 
 
 def write_markdown(result: RunResult, path: Path, *, logs: view.Links | None = None) -> None:
@@ -25,9 +26,9 @@ def render_markdown(result: RunResult, *, logs: view.Links | None = None) -> str
         f"## transload: {result.verdict}",
         f"{escaped(view.headline(result))}.",
         *(f"**{escaped(doubt)}**" for doubt in result.doubts),
-        _table(result),
+        as_markdown(decision_table(result)),
         _note(result),
-        _served(result),
+        as_markdown(served_view.served_table(result)),
         *(f"<sub>{escaped(note)}</sub>" for note in notes if note),
         f"<sub>{escaped(probes)}</sub>" if (probes := probe_view.describe(result)) else "",
         *(f"<sub>{escaped(exercise.sentence)}</sub>" for exercise in exercise_view.exercises(result.exercised)),
@@ -39,69 +40,6 @@ def render_markdown(result: RunResult, *, logs: view.Links | None = None) -> str
         f"transload {escaped(result.transload_version)}</sub>",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _table(result: RunResult) -> str:
-    if not result.artifacts:
-        return ""
-    batches = view.batches(result)
-    heads = ["artifact", "gate", "status", "size", "worst SQNR", escaped(view.metric_name(result)), "runtime"]
-    heads += [f"p50, batch {batch}" for batch in batches]
-    sides = ["---"] * 3 + ["--:"] * 3 + ["---"] + ["--:"] * len(batches)
-    rows = [heads, sides, *(row for line in view.lines(result) for row in _rows(line, result))]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def _served(result: RunResult) -> str:
-    """Return the table of served copies; empty where there are not two."""
-    lines = served_view.served_table(result)
-    if not lines:
-        return ""
-    rows = [
-        lines[0],
-        ["---"] * 3 + ["--:"] * (len(lines[0]) - 3),
-        *([escaped(cell) for cell in line] for line in lines[1:]),
-    ]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + f"\n\n<sub>{served_view.NOTE}</sub>"
-
-
-def _rows(line: view.Line, result: RunResult) -> list[list[str]]:
-    """One row for each runtime; the artifact's own facts in the first."""
-    batches = view.batches(result)
-    facts = [
-        f"**{escaped(line.name)}**",
-        str(line.verdict or ""),
-        line.status,
-        units.size(line.row.bytes if line.row else None),
-        units.sqnr(line.worst),
-        _task(line.metric) if line.row else escaped(view.reference_score(result)),
-    ]
-    if not line.speeds:
-        return [[*facts, units.NONE, *([units.NONE] * len(batches))]]
-    return [
-        [*(facts if at == 0 else [""] * len(facts)), escaped(speed.runtime)]
-        + [_speed(speed.by_batch.get(batch)) for batch in batches]
-        for at, speed in enumerate(line.speeds)
-    ]
-
-
-def _task(row: DriftRow | None) -> str:
-    if row is None or row.metric is None:
-        return units.NONE
-    interval = f" {units.change_interval(row.metric)}" if any(row.metric.ci95) else ""
-    detectable = units.detectable(row.metric)
-    return escaped(
-        f"{units.score(row.metric)} ({units.change(row.metric)}{interval}{', ' * bool(detectable)}{detectable})"
-    )
-
-
-def _speed(row: LatencyRow | None) -> str:
-    if row is None:
-        return units.NONE
-    if not answered(row):
-        return "no answer"
-    ratio = "reference" if is_reference(row) else units.ratio(row.ratio_to_reference)
-    return f"{units.duration(row.p50_s)} ({ratio})"
 
 
 def _note(result: RunResult) -> str:

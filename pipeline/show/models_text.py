@@ -3,48 +3,58 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from urllib.parse import quote
 
-from ..result.list_records import FailureCause, ListResult, ModelRow, RowState, TargetRow
+from ..result.list_records import FailureCause, ListCommand, ListResult, ModelRow, RowState, TargetRow
 from ..result.schema import Status, Verdict
 from . import units
 from .markdown_text import escaped
+from .tables.printers import as_markdown
+from .tables.table import Cell, CellKind, Column, Table, Value
 
-HEADS = ("model", "target", "status", "drift", "route")
+_COLUMNS = (
+    Column("model", CellKind.NAME), Column("source", CellKind.CODE), Column("target", CellKind.PHRASE),
+    Column("status", CellKind.VERDICT), Column("drift", CellKind.NUMBER), Column("route", CellKind.NOTE),
+    Column("note", CellKind.NOTE, is_optional=True),
+)  # fmt: skip
+_RECORDS = {ListCommand.CONVERT: "convert.json", ListCommand.VALIDATE: "validate.json", ListCommand.RUN: "run.json"}
 _MOST_NAMES = 6  # of models in a sentence on a cause
 
 
-@dataclass(frozen=True)
-class TargetLine:
-    """A target of a model as cells of text."""
-
-    model: str
-    target: str
-    status: str
-    drift: str
-    route: str
-    note: str
+def target_table(result: ListResult) -> Table:
+    """Return a row for each target of each model, and one for a model without any."""
+    rows: list[tuple[Value, ...]] = [
+        (_name(row, result.command), _source(row), *cells) for row in result.models for cells in _targets(row)
+    ]
+    return Table.of(_COLUMNS, rows)
 
 
-def target_lines(result: ListResult) -> list[TargetLine]:
-    """Return a line for each target, and one for a model without any."""
-    return [line for row in result.models for line in lines_of_model(row)]
+def _name(row: ModelRow, command: ListCommand) -> Cell:
+    """Return a model's name with the addresses of its results."""
+    if row.folder is None:
+        return Cell(row.name)
+    paths = {"report": row.report} if row.report else {"results": f"{row.folder}/"}
+    paths |= {name: f"{row.folder}/{name}" for name in ([_RECORDS[command]] if row.targets else [])}
+    paths |= {"logs": f"{row.folder}/logs/", "repeat": f"{row.folder}/repeat/"}
+    return Cell(row.name, links=tuple((word, quote(units.plain(path))) for word, path in paths.items()))
 
 
-def lines_of_model(row: ModelRow) -> list[TargetLine]:
-    """Return the lines of one model."""
+def _source(row: ModelRow) -> str:
+    return f"{row.source} on {row.device}" if row.device else row.source
+
+
+def _targets(row: ModelRow) -> list[tuple[str, ...]]:
     if row.targets:
-        return [_line(row, target) for target in row.targets]
-    done = row.state is RowState.DONE
-    note = units.plain(row.failures[0].message) if row.failures else ""
-    return [TargetLine(row.name, units.NONE, "failed" if done else str(row.state), units.NONE, "", note)]
+        return [_target(target) for target in row.targets]
+    state = "failed" if row.state is RowState.DONE else str(row.state)
+    return [(units.NONE, state, units.NONE, "", row.failures[0].message if row.failures else "")]
 
 
-def _line(row: ModelRow, target: TargetRow) -> TargetLine:
+def _target(target: TargetRow) -> tuple[str, ...]:
     name = f"{target.target} in {target.runtime}" if target.runtime else target.target
     route = " > ".join(target.route) or ("" if target.path is None else "as given")
-    return TargetLine(row.name, name, str(target.status), drift_cell(target), route, units.plain(target.note))
+    return name, str(target.status), drift_cell(target), route, target.note
 
 
 def drift_cell(target: TargetRow) -> str:
@@ -113,8 +123,7 @@ def render_models_markdown(result: ListResult) -> str:
         f"{escaped(list_headline(result))}.",
         *(["### Why some failed", *_cause_parts(result)] if result.causes else []),
         "### Every model",
-        _table(HEADS, [(_linked(line.model, result), line.target, line.status, line.drift, line.route)
-                       for line in target_lines(result)]),
+        as_markdown(target_table(result).without("source", "note")),
         f"<sub>{units.instant(result.started_at)}, {units.stretch(result.seconds)}, "
         f"transload {escaped(result.transload_version)}</sub>",
     ]  # fmt: skip
@@ -132,20 +141,5 @@ def _cause_parts(result: ListResult) -> Iterator[str]:
 
 
 def _links(log: str | None, script: str | None) -> str:
-    parts = [f"[{word}]({_target(path)})" for word, path in (("log", log), ("script", script)) if path]
+    parts = [f"[{word}]({quote(path)})" for word, path in (("log", log), ("script", script)) if path]
     return f": {', '.join(parts)}" if parts else ""
-
-
-def _linked(name: str, result: ListResult) -> str:
-    row = next(row for row in result.models if row.name == name)
-    place = row.report or row.folder
-    return f"[{escaped(name)}]({_target(place)})" if place else escaped(name)
-
-
-def _target(path: str) -> str:
-    return path.replace(" ", "%20").replace(")", "%29").replace("(", "%28")
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    cells = [list(heads), ["---"] * len(heads), *([row[0], *map(escaped, row[1:])] for row in rows)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in cells)

@@ -6,7 +6,7 @@ It names no file and no address to load, and takes the page's own colours: it is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 from ..result.compare.change_records import RunComparison
@@ -14,26 +14,16 @@ from ..result.compare.run_comparison import decide
 from ..result.gate import answered
 from ..result.schema import ArtifactRow, DriftRow, GateRow, LatencyRow, RunResult, Status, Verdict
 from . import units, view
-from .compare_text import change_lines, changed_and_same, describe
-from .doubt_view import split_doubts
+from .compare_text import change_table, changed_and_same, describe
+from .doubt_view import doubt_lines
 from .offline_page import render_part
+from .tables.check_tables import agreement_table
+from .tables.latency_table import SHORT, latency_table
+from .tables.printers import as_notebook, notebook_chip
+from .tables.table import CellKind, Column, Table, columns
 
-# White letters are read on each. Words in cells that have a colour are chips.
-_GREEN, _RED, _AMBER = "#0a6e4f", "#b3261e", "#8a5a00"
-_COLOURS = {
-    "pass": _GREEN, "verified": _GREEN, "better": _GREEN, "fail": _RED, "failed": _RED, "worse": _RED,
-    "inconclusive": _AMBER, "unverified": _AMBER, "degraded": _AMBER,
-}  # fmt: skip
 _MOST_ROWS = 60  # of a table; the rest is in the folder
 _MOST_DOUBTS = 3
-
-
-@dataclass(frozen=True)
-class NotebookTable:
-    """A table as text: its heading and its rows."""
-
-    head: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
 
 
 def render_conversion(
@@ -45,47 +35,35 @@ def render_conversion(
 ) -> str:
     """Return a conversion as HTML: a row for each target.
     `artifacts`: by model, "" of the only one. `agreement` says how a target was verified, or why it is not there."""
-    has_names = any(artifacts)
+    heads = (
+        Column("model", CellKind.NAME, is_optional=True), Column("artifact", CellKind.ARTIFACT),
+        Column("status", CellKind.VERDICT), Column("size", CellKind.BYTES), Column("route"), Column("drift"),
+    )  # fmt: skip
     cells = [
-        (
-            *([name] if has_names else []), units.plain(row.name), str(row.status), units.size(row.bytes),
-            " > ".join(row.route), units.plain(agreement(row)),
-        )
+        (name, row.name, row.status, row.bytes, " > ".join(row.route), agreement(row))
         for name, rows in artifacts.items()
         for row in rows
-    ]  # fmt: skip
+    ]
     statuses = [row.status for rows in artifacts.values() for row in rows]
     headline = f"{statuses.count(Status.VERIFIED)} of {len(statuses)} targets verified"
-    head = (*(["model"] if has_names else []), "artifact", "status", "size", "route", "drift")
-    headline = f"{len(artifacts)} models, {headline}" if has_names else headline
-    return _render(verdict, headline, NotebookTable(head, cells), notes, folder)
+    headline = f"{len(artifacts)} models, {headline}" if any(artifacts) else headline
+    return _render(verdict, headline, Table.of(heads, cells), notes, folder)
 
 
 def render_drift(
     verdict: Verdict, rows: Sequence[DriftRow], rules: Sequence[GateRow], notes: Sequence[str], folder: Path
 ) -> str:
     """Return a validation as HTML: a row for each artifact in each runtime."""
-    head, *cells = view.drift_table(rows)
-    table = NotebookTable(head, cells)
     kept = f"{sum(rule.verdict is Verdict.PASS for rule in rules)} of {len(rules)} checks passed"
-    return _render(verdict, kept, table, notes, folder)
+    return _render(verdict, kept, agreement_table(rows), notes, folder)
 
 
 def render_latencies(verdict: Verdict, rows: Sequence[LatencyRow], notes: Sequence[str], folder: Path) -> str:
     """Return a measurement as HTML: a row for each artifact, runtime and batch size."""
-    cells = [
-        (
-            units.plain(row.artifact), units.plain(row.runtime), units.plain(row.device), str(row.batch),
-            units.duration(row.p50_s), units.duration(row.p99_s),
-            f"{units.ratio(row.ratio_to_reference)} {units.deciding_interval(row)}".strip(), units.comparison(row),
-        )
-        for row in rows
-    ]  # fmt: skip
-    table = NotebookTable(
-        ("artifact", "runtime", "device", "batch", "p50", "p99", "ratio [99.875 %]", "compared"), cells
-    )
     headline = f"{sum(answered(row) for row in rows)} of {len(rows)} rows measured"
-    return _render(verdict, headline, table, [*_doubts(rows), *notes], folder)
+    return _render(
+        verdict, headline, latency_table(rows).only(*SHORT), [*doubt_lines(rows, _MOST_DOUBTS), *notes], folder
+    )
 
 
 class NotebookRun(RunResult):
@@ -102,48 +80,44 @@ def in_notebook(result: RunResult) -> NotebookRun:
 
 def render_run(result: RunResult) -> str:
     """Return a run as HTML: a row for each artifact with status, size, worst drift, metric and latency."""
+    heads = (
+        Column("artifact", CellKind.ARTIFACT), *columns(CellKind.VERDICT, "status", "gate"),
+        Column("size", CellKind.BYTES), Column("worst drift", CellKind.NUMBER),
+        *columns(CellKind.TEXT, "metric", "latency (p50)"),
+    )  # fmt: skip
     cells = []
     for line in view.lines(result):
         metric = line.metric.metric if line.metric else None
         speeds = "; ".join(
-            f"{units.plain(speed.runtime)} {units.duration(row.p50_s)} at batch {batch}"
+            f"{speed.runtime} {units.duration(row.p50_s)} at batch {batch}"
             for speed in line.speeds
             for batch, row in sorted(speed.by_batch.items())
         )
-        facts = (units.size(line.row.bytes if line.row else None), units.sqnr(line.worst), units.task_metric(metric))
-        cells.append((units.plain(line.name), line.status, str(line.verdict or ""), *facts, speeds or units.NONE))
-    table = NotebookTable(("artifact", "status", "gate", "size", "worst drift", "metric", "latency (p50)"), cells)
-    return _render(result.verdict, view.headline(result), table, [*_doubts(result.latency), *result.doubts], None)
+        size = line.row.bytes if line.row else None
+        cells.append(
+            (line.name, line.status, line.verdict, size, units.sqnr(line.worst), units.task_metric(metric), speeds)
+        )
+    notes = [*doubt_lines(result.latency, _MOST_DOUBTS), *result.doubts]
+    return _render(result.verdict, view.headline(result), Table.of(heads, cells), notes, None)
 
 
 def render_comparison(comparison: RunComparison, folder: Path | None) -> str:
     """Return a comparison of two runs as HTML: a row for each figure that changed."""
     changed, same = changed_and_same(comparison)
-    cells = [
-        (line.artifact, line.figure, line.where, line.before, line.after, line.change, line.verdict)
-        for line in change_lines(changed)
-    ]
-    table = NotebookTable(("artifact", "figure", "where", "before", "after", "change", "verdict"), cells)
     notes = [*([f"{len(same)} figures are the same"] if same else []), *describe(comparison)]
-    return _render(decide(comparison)[0], units.plain(comparison.headline), table, notes, folder)
+    return _render(
+        decide(comparison)[0], units.plain(comparison.headline), change_table(changed).without("reason"), notes, folder
+    )
 
 
-def _doubts(rows: Sequence[LatencyRow]) -> list[str]:
-    doubts = split_doubts(rows)
-    machine = [doubts.machine] if doubts.machine else []
-    return machine + [f"{doubt.who}: {doubt.text}" for doubt in doubts.rows[:_MOST_DOUBTS]]
-
-
-def _render(verdict: Verdict, headline: str, table: NotebookTable, notes: Sequence[str], folder: Path | None) -> str:
+def _render(verdict: Verdict, headline: str, table: Table, notes: Sequence[str], folder: Path | None) -> str:
     """Return a result as HTML. `headline` says the verdict in words; `folder` is where all of it lies."""
     left = len(table.rows) - _MOST_ROWS
     more = [f"{left} further rows are not shown"] if left > 0 else []
     return render_part(
         "notebook.html.j2",
-        verdict=str(verdict),
+        verdict=notebook_chip(verdict),
         headline=headline,
-        head=table.head,
-        rows=table.rows[:_MOST_ROWS],
+        table=as_notebook(replace(table, rows=table.rows[:_MOST_ROWS])),
         notes=[*more, *notes, *([f"in {folder}"] if folder else [])],
-        colours=_COLOURS,
     )

@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from . import units
 from .plot_parts import Plot
+from .tables.printers import as_html, chip
 
 _HERE = files(__package__)
 
@@ -48,7 +49,7 @@ def render_part(template: str, **values: Any) -> str:
 def _templates() -> Environment:
     loader = FunctionLoader(lambda name: (_HERE / name).read_text(encoding="utf-8"))
     env = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    env.globals |= {"units": units}
+    env.globals |= {"units": units, "chip": chip, "as_html": as_html}
     return env
 
 

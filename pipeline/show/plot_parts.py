@@ -63,6 +63,12 @@ def marks_trace(x: Iterable[float], y: Iterable[float], hover: list[str], form: 
     }
 
 
+def error_bar(low: float, value: float, high: float) -> dict[str, Any]:
+    """Return the interval around a mark."""
+    ends = {"array": [high - value], "arrayminus": [value - low]}
+    return {"type": "data", "symmetric": False, **ends, "thickness": 2, "width": 5}
+
+
 def limit_line(x: float, at: int) -> dict[str, Any]:
     """Return an upright line through the row `at`."""
     return {"type": "line", "x0": x, "x1": x, "y0": at - 0.4, "y1": at + 0.4, "line": {"width": 2}}

@@ -7,40 +7,39 @@ from ...serving.runtimes.runtime_table import SERVED_ALIKE, runtimes_for
 from ..result.gate import answered
 from ..result.schema import LatencyRow, RunResult
 from . import units, view
-
-
-def served_table(result: RunResult) -> list[tuple[str, ...]]:
-    """Return the served copies as a table, its head first; empty where fewer than two stand behind one protocol.
-    Each ratio is to the model behind that protocol: as measured, and of other protocols' rows that of the medians."""
-    main = view.main_condition(result)
-    served = [row for row in result.latency if row.server and answered(row) and view.condition(row) == main]
-    sizes = view.batches(result)
-    alike = {row.artifact for row in served if row.runtime == SERVED_ALIKE}
-    if len(alike) < 2:
-        return []
-    by_pair: dict[tuple[str, str], dict[int, LatencyRow]] = {}
-    for row in sorted(served, key=lambda row: row.runtime != SERVED_ALIKE):
-        if row.artifact in alike:
-            by_pair.setdefault((row.artifact, row.runtime), {})[row.batch] = row
-    formats = {row.name: row.format for row in result.artifacts}
-    reference = _reference(served)
-    heads = ("served", "by", "protocol", *(f"p50, batch {batch}" for batch in sizes))
-    return [
-        heads,
-        *(
-            (
-                units.plain(artifact), _runtime_of(formats.get(artifact)), units.plain(runtime),
-                *(_time(by_batch.get(batch), reference.get(batch)) for batch in sizes),
-            )
-            for (artifact, runtime), by_batch in by_pair.items()
-        ),
-    ]  # fmt: skip
-
+from .tables.table import CellKind, Table, columns
 
 NOTE = (
     f"ratios are to the model behind {SERVED_ALIKE} (below 1 is faster); those of other protocols are of the medians, "
     "without an interval"
 )
+
+
+def served_table(result: RunResult) -> Table:
+    """Return the served copies as a table; without rows where fewer than two stand behind one protocol.
+    Each ratio is to the model behind that protocol: as measured, and of other protocols' rows that of the medians."""
+    main = view.main_condition(result)
+    served = [row for row in result.latency if row.server and answered(row) and view.condition(row) == main]
+    sizes = view.batches(result)
+    alike = {row.artifact for row in served if row.runtime == SERVED_ALIKE}
+    by_pair: dict[tuple[str, str], dict[int, LatencyRow]] = {}
+    for row in sorted(served, key=lambda row: row.runtime != SERVED_ALIKE):
+        if row.artifact in alike and len(alike) > 1:
+            by_pair.setdefault((row.artifact, row.runtime), {})[row.batch] = row
+    formats = {row.name: row.format for row in result.artifacts}
+    reference = _reference(served)
+    heads = (
+        *columns(CellKind.PHRASE, "served", "by", "protocol"),
+        *columns(CellKind.NUMBER, *(f"p50, batch {batch}" for batch in sizes)),
+    )
+    rows = [
+        (
+            artifact, _runtime_of(formats.get(artifact)), runtime,
+            *(_time(by_batch.get(batch), reference.get(batch)) for batch in sizes),
+        )
+        for (artifact, runtime), by_batch in by_pair.items()
+    ]  # fmt: skip
+    return Table.of(heads, rows, NOTE)
 
 
 def _reference(served: list[LatencyRow]) -> dict[int, LatencyRow]:

@@ -6,8 +6,6 @@ says again what a word says. No word is broken: what is longer than a line, as a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -18,6 +16,7 @@ from ..terminal_text import wrap_words
 from . import exercise_view, load_view, probe_view, served_view, units, view
 from .compare_text import baseline_lines
 from .doubt_view import split_doubts
+from .tables.printers import as_text
 
 WIDE = 116  # columns from which each fact has a column of its own
 NARROW = 76  # columns below which a table would break words
@@ -34,11 +33,7 @@ def print_result(
     """Print the result. `logs` names the log of "ARTIFACT in RUNTIME" or of "ARTIFACT"; `report` is where
     report.html lies."""
     _print_artifacts(result, console)
-    served = served_view.served_table(result)
-    _print_rows(served, console)
-    if served:
-        _print(Text(served_view.NOTE, style="dim"), console)
-    _print_rows(load_view.load_table(result.load), console)
+    _print_tables(result, console)
     for doubt in load_view.load_doubts(result.load, _MOST_DOUBTS):
         _print(Text(doubt, style="yellow"), console, "  ")
     probes, exercises = probe_view.describe(result), exercise_view.exercises(result.exercised)
@@ -79,17 +74,14 @@ def _print(text: Text, console: Console, indent: str = "") -> None:
         console.print(Text(indent).append_text(text[start:end]), soft_wrap=True)
 
 
-def _print_rows(lines: Sequence[Sequence[str]], console: Console) -> None:
-    """Print a table whose head comes first; nothing where it has no lines."""
-    if not lines:
-        return
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", expand=False)
-    for name in lines[0]:
-        table.add_column(name, overflow="fold")
-    for line in lines[1:]:
-        table.add_row(*map(Text, line))
-    console.print()
-    console.print(table)
+def _print_tables(result: RunResult, console: Console) -> None:
+    """Print what was served behind one protocol, and what was measured under load."""
+    for table in filter(None, (served_view.served_table(result), load_view.load_table(result.load))):
+        console.print()
+        for line in as_text(table):
+            _print(Text(line), console)
+        for note in table.notes:
+            _print(Text(note, style="dim"), console)
 
 
 def _print_artifacts(result: RunResult, console: Console) -> None:

@@ -5,15 +5,14 @@ Latencies lie beside each other only where they were measured on one device with
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ..drift.metrics.metric_kinds import SHARE
 from ..result.facts import own_facts
-from ..result.gate import answered, by_pair, is_reference, no_route_left, worst_verdict
+from ..result.gate import answered, is_reference, no_route_left, worst_verdict
 from ..result.schema import (
     ArtifactRow,
     ChoiceRow,
@@ -24,7 +23,6 @@ from ..result.schema import (
     RunResult,
     SmallestRow,
     Status,
-    TriedRow,
     Verdict,
 )
 from . import units
@@ -79,14 +77,6 @@ class Finding:
     log: str | None
     smallest: SmallestRow | None = None  # where the model fails
     located: str | None = None  # where the copy departs from the model, as a sentence
-
-
-@dataclass(frozen=True)
-class TriedRoutes:
-    """The routes to an artifact that were looked at, and those that were not needed, in one sentence."""
-
-    rows: tuple[TriedRow, ...]
-    rest: str  # empty: there is no other
 
 
 def condition(row: LatencyRow) -> Condition:
@@ -155,27 +145,6 @@ def _speeds(result: RunResult, name: str) -> tuple[Speed, ...]:
     return tuple(Speed(runtime, by_batch) for runtime, by_batch in by_runtime.items())
 
 
-def drift_table(drift: Sequence[DriftRow], *, every_batch: bool = False) -> list[tuple[str, ...]]:
-    """Return comparisons as a table, its head first: a row for each artifact in each runtime, or for every batch.
-    A row shows the batch that agrees least of those with the worst verdict; its metric, else that of any batch."""
-    heads = ("artifact", "runtime", "batch" if every_batch else "batches", "samples", "agreement", "metric", "verdict")
-    table: list[tuple[str, ...]] = [heads]
-    for rows in [[row] for row in drift] if every_batch else by_pair(drift).values():
-        verdict = worst_verdict(row.verdict for row in rows)
-        worst = min((row for row in rows if row.verdict is verdict), key=_agreement)
-        metric = next((row.metric for row in (worst, *rows) if row.metric), None)
-        counts = str(worst.batch if every_batch else len(rows)), str(max(row.samples for row in rows))
-        names = units.plain(worst.artifact), units.plain(worst.runtime)
-        table.append((*names, *counts, units.sqnr(worst), units.task_metric(metric), str(verdict)))
-    return table
-
-
-def _agreement(row: DriftRow) -> float:
-    if not answered(row) or row.mismatch is not None or (row.non_finite and row.lost is None):
-        return -math.inf
-    return math.inf if row.sqnr_db is None else row.sqnr_db
-
-
 def findings(result: RunResult, logs: Links) -> tuple[Finding, ...]:
     """Return what failed, then what is open, each fact once: the sentences of an artifact and runtime in one."""
     told: dict[tuple[str, str | None, Verdict], list[str]] = {}
@@ -206,15 +175,6 @@ def _reason(artifact: ArtifactRow) -> str:
     tried = next((row for row in artifact.tried if row.route == artifact.route), None)
     because = f": {units.plain(tried.reason)}" if tried and tried.status is RouteStatus.UNVERIFIED else ""
     return f"it is {artifact.status}{because}"
-
-
-def tried_routes(artifact: ArtifactRow) -> TriedRoutes:
-    """Return the routes that were tried, and one sentence on those that were not needed."""
-    tried = tuple(row for row in artifact.tried if row.status is not RouteStatus.NOT_TRIED)
-    count = len(artifact.tried) - len(tried)
-    reasons = list(dict.fromkeys(row.reason for row in artifact.tried if row.status is RouteStatus.NOT_TRIED))
-    were = "further route was" if count == 1 else "further routes were"
-    return TriedRoutes(tried, units.plain(f"{count} {were} not needed: {'; '.join(reasons)}") if count else "")
 
 
 def recommendations(result: RunResult) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import typer
 
 from ....models.library_messages import one_line
-from ...terminal_text import fit_terminal
+from ...terminal_text import align_columns, fit_terminal
 
 # Controls, directions, halves of characters; what a CI takes for a command of its own.
 _STEERING = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|#(?=#\[|#vso\[)")
@@ -27,16 +27,7 @@ def printable_json(text: str) -> str:
     return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def table(rows: Sequence[Sequence[str]], *, indent: str = "") -> list[str]:
-    """Lines with the columns under each other, two blanks between. The last column is as long as it is."""
-    if not rows:
-        return []
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]) - 1)]
-    lines = []
-    for row in rows:
-        cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)]
-        lines.append(f"{indent}{'  '.join([*cells, row[-1]])}".rstrip())
-    return lines
+table = align_columns  # as the commands call it
 
 
 def page(rows: Sequence[Sequence[str]], notes: Sequence[str], last: str) -> list[str]:

@@ -8,6 +8,8 @@ from ....models.artifact import CARD, DIGESTS, PROVENANCE, RECORD, REQUIREMENTS
 from ....models.formats import parse_target
 from ....models.signature import Bounds, TensorSpec
 from ..markdown_text import escaped
+from ..tables.printers import as_markdown
+from ..tables.table import CellKind, Table, Value, columns
 from ..units import decibel, plain, size
 from .card_records import Card, CardCheck
 from .snippets import snippet
@@ -24,7 +26,7 @@ def card_text(card: Card) -> str:
     lines = [f"# {escaped(card.name)}: {target.format.spec.title}, {target.precision}", ""]
     if card.model.summary:
         lines += [f"{escaped(card.model.summary)}.", ""]
-    lines += [*_table(("", ""), list(_facts(card))), ""]
+    lines += [_markdown(("", ""), list(_facts(card))), ""]
     lines += [*_signature(card), *_meaning(card), *_checks(card), *_call(card), *_files(card)]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -77,7 +79,7 @@ def _signature(card: Card) -> list[str]:
         rows += [(side, escaped(spec.name), spec.dtype, escaped(_shape(spec)), _values(spec)) for spec in specs]
     bounds = [f"`{axis}` is {_sizes(limits)}" for axis, limits in sorted(card.signature.bounds.items())]
     allowed = ["", f"Sizes: {'; '.join(bounds)}."] if bounds else []
-    return ["## Inputs and outputs", "", *_table(("", "name", "dtype", "shape", "numbers"), rows), *allowed, ""]
+    return ["## Inputs and outputs", "", _markdown(("", "name", "dtype", "shape", "numbers"), rows), *allowed, ""]
 
 
 def _shape(spec: TensorSpec) -> str:
@@ -117,22 +119,26 @@ def _checks(card: Card) -> Iterator[str]:
         "Loaded anew in another process, and compared with the model that it was made from.",
         "",
     )
-    head = ("runtime", "batches", "samples", "agreement", "asked for", "largest error", "metric")
-    yield from (*_table(head, [check_cells(check) for check in card.checks]), "")
+    yield from (as_markdown(check_table(card.checks)), "")
     sentences = dict.fromkeys(text for check in card.checks for text in check.exercised)
     yield from (*(f"- {escaped(text)}" for text in sentences), *([""] if sentences else []))
     yield "Agreement is the signal-to-noise ratio of the worst output. Other inputs were not asked."
     yield ""
 
 
-def check_cells(check: CardCheck) -> tuple[str, ...]:
-    """Return a row of the table of checks."""
-    batches = ", ".join(map(str, check.batches))
-    identical = check.sqnr_db is None and check.max_abs == 0
-    agreement = "identical" if identical else decibel(check.sqnr_db)
+def check_table(checks: Sequence[CardCheck]) -> Table:
+    """Return how an artifact was compared with its model: a row for each runtime."""
+    heads = columns(
+        CellKind.TEXT, "verified in", "batches", "samples", "agreement", "asked for", "largest error", "metric"
+    )
+    return Table.of(heads, [_check_cells(check) for check in checks])
+
+
+def _check_cells(check: CardCheck) -> tuple[Value, ...]:
+    agreement = "identical" if check.sqnr_db is None and check.max_abs == 0 else decibel(check.sqnr_db)
     least = "" if check.tolerance_db is None else f"{decibel(check.tolerance_db)} or more"
     error = "" if check.max_abs is None else f"{check.max_abs:.3g}"
-    return plain(check.runtime), batches, str(check.samples), agreement, least, error, plain(check.metric)
+    return check.runtime, ", ".join(map(str, check.batches)), check.samples, agreement, least, error, check.metric
 
 
 def _call(card: Card) -> list[str]:
@@ -154,12 +160,9 @@ def _files(card: Card) -> list[str]:
         ),
         (f"`{DIGESTS}`", f"`sha256sum -c {DIGESTS}` checks all of these"),
     ]
-    return ["## Files", "", *_table(("file", ""), rows)]
+    return ["## Files", "", _markdown(("file", ""), rows)]
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return [_line(head), _line(["---"] * len(head)), *map(_line, rows)]
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+def _markdown(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of cells that are Markdown already."""
+    return as_markdown(Table.of(columns(CellKind.MARKDOWN, *titles), rows))

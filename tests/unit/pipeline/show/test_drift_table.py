@@ -12,7 +12,7 @@ from transload.pipeline.cli import main
 from transload.pipeline.cli.validate import _lines
 from transload.pipeline.commands.validate import ValidateResult
 from transload.pipeline.result.schema import DriftRow, Verdict
-from transload.pipeline.show.view import drift_table
+from transload.pipeline.show.tables.check_tables import agreement_table
 
 from . import samples
 
@@ -23,7 +23,7 @@ OTHER = samples.drift("onnx", "openvino", 110.0)
 
 
 def test_a_row_holds_all_batches_of_a_copy_in_a_runtime() -> None:
-    head, *rows = drift_table([WHOLE, SMALL, EQUAL, OTHER])
+    head, *rows = agreement_table([WHOLE, SMALL, EQUAL, OTHER]).texts()
     assert head == ("artifact", "runtime", "batches", "samples", "agreement", "metric", "verdict")
     assert [(*row[:5], row[6]) for row in rows] == [
         ("onnx", "onnxruntime", "3", "360", "120 dB", "pass"), ("onnx", "openvino", "1", "360", "110 dB", "pass"),
@@ -45,7 +45,7 @@ def test_a_row_holds_all_batches_of_a_copy_in_a_runtime() -> None:
 )
 def test_the_worst_batch_decides_verdict_and_agreement(worst: DriftRow, shown: tuple[str, str]) -> None:
     rows = [*(row for row in (WHOLE, SMALL, EQUAL) if row.batch != worst.batch), worst]
-    (row,) = drift_table(rows)[1:]
+    (row,) = agreement_table(rows).texts()[1:]
     assert (row[4], row[6]) == shown
 
 

@@ -23,7 +23,7 @@ ROWS = (
 
 def test_copies_behind_one_protocol_are_held_against_one_reference() -> None:
     run = replace(samples.result(), latency=ROWS)
-    assert served_table(run) == [
+    assert served_table(run).texts() == [
         ("served", "by", "protocol", "p50, batch 1"),
         ("source", "torch", "oip-grpc", "2 ms ref"),
         ("torchscript", "torchscript", "oip-grpc", "1.5 ms 0.76\u00d7"),
@@ -38,5 +38,5 @@ def test_copies_behind_one_protocol_are_held_against_one_reference() -> None:
 
 def test_a_run_that_serves_one_copy_has_no_such_table() -> None:
     run = replace(samples.result(), latency=ROWS[3:4])
-    assert served_table(run) == []
+    assert served_table(run).texts() == []
     assert NOTE[:20] not in markdown.render_markdown(run)

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from transload.pipeline.result.doubt_kinds import DoubtKind
-from transload.pipeline.result.schema import RouteStatus, RunResult, Status, TriedRow, Verdict, WeightsRow
+from transload.pipeline.result.schema import ArtifactRow, RouteStatus, RunResult, Status, TriedRow, Verdict, WeightsRow
 from transload.pipeline.show import doubt_view, html_page, markdown, view
 from transload.pipeline.show.recommendation import ReleaseConstraint, recommend
+from transload.pipeline.show.tables.artifact_tables import route_table
 
 from . import samples
 
@@ -118,15 +119,19 @@ def test_routes_that_were_not_needed_are_one_line() -> None:
     verified = TriedRow(("a",), RouteStatus.VERIFIED, "agrees")
     spared = TriedRow(("b",), RouteStatus.NOT_TRIED, "a is cheaper and verified")
     row = replace(samples.artifact("onnx"), tried=(verified, spared, spared))
-    found = view.tried_routes(row)
-    assert (found.rows, found.rest) == (
-        (verified,), "2 further routes were not needed: a is cheaper and verified",
-    )  # fmt: skip
-    assert view.tried_routes(replace(row, tried=(spared,))).rest.startswith("1 further route was not needed")
-    assert view.tried_routes(replace(row, tried=(verified,))).rest == ""
+    assert routes_of(row) == [
+        ("onnx", "verified", "a", "agrees"),
+        ("", "", "", "2 further routes were not needed: a is cheaper and verified"),
+    ]
+    assert routes_of(replace(row, tried=(spared,)))[-1][-1].startswith("1 further route was not needed")
+    assert len(routes_of(replace(row, tried=(verified,)))) == 1
     page = html_page.render_html(replace(samples.result(), artifacts=(row,)), {})
     assert page.count("a is cheaper and verified") == 1
     assert "2 further routes were not needed: a is cheaper and verified" in page
+
+
+def routes_of(row: ArtifactRow) -> list[tuple[str, ...]]:
+    return route_table(replace(samples.result(), artifacts=(row,))).texts()[1:]
 
 
 def recommended(run: RunResult) -> RunResult:

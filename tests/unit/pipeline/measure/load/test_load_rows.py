@@ -63,7 +63,7 @@ def test_a_percentile_that_the_requests_do_not_support_is_printed_as_such() -> N
         load_row(target("server:100@10ms", LoadEngine.LOADGEN), measurement(0.004), measurement(0.003)),
         failed_load_row(target("offline"), "the server is gone"),
     ]
-    assert load_table(rows) == [
+    assert load_table(rows).texts() == [
         ("artifact", "runtime", "load", "batch", "p50", "p90", "p99", "p99.9", "bound", "samples/s", "harness",
          "lost", "kept"),
         ("onnx", "oip-http", "closed:1", "1", "4 ms", "4 ms", "too few", "too few", "too few", "101", "4 ms", "0",
@@ -93,11 +93,11 @@ def test_doubts_about_loads_that_differ_only_in_numbers_are_one_line_and_the_lig
 def test_a_percentile_among_lost_requests_is_printed_as_such() -> None:
     row = load_row(target("closed:1"), measurement(0.004), None)
     lost = replace(row, p99_s=None, lost=100)
-    assert load_table([lost])[1][6] == "no answer"
+    assert load_table([lost]).texts()[1][6] == "no answer"
 
 
 def test_no_rows_give_no_table() -> None:
-    assert load_table([]) == []
+    assert load_table([]).texts() == []
 
 
 def test_every_request_is_kept(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""What people read in rows: a table as a record, its printers, and the tables of a result."""
