@@ -17,7 +17,7 @@ from transload.models.signature import Array
 from transload.pipeline.measure.bench.comparison import LOOKS, compare_logs, log_ratios
 from transload.pipeline.measure.bench.latency_rows import read_series
 from transload.pipeline.measure.bench.rounds import ProcessSamples, Series
-from transload.pipeline.request import BenchSection
+from transload.pipeline.options.request import BenchSection
 from transload.pipeline.result.environment import describe_environment
 from transload.pipeline.result.ratio import Comparison
 

@@ -143,15 +143,15 @@ class Product:
         from transload.converters.steps import STEPS
         from transload.models.formats import parse_target
         from transload.models.signature import parse_input
-        from transload.pipeline.context import LocalSettings
         from transload.pipeline.drift.drift_records import CheckOptions, VerifyFacts
+        from transload.pipeline.options.request import read_request
         from transload.pipeline.plan.constant_actions import extend_reference
+        from transload.pipeline.plan.context import LocalSettings
         from transload.pipeline.plan.model_argument import ModelRequest, candidate_request
         from transload.pipeline.plan.route_actions import VerificationInputs, constants_of, verification
         from transload.pipeline.plan.run_inputs import batch_sizes, load_model, resolve_inputs
         from transload.pipeline.plan.run_plan import Route
-        from transload.pipeline.progress import Progress
-        from transload.pipeline.request import read_request
+        from transload.pipeline.progress.progress import Progress
 
         model, builder = by_name()[artifact.model], self._builder
         specs = tuple(map(parse_input, builder.inputs(model)))

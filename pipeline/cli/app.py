@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from ...models.errors import BadRequest, Exit
-from ..terminal_text import fit_terminal
+from ..progress.terminal_text import fit_terminal
 
 if TYPE_CHECKING:
     import typer

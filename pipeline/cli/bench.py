@@ -167,10 +167,10 @@ def _refuse_alone(told: dict[str, Any], dependent: tuple[str, ...], subject: str
 def bench(options: BenchOptions) -> BenchResult:
     """Measure the candidates. Raises TransloadError."""
     from ..commands.bench import bench as measure
+    from ..options.request import read_request
     from ..plan.model_argument import ModelRequest
     from ..plan.recorded_source import find_source
-    from ..progress import Progress
-    from ..request import read_request
+    from ..progress.progress import Progress
     from .requests import candidates_in, local_settings, reference_of
 
     if not options.candidates:

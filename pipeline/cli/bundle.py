@@ -56,8 +56,8 @@ class BundleOptions(CommandOptions):
 def bundle(options: BundleOptions) -> BundleResult:
     """Write the bundle of an artifact. Raises TransloadError."""
     from ..commands.bundle import bundle as write_bundle
-    from ..progress import Progress
-    from ..request import read_request
+    from ..options.request import read_request
+    from ..progress.progress import Progress
     from .requests import local_settings
 
     return write_bundle(

@@ -77,8 +77,8 @@ def compare(options: CompareOptions) -> CompareResult:
     """Compare two runs. Raises TransloadError."""
     from ..commands.compare import compare as compare_records
     from ..commands.compare import compare_measured
-    from ..progress import Progress
-    from ..request import read_request
+    from ..options.request import read_request
+    from ..progress.progress import Progress
     from .requests import local_settings
 
     told = options.told()

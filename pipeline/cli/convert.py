@@ -17,8 +17,8 @@ from .output.render import finish, print_json, print_lines
 
 if TYPE_CHECKING:
     from ..commands.convert import ConvertManyResult, ConvertResult
+    from ..options.request import RunRequest
     from ..plan.model_argument import ModelRequest
-    from ..request import RunRequest
     from ..show.ci.ci_rows import CiRow
 
 OWN = ("weights", "weights_key", "settings", "model_version")  # options of one model
@@ -80,7 +80,7 @@ def convert(options: ConvertOptions) -> ConvertResult:
     from ..commands.convert import convert as carry
     from ..commands.live_model_argument import name_model
     from ..commands.workspace import remove_if_unused
-    from ..progress import Progress
+    from ..progress.progress import Progress
     from .requests import local_settings
 
     progress, out = Progress(quiet=options.quiet), _require_out(options)
@@ -94,7 +94,7 @@ def convert(options: ConvertOptions) -> ConvertResult:
 def convert_all(options: ConvertOptions) -> ConvertManyResult:
     """Convert several models. Raises TransloadError."""
     from ..commands.convert import convert_models
-    from ..progress import Progress
+    from ..progress.progress import Progress
     from .requests import local_settings
 
     if own := [name for name in OWN if name in options.told()]:
@@ -106,8 +106,8 @@ def convert_all(options: ConvertOptions) -> ConvertManyResult:
 
 
 def _requests(model: str, options: ConvertOptions) -> tuple[RunRequest, ModelRequest]:
+    from ..options.request import read_request
     from ..plan.model_argument import ModelRequest
-    from ..request import read_request
 
     if not options.to:
         raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite ('transload formats')")

@@ -7,9 +7,9 @@ from dataclasses import asdict
 
 from ...models.errors import Exit
 from ..commands.doctor import Diagnosis, State, examine, exit_code
-from ..context import LocalSettings
 from ..options import shared_options as shared
 from ..options.option import CommandOptions
+from ..plan.context import LocalSettings
 from .output.render import finish, table
 
 MARKS = {State.OK: "ok", State.NOTE: "--", State.WARN: "!!", State.FAIL: "NO"}

@@ -43,7 +43,7 @@ class HistoryOptions(CommandOptions):
 def history(options: HistoryOptions) -> HistoryResult:
     """Read the runs in the order of time. Raises TransloadError."""
     from ..commands.history import history as read_history
-    from ..context import LocalSettings
+    from ..plan.context import LocalSettings
 
     store = options.store
     if not options.runs and store is None and options.mlflow is None and options.experiment is None:

@@ -35,7 +35,7 @@ class InspectOptions(CommandOptions):
 def command(options: InspectOptions) -> None:
     """Inspect, and print what was read."""
     from ..commands.inspect import InspectedArtifact, inspect
-    from ..progress import Progress
+    from ..progress.progress import Progress
 
     result = inspect(options.place, Progress(quiet=options.quiet))
     lines = _artifact_lines(result) if isinstance(result, InspectedArtifact) else _file_lines(result)

@@ -63,7 +63,7 @@ class LocateOptions(CommandOptions):
 def locate_all(options: LocateOptions) -> LocateAllResult:
     """Find where the candidates depart from their model. Raises TransloadError."""
     from ..commands.locate import locate_all as search
-    from ..progress import Progress
+    from ..progress.progress import Progress
     from .requests import candidates_in, local_settings, reference_of
 
     if not options.candidates:

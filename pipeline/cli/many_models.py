@@ -99,9 +99,9 @@ def _do_list(
 ) -> tuple[FinishedList, Sequence[ListedModel]]:
     from ..commands.many_models import do_list
     from ..commands.model_work import ListOptions
-    from ..context import LocalSettings
+    from ..plan.context import LocalSettings
     from ..plan.models_file import read_models_file
-    from ..progress import Progress
+    from ..progress.progress import Progress
     from .requests import local_settings
 
     models, told = read_models_file(path, overrides), options.told()

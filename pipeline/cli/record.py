@@ -42,7 +42,7 @@ class RecordOptions(CommandOptions):
 def record(options: RecordOptions) -> RecordResult:
     """Send the run. Raises TransloadError."""
     from ..commands.record import record as send
-    from ..request import read_request
+    from ..options.request import read_request
     from .report import RUNS, newest
 
     section = read_request(None, options.sections()).mlflow

@@ -10,12 +10,12 @@ from typing import Any, Protocol
 from ...models.data_sources.data_argument import absolute_data
 from ...models.signature import TensorSpec
 from ..commands.live_model_argument import name_reference
-from ..context import LocalSettings
 from ..options.option import CommandOptions
+from ..options.request import RunRequest, read_request
+from ..plan.context import LocalSettings
 from ..plan.model_argument import ModelRequest
 from ..plan.recorded_source import RecordedSource, require_source
-from ..progress import Progress
-from ..request import RunRequest, read_request
+from ..progress.progress import Progress
 from ..result.verified_artifact import artifacts_in
 
 

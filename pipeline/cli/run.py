@@ -103,8 +103,8 @@ class RunOptions(CommandOptions):
 def run(options: RunOptions) -> tuple[FinishedRun, str]:
     """Run, and return the result with the text of its model. Raises TransloadError."""
     from ..commands.run import run as run_pipeline
-    from ..progress import Progress
-    from ..request import read_request
+    from ..options.request import read_request
+    from ..progress.progress import Progress
     from .requests import local_settings
 
     request = read_request(options.pipeline, options.sections())

@@ -109,7 +109,7 @@ def verify(options: VerifyStoreOptions) -> None:
     """Check, and print what is broken."""
     from ..extras.store.store_text import item_json, verification_lines
     from ..extras.store.store_verification import verify_store
-    from ..progress import Progress
+    from ..progress.progress import Progress
 
     folder, progress = _store(options.store), Progress(quiet=options.quiet)
     with progress.stage("verify"):
@@ -171,12 +171,12 @@ def parse_age(text: str | None) -> float:
 
 
 def _store(store: Path | None) -> Path:
-    from ..context import LocalSettings
+    from ..plan.context import LocalSettings
 
     return LocalSettings.with_defaults(store).store
 
 
 def _runs(runs: Sequence[Path]) -> list[Path]:
-    from ..context import LocalSettings
+    from ..plan.context import LocalSettings
 
     return [LocalSettings().runs, *runs]

@@ -86,7 +86,7 @@ class ValidateOptions(CommandOptions):
 def validate(options: ValidateOptions) -> ValidateResult:
     """Compare the outputs of the candidates with those of their model. Raises TransloadError."""
     from ..commands.validate import validate as compare_answers
-    from ..progress import Progress
+    from ..progress.progress import Progress
     from .requests import candidates_in, local_settings, reference_of
 
     if not options.candidates:

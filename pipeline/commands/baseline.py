@@ -8,13 +8,13 @@ from pathlib import Path
 
 from ...models.artifact import read_artifact
 from ...models.errors import BadRequest
-from ..context import Context
 from ..drift.metrics.outcomes import SOURCE
 from ..measure.bench_stage import Bench, Measurements
 from ..measure.servers import Servers
+from ..options.request import RunRequest
+from ..plan.context import Context
 from ..plan.router import TargetResult
 from ..plan.run_inputs import RunInputs
-from ..request import RunRequest
 from ..result.compare.compare_limits import CompareLimits
 from ..result.compare.no_worse import no_worse_rows
 from ..result.compare.release_metric import Release

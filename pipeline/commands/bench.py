@@ -13,13 +13,14 @@ from ...models.formats import Precision
 from ...models.job_records import DataFacts
 from ...models.signature import TensorSpec
 from ...models.store import Stored
-from ..context import Context, LocalSettings
 from ..measure.bench.latency_rows import write_samples
 from ..measure.bench_stage import Bench, Measurements
 from ..measure.bench_subject import BenchSubject, reference_subjects
 from ..measure.load_stage import measure_load, require_engines, untaken
 from ..measure.servers import Servers
 from ..measure.tuned_bench import SettingsReference, SettingsVerifier, measure_tuned
+from ..options.request import RunRequest
+from ..plan.context import Context, LocalSettings
 from ..plan.data_step import data_argument
 from ..plan.loaded_model import LoadedModel
 from ..plan.metric_choice import TaskChoice, choose_metric
@@ -27,8 +28,7 @@ from ..plan.model_argument import ModelRequest
 from ..plan.run_inputs import ModelWithData, RunInputs, load_model, record_reference, resolve_data
 from ..plan.served_model import fit_served
 from ..plan.source_python import require_torch_there, with_source_python
-from ..progress import Progress
-from ..request import RunRequest
+from ..progress.progress import Progress
 from ..result.gate import answered
 from ..result.load_cases import parse_load
 from ..result.schema import BoundRow, LatencyRow, LoadRow, TuningRow, Verdict

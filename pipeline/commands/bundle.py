@@ -15,17 +15,17 @@ from ...serving.bundles.bundle_records import AnswerLimit, BundleSource, GoldenS
 from ...serving.bundles.systems import SYSTEMS, bundle_files, check_limit, check_taken
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.runtimes.tuning_file import bound_batch, tuning_document
-from ..context import Context, LocalSettings
 from ..drift.drift_records import SessionOptions
 from ..drift.golden_samples import GoldenFacts, read_golden
 from ..drift.rules import LEAST_SQNR_DB, MOST_MISMATCHES
 from ..drift.sessions import runtime_for
+from ..options.request import RunRequest
+from ..plan.context import Context, LocalSettings
 from ..plan.data_step import data_argument
 from ..plan.loaded_model import LoadedModel, require_runtime
 from ..plan.model_argument import ModelRequest
 from ..plan.run_inputs import load_model, resolve_data
-from ..progress import Progress
-from ..request import RunRequest
+from ..progress.progress import Progress
 from ..result.schema import Status
 from ..result.verified_artifact import VerifiedArtifact, find_artifact
 from ..workers.engine import Action

@@ -9,7 +9,7 @@ from ...models.errors import BadRequest
 from ...models.signature import Signature, TensorSpec
 from ...serving.clients.model_url import is_model_url, parse_model_url
 from ...serving.runtimes.runtime_table import RUNTIMES, Runtime, default_runtimes, runtimes_for
-from ..context import Context
+from ..plan.context import Context
 from ..plan.loaded_model import LoadedModel, require_runtime
 from ..plan.model_argument import candidate_request, start_of
 from ..plan.run_inputs import load_model

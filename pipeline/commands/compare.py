@@ -12,14 +12,14 @@ from ...models.data_checks.data_findings import DataUse
 from ...models.errors import Exit
 from ...models.signature import Signature
 from ...models.store import Stored
-from ..context import Context, LocalSettings
 from ..measure.bench.latency_rows import write_samples
 from ..measure.bench_stage import Bench, Measurements
 from ..measure.servers import Servers
+from ..options.request import BenchSection, RunRequest
+from ..plan.context import Context, LocalSettings
 from ..plan.data_step import data_argument
 from ..plan.run_inputs import resolve_data
-from ..progress import Progress
-from ..request import BenchSection, RunRequest
+from ..progress.progress import Progress
 from ..result.compare.change_records import RunComparison
 from ..result.compare.compare_limits import CompareLimits
 from ..result.compare.run_comparison import compare_runs, decide

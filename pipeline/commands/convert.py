@@ -21,11 +21,12 @@ from ...models.errors import BadRequest, Exit, TransloadError
 from ...models.formats import Target
 from ...models.lent.conversation import TENSORFLOW
 from ...models.store import Stored
-from ..context import LocalSettings
 from ..extras.provenance.build_facts import build_of_convert
 from ..extras.provenance.statement import statement_text
 from ..minimal_repro.search import MinimalRepro
+from ..options.request import RunRequest
 from ..plan.artifact_rows import artifact_row
+from ..plan.context import LocalSettings
 from ..plan.model_argument import ModelRequest, start_of
 from ..plan.recorded_source import write_recorded_source
 from ..plan.router import TargetResult
@@ -33,8 +34,7 @@ from ..plan.row_names import plain_name
 from ..plan.run_inputs import resolve_inputs
 from ..plan.run_plan import Plan, plan_conversion, plan_routes, steps_for
 from ..plan.source_python import with_source_python
-from ..progress import Progress
-from ..request import RunRequest
+from ..progress.progress import Progress
 from ..result.check_table import CheckRows, join_check_rows
 from ..result.gate import verdict_of, why_not_made
 from ..result.schema import ArtifactRow, RouteStatus, Status, Verdict

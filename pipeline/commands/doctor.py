@@ -25,8 +25,8 @@ from ...models.errors import Exit
 from ...models.formats import Target, parse_target
 from ...models.processors import core_count, cpu_flags, saturates_bytes
 from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
+from ..options.request import ALL_TARGETS
 from ..plan.source_python import OURS, VARIABLE, project_interpreters
-from ..request import ALL_TARGETS
 from ..workers.devices import list_gpus
 from ..workers.extras import extras_for, install_command
 from ..workers.interpreters import lacking

@@ -13,15 +13,15 @@ from ...models.store import Stored, digest_of_json, size_of
 from ...models.untrusted_files import read_plain
 from ...serving.bundles.bundle_records import GoldenSamples
 from ...serving.runtimes.runtime_table import RUNTIMES
-from ..context import Context, LocalSettings
 from ..drift.drift_records import SessionOptions
 from ..drift.golden_samples import GoldenFacts, golden_text, limit_of, read_golden
 from ..drift.sessions import runtime_for
+from ..options.request import read_request
+from ..plan.context import Context, LocalSettings
 from ..plan.model_argument import ModelRequest
 from ..plan.router import TargetResult
 from ..plan.run_inputs import RunInputs, load_model
-from ..progress import Progress
-from ..request import read_request
+from ..progress.progress import Progress
 from ..show.card.card_records import Card
 from ..workers.engine import Action
 from ..workers.fork_server import framework_of

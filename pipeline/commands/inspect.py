@@ -14,12 +14,12 @@ from ...models.errors import BadRequest, Exit, StepFailed
 from ...models.formats import Format
 from ...models.store import digest_of, size_of
 from ...models.untrusted_files import check_plain
-from ..context import LocalSettings
 from ..extras.provenance.statement_file import StatementFile, read_statement
+from ..options.request import read_request
+from ..plan.context import LocalSettings
 from ..plan.file_model import describe_file
 from ..plan.model_argument import ModelKind, kind_of
-from ..progress import Progress
-from ..request import read_request
+from ..progress.progress import Progress
 from ..show.card.card_folder import DigestCheck, check_digests
 from ..show.card.card_records import Card, read_card
 from .workspace import close_workers, new_context

@@ -15,7 +15,7 @@ from ...converters.live_model import LiveModelFile, write_live_model
 from ...models.artifact import RECORD, read_artifact
 from ...models.signature import TensorSpec
 from ...models.store import digest_of, disk_errors
-from ..progress import Progress
+from ..progress.progress import Progress
 from ..result.run_folder import slug_of
 from .workspace import check_writable, remove_if_unused
 

@@ -11,15 +11,15 @@ from ...converters.steps import STEPS
 from ...models.errors import BadRequest, DiskFull, Exit, TransloadError
 from ...models.formats import Target
 from ...serving.runtimes.runtime_table import default_runtimes
-from ..context import Context, LocalSettings
 from ..locate.locate_records import CaptureFacts, FollowFacts, PlaceFacts
 from ..locate.value_recorder import locatable
+from ..options.request import RunRequest
+from ..plan.context import Context, LocalSettings
 from ..plan.loaded_model import LoadedModel
 from ..plan.model_argument import ModelRequest, candidate_request, kind_of, reference_request, start_of
 from ..plan.run_inputs import RunInputs, load_model, record_reference, resolve_inputs
 from ..plan.source_python import require_torch_there, with_source_python
-from ..progress import Progress
-from ..request import RunRequest
+from ..progress.progress import Progress
 from ..result.schema import Verdict
 from .candidates import check_candidate, check_same_inputs
 from .stages.locate_divergence import FollowedCopy, capture_call, follow_call

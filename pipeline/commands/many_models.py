@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..context import LocalSettings
+from ..plan.context import LocalSettings
 from ..plan.models_file import ListedModel
-from ..progress import Progress
+from ..progress.progress import Progress
 from ..result.list_records import ListCommand, ListResult, ModelRow, RowState
 from .model_list.list_folder import ListFolder, locked_list, request_digest
 from .model_list.model_pool import ModelJob, ModelPool

@@ -9,11 +9,11 @@ from pathlib import Path
 from ...models.artifact import RECORD
 from ...models.errors import BadRequest
 from ...models.signature import parse_input
-from ..context import LocalSettings
+from ..options.request import RunRequest, read_request
+from ..plan.context import LocalSettings
 from ..plan.model_argument import ModelRequest
 from ..plan.models_file import ListedModel, section_of
-from ..progress import Progress
-from ..request import RunRequest, read_request
+from ..progress.progress import Progress
 from ..result.list_records import ListCommand
 from ..result.schema import ArtifactRow, GateRow
 from ..workers.shared_workers import SharedWorkers

@@ -9,8 +9,8 @@ from typing import TypeVar
 from ...models.artifact import RECORD
 from ...models.remote.remote_store import open_store
 from ...models.store import size_of
-from ..context import LocalSettings
-from ..request import RunRequest
+from ..options.request import RunRequest
+from ..plan.context import LocalSettings
 from .model_list.model_order import longest_first, read_durations
 from .workspace import executor_choice, model_label
 

@@ -12,7 +12,7 @@ from ... import __version__
 from ...models.errors import BadRequest, Exit, TransloadError
 from ..extras.tracking.run_record import FinishedFolder, RecordedRun, record_run
 from ..extras.tracking.tracking_server import connect, experiment_of, public_address
-from ..request import MlflowSection
+from ..options.request import MlflowSection
 from ..result.compare.run_files import read_run
 from ..result.run_folder import slug_of
 from ..result.schema import SCHEMA, RunResult, Verdict

@@ -13,12 +13,12 @@ from ...models.errors import BadRequest, TransloadError
 from ...models.signature import Signature
 from ...models.store import Stored, digest_of
 from ...serving.runtimes.runtime_table import Runtime, runtimes_for
-from ..context import Context
 from ..measure.bench.comparison import compare
 from ..measure.bench.rounds import Series
 from ..measure.bench_stage import Bench, Measurements
 from ..measure.bench_subject import BenchSubject
 from ..measure.collected_series import BenchGoal
+from ..plan.context import Context
 from ..plan.loaded_model import LoadedModel
 from ..plan.model_argument import candidate_request
 from ..plan.run_inputs import load_model

@@ -18,7 +18,6 @@ from ...models.formats import Precision
 from ...models.store import disk_errors
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.server.tfserving_launch import find_tfserving
-from ..context import Context, LocalSettings
 from ..drift.metrics.outcomes import OUTCOMES, Outcomes, value_interval
 from ..extras.provenance.build_facts import build_of_run
 from ..extras.provenance.statement import statement_text
@@ -30,15 +29,17 @@ from ..measure.run_measurements import RunMeasurements, measure_alone
 from ..measure.servers import Servers
 from ..measure.tuned_bench import SettingsReference, SettingsVerifier, measure_tuned
 from ..measure.validate_stage import ValidationRows, served_alike, validate_all
+from ..options.request import RunRequest
 from ..plan.artifact_rows import artifact_row, copies_by_slug
 from ..plan.code_model import weights_file
+from ..plan.context import Context, LocalSettings
 from ..plan.recorded_source import write_recorded_source
 from ..plan.router import TargetResult
 from ..plan.run_inputs import RunInputs, resolve_inputs
 from ..plan.run_plan import Plan, plan_run
 from ..plan.source_python import OURS
-from ..progress import Progress
-from ..request import RunRequest
+from ..progress.progress import Progress
+from ..progress.timeline import stage_of
 from ..result.check_table import join_check_rows
 from ..result.compare.compare_limits import CompareLimits
 from ..result.compare.release_metric import Release
@@ -51,7 +52,6 @@ from ..show.card.card_facts import card_of
 from ..show.card.card_folder import write_card
 from ..show.card.model_facts import facts_of_model, model_name
 from ..show.recommendation import ReleaseConstraint, recommend
-from ..timeline import stage_of
 from ..workers.interpreters import lacking
 from ..workers.shared_workers import SharedWorkers
 from .baseline import Baseline, judge_baseline, measure_beside, open_baseline, read_baseline

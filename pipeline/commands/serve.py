@@ -28,11 +28,11 @@ from ...serving.server.repository.model_config import ModelConfig, is_model_name
 from ...serving.server.repository.model_repository import Repository
 from ...serving.server.serving_error import ServingError
 from ...serving.server.stop_signal import StopSignal, stop_on_signals
-from ..context import doubts_of_walls
+from ..options.request import read_request
 from ..options.serve_options import ServeOptions
+from ..plan.context import doubts_of_walls
 from ..plan.loaded_model import require_libraries
 from ..plan.model_argument import ModelKind, kind_of
-from ..request import read_request
 from ..workers.devices import resolve_device
 from ..workers.isolation import Limits
 from .stages.model_process import ModelProcesses, check_runtime

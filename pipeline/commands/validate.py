@@ -13,11 +13,12 @@ from ...models.formats import Format, Precision
 from ...models.job_records import DataFacts
 from ...models.lent.conversation import TENSORFLOW
 from ...models.signature import ValueRange
-from ..context import Context, LocalSettings
 from ..measure.bench.tuned_settings import tuned_settings
 from ..measure.servers import Servers
 from ..measure.validate_stage import CheckedArtifact, device_for, validate_all
+from ..options.request import RunRequest
 from ..plan.artifact_rows import artifact_row, served_row
+from ..plan.context import Context, LocalSettings
 from ..plan.loaded_model import LoadedModel, common_ranges
 from ..plan.model_argument import ModelRequest, kind_of, reference_request
 from ..plan.router import TargetResult
@@ -25,8 +26,7 @@ from ..plan.run_inputs import RunInputs, resolve_inputs
 from ..plan.run_plan import Route
 from ..plan.served_model import fit_served
 from ..plan.source_python import with_source_python
-from ..progress import Progress
-from ..request import RunRequest
+from ..progress.progress import Progress
 from ..result.check_table import CheckRows
 from ..result.gate import GateRules, gate, verdict_of
 from ..result.schema import DriftRow, GateRow, Verdict

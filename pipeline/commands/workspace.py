@@ -21,10 +21,10 @@ from ...models.remote.remote_store import open_store
 from ...models.remote.sealed_records import KEY_FILE_VARIABLE
 from ...models.scratch_folders import locked_scratch, remove_abandoned
 from ...models.store import Store, is_disk_full
-from ..context import Context, LocalSettings
 from ..extras.store.store_limit import store_limit, tidy_store
-from ..progress import Progress
-from ..request import RunRequest
+from ..options.request import RunRequest
+from ..plan.context import Context, LocalSettings
+from ..progress.progress import Progress
 from ..result.run_folder import new_run_folder
 from ..result.schema import SCHEMA, Verdict
 from ..workers.devices import resolve_device

@@ -16,7 +16,7 @@ from ...models.processors import core_count
 from ...models.signature import Array, TensorSpec, batch_axis, bounds_of
 from ...models.store import Stored, size_of
 from ...serving.runtimes.tuning_space import THREADS
-from ..context import Context
+from ..plan.context import Context
 from ..plan.loaded_model import ModelDescription
 from ..plan.run_plan import log_of
 from ..result.schema import BoundRow, LatencyRow, TuningRow

@@ -12,7 +12,7 @@ from ...models.signature import Signature
 from ...models.store import Stored, size_of
 from ...serving.runtimes.runtime_table import RUNTIMES, Runtime, runtimes_for
 from ...serving.runtimes.tuning_space import RuntimeSettings
-from ..context import Context
+from ..plan.context import Context
 from ..plan.loaded_model import LoadedModel, ModelDescription, ServedModel
 from ..plan.router import TargetResult
 from ..plan.run_inputs import RunInputs

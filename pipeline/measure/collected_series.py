@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...models.processors import core_count
-from ..request import BenchSection
+from ..options.request import BenchSection
 from ..result.ratio import Ratio
 from ..result.schema import LatencyRow
 from .bench.comparison import LOOKS, VERDICT_CONFIDENCE, compare

@@ -14,7 +14,7 @@ from ...models.probes.sizes import batches_within
 from ...models.processors import core_count
 from ...models.signature import Signature
 from ...models.store import Stored
-from ..context import Context
+from ..plan.context import Context
 from ..plan.loaded_model import ModelDescription
 from ..plan.run_plan import log_of
 from ..result.load_cases import LoadCase, LoadEngine, LoadScenario, check_load, parse_load

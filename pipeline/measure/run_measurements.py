@@ -13,9 +13,9 @@ from typing import Any
 from ...models.atomic_files import write_whole
 from ...models.remote.remote_store import open_store
 from ...models.store import Store, Stored
-from ..context import Context
-from ..progress import Progress
-from ..request import RunRequest
+from ..options.request import RunRequest
+from ..plan.context import Context
+from ..progress.progress import Progress
 from ..result.compare.side_by_side import SideBySide
 from ..result.environment import describe_environment
 from ..result.schema import Environment

@@ -17,7 +17,7 @@ from ...serving.runtimes.runtime_table import Runtime
 from ...serving.runtimes.tuning_space import Value
 from ...serving.server.server_records import BinaryOptions, EmbeddedOptions, NoopOptions
 from ...serving.server.tfserving_launch import Binary, Embedded, Remote, ServerKind, find_tfserving
-from ..context import Context
+from ..plan.context import Context
 from ..plan.loaded_model import ModelDescription, ServedModel
 from ..workers.engine import SCRATCH
 from ..workers.isolation import Worker

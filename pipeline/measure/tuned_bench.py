@@ -10,8 +10,8 @@ from ...models.formats import Precision
 from ...models.probes.sizes import batches_within
 from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
 from ...serving.runtimes.tuning_space import settings_text
-from ..context import Context
 from ..drift.sessions import runtime_for
+from ..plan.context import Context
 from ..plan.run_inputs import RunInputs
 from ..result.schema import BoundRow, TuningRow, Verdict
 from .bench.rounds import Pair

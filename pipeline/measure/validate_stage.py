@@ -18,15 +18,15 @@ from ...models.signature import Signature
 from ...models.store import Stored, digest_of_json
 from ...serving.runtimes.runtime_table import RUNTIMES, SERVED_ALIKE, Runtime, runtimes_for
 from ...serving.runtimes.tuning_space import RuntimeSettings, Value
-from ..context import Context
 from ..drift.drift_records import CheckOptions, ValidateFacts
 from ..drift.rules import LEAST_SQNR_DB, judge_silence
+from ..options.request import BenchSection
 from ..plan.constant_actions import ExtendedReference, extend_reference, proposal
+from ..plan.context import Context
 from ..plan.loaded_model import ModelDescription, ServedModel
 from ..plan.router import TargetResult
 from ..plan.run_inputs import RunInputs, batch_sizes
 from ..plan.run_plan import log_of, targets_served_alike
-from ..request import BenchSection
 from ..result.check_table import CheckRows, join_check_rows, read_check_rows
 from ..result.schema import DriftRow, MetricRow, Tolerance, Verdict
 from ..workers.engine import Action, stopped_on_error

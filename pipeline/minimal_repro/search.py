@@ -18,8 +18,8 @@ from ...models.code_digest import entry_digest
 from ...models.errors import DiskFull, SearchTimeout, TransloadError
 from ...models.formats import Precision, Target
 from ...models.store import Stored
-from ..context import Context
 from ..drift.rules import LEAST_SQNR_DB
+from ..plan.context import Context
 from ..plan.route_actions import verification_runtime
 from ..plan.route_outcomes import FailedStep, without_store_paths
 from ..plan.router import TargetResult

@@ -22,13 +22,13 @@ from ...models.signature import check_inputs
 from ...models.sources import LIBRARIES, CodeRef, code_ref
 from ...models.store import Stored, size_of
 from ...models.untrusted_files import check_plain
-from ..context import Context
 from ..drift.drift_records import AcceptedFacts
 from ..drift.metrics.metric_kinds import recipe_kind
-from ..request import RunRequest
+from ..options.request import RunRequest
 from ..result.release_limits import check_metric_limits
 from ..workers.engine import Action
 from ..workers.isolation import Limits
+from .context import Context
 from .data_faults import check_training_data
 from .data_step import data_argument, samples_action, samples_of_request
 from .file_model import limits_named

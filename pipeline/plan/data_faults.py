@@ -14,12 +14,12 @@ from ...models.dataset import TEST, read_dataset
 from ...models.errors import StepFailed
 from ...models.job_records import DataFacts
 from ...models.store import Stored
-from ..context import Context
 from ..drift.drift_records import AnswerFacts, CheckOptions
 from ..drift.metrics.chance import ChanceFacts
 from ..drift.metrics.metric_kinds import is_function
 from ..workers.engine import Action
 from ..workers.fork_server import framework_of
+from .context import Context
 from .data_step import recipe_data
 from .loaded_model import LoadedModel, ModelDescription
 from .metric_choice import OF_VALUES, TaskChoice

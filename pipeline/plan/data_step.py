@@ -14,9 +14,9 @@ from ...models.loading.code_refs import ref_digest
 from ...models.signature import TensorSpec
 from ...models.sources import code_ref
 from ...models.store import Stored
-from ..context import Context
 from ..workers.engine import Action
 from ..workers.extras import install_command
+from .context import Context
 from .loaded_model import ModelDescription
 from .model_argument import ModelRequest
 

@@ -15,10 +15,10 @@ from ...models.errors import BadRequest, StepFailed, StepOutOfMemory, StepTimeou
 from ...models.formats import Format, Target, parse_target
 from ...models.store import Stored, digest_of, size_of
 from ...models.untrusted_files import check_plain
-from ..context import Context
 from ..workers.engine import Action
 from ..workers.fork_server import framework_of
 from ..workers.isolation import Limits
+from .context import Context
 from .data_step import samples_of_request
 from .loaded_model import LoadedModel, ModelDescription, ranges_of, require_libraries
 from .model_argument import ModelRequest

@@ -16,7 +16,6 @@ from ...models.loading.code_refs import ref_digest
 from ...models.signature import Array, TensorSpec
 from ...models.sources import code_ref
 from ...models.store import Stored
-from ..context import Context
 from ..drift.answer_shards import RecordedSeries
 from ..drift.metrics.class_answers import NAME_ANOTHER, describe_sample
 from ..drift.metrics.function_metric import FunctionFacts
@@ -25,6 +24,7 @@ from ..drift.metrics.named_metric import named_metric
 from ..drift.recorded_answers import ANSWERS, split_by_sample
 from ..result.release_limits import METRIC_RULES, check_metric_limits
 from ..workers.engine import Action
+from .context import Context
 from .loaded_model import ModelDescription
 
 _FUNCTIONS = "transload.pipeline.drift.metrics.function_metric"

@@ -20,8 +20,8 @@ from ...models.errors import BadRequest
 from ...models.formats import Format, Precision, Target, parse_target
 from ...models.signature import parse_input
 from ...models.sources import LIBRARIES
-from ..request import Batches, DeviceText, FiniteLoss, MetricText, NonFinite, RuntimeText, TargetText
-from ..toml_file import line_of, line_of_item, read_toml, refused_key
+from ..options.request import Batches, DeviceText, FiniteLoss, MetricText, NonFinite, RuntimeText, TargetText
+from ..options.toml_file import line_of, line_of_item, read_toml, refused_key
 from .row_names import check_names, name_of_row
 
 PAGE = "docs/many-models.md"

@@ -24,7 +24,7 @@ from ...models.signature import TensorSpec, parse_input
 from ...models.sources import WEIGHTS
 from ...models.store import Stored, digest_of
 from ...models.untrusted_files import read_json
-from ..request import RunRequest
+from ..options.request import RunRequest
 from .model_argument import ModelRequest
 from .run_inputs import ModelWithData
 

@@ -8,7 +8,7 @@ from itertools import chain, count
 from pathlib import Path
 
 from ...models.errors import BadRequest
-from ..toml_file import line_of
+from ..options.toml_file import line_of
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 RESERVED = ("models.json", "report.md", "index.html")  # of the folder that holds those of the models

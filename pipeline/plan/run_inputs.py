@@ -21,13 +21,13 @@ from ...models.signature import ValueRange
 from ...models.store import Stored, size_of
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.runtimes.tuning_space import REFERENCE
-from ..context import Context
 from ..drift.drift_records import AcceptedFacts, AnswerOptions, SessionOptions
 from ..drift.metrics.metric_kinds import is_function
 from ..workers.engine import Action, Executor
 from ..workers.fork_server import framework_of
 from ..workers.interpreters import interpreter_of
 from .code_model import describe_recipe, load_code, load_recipe
+from .context import Context
 from .data_faults import doubt_of_chance, doubts_of_answers, find_data_faults
 from .data_step import data_argument, recipe_data, samples_action
 from .file_model import load_artifact, load_file

@@ -21,7 +21,7 @@ from ...models.formats import Format, Precision, Target
 from ...models.lent.conversation import TENSORFLOW
 from ...serving.runtimes.runtime_table import RUNTIMES, SERVED_ALIKE, SERVED_FORMATS
 from ..drift.sessions import runtime_for
-from ..request import BenchSection, RunRequest
+from ..options.request import BenchSection, RunRequest
 from ..workers.extras import extras_for, install_command, join_needs
 from ..workers.interpreters import lacking
 

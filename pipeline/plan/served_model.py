@@ -15,8 +15,8 @@ from ...models.signature import BATCH, Axis, Signature, TensorSpec
 from ...serving.clients.model_metadata import DeclaredModel, DeclaredTensor
 from ...serving.clients.model_url import ModelUrl, ServedName, parse_model_url
 from ...serving.runtimes.runtime_table import RUNTIMES
-from ..context import Context
 from ..workers.engine import Action
+from .context import Context
 from .loaded_model import LoadedModel, ModelDescription, ServedModel
 
 _DESCRIBE = "transload.serving.clients.model_metadata:describe"

@@ -24,8 +24,8 @@ from ...models.lent.conversation import TENSORFLOW
 from ...models.lent.tensorflow_model import KERAS_FILES
 from ...models.loading.source_folders import import_folders
 from ...models.sources import LIBRARIES, CodeRef
-from ..progress import Progress
-from ..request import RunRequest
+from ..options.request import RunRequest
+from ..progress.progress import Progress
 from ..workers.compiler import programs_to_start
 from ..workers.isolation import Limits, Spawn, run_alone
 from .model_argument import ModelKind, ModelRequest, in_keras_file, kind_of

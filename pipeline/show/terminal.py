@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..progress.terminal_text import wrap_words
 from ..result.gate import answered, is_reference
 from ..result.schema import DriftRow, LatencyRow, RunResult
-from ..terminal_text import wrap_words
 from . import exercise_view, load_view, probe_view, served_view, units, view
 from .compare_text import baseline_lines
 from .doubt_view import split_doubts

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ...models.code_digest import entry_digest
 from ...models.errors import ERRORS, DiskFull, Refused, StepFailed, TransloadError
 from ...models.store import Store, Stored, digest_of_json, disk_errors, disk_full, state_of
-from ..timeline import Timeline
+from ..progress.timeline import Timeline
 from .fork_server import ForkServer
 from .isolation import Limits, Spawn, Worker, repeat_command
 from .loaded_frameworks import LoadedFrameworks

@@ -12,7 +12,7 @@ import pytest
 
 from transload.pipeline.cli.app import COMMANDS
 from transload.pipeline.options.option_words import parse_duration, parse_latency, parse_share
-from transload.pipeline.request import RunRequest
+from transload.pipeline.options.request import RunRequest
 
 ROOT = Path(__file__).parents[2]
 LAYERS = ("models", "converters", "serving", "pipeline")

@@ -21,16 +21,16 @@ from transload.models.sources import CodeRef
 from transload.pipeline.commands.locate import LocateResult
 from transload.pipeline.commands.stages.locate_divergence import locate_failures
 from transload.pipeline.commands.workspace import close_workers, new_run_context
-from transload.pipeline.context import LocalSettings
 from transload.pipeline.locate.describe import describe_places
 from transload.pipeline.measure.servers import Servers
 from transload.pipeline.measure.validate_stage import validate_all
+from transload.pipeline.options.request import read_request
+from transload.pipeline.plan.context import LocalSettings
 from transload.pipeline.plan.model_argument import ModelRequest, candidate_request
 from transload.pipeline.plan.router import TargetResult
 from transload.pipeline.plan.run_inputs import load_model, resolve_inputs
 from transload.pipeline.plan.run_plan import Route
-from transload.pipeline.progress import Progress
-from transload.pipeline.request import read_request
+from transload.pipeline.progress.progress import Progress
 
 pytestmark = [pytest.mark.usefixtures("loaded_once")]
 

@@ -22,7 +22,7 @@ import pytest
 import transload
 from transload.models.artifact import read_artifact
 from transload.models.zoo.template import write_recipe
-from transload.pipeline.request import ALL_TARGETS
+from transload.pipeline.options.request import ALL_TARGETS
 from transload.serving.runtimes.runtime_table import SERVED_FORMATS
 
 TRANSLOAD = (sys.executable, "-m", "transload")

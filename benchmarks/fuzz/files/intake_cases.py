@@ -108,9 +108,9 @@ class IntakeRunner:
 
     def __init__(self, intake: Intake, seed: int, seeds: Path, folder: Path) -> None:
         from transload.models.store import Store
-        from transload.pipeline.context import Context
-        from transload.pipeline.progress import Progress
-        from transload.pipeline.request import read_request
+        from transload.pipeline.options.request import read_request
+        from transload.pipeline.plan.context import Context
+        from transload.pipeline.progress.progress import Progress
         from transload.pipeline.workers.engine import LocalExecutor
         from transload.pipeline.workers.fork_server import ForkServer
         from transload.pipeline.workers.isolation import Spawn, _environment
@@ -182,8 +182,8 @@ class IntakeRunner:
         from dataclasses import replace
 
         from transload.pipeline.options.option_words import parse_inputs
+        from transload.pipeline.options.request import read_request
         from transload.pipeline.plan.model_argument import ModelRequest
-        from transload.pipeline.request import read_request
 
         words = [word.replace("*", file) for word in self._intake.words]
         options: Mapping[str, str] = dict(zip(words[::2], words[1::2], strict=True))

@@ -79,7 +79,7 @@ def read_facts(folder: Path) -> None:
 
 
 def read_pipeline(path: Path) -> None:
-    from transload.pipeline.request import read_request
+    from transload.pipeline.options.request import read_request
 
     request = read_request(path, {"device": None, "bench": {"rounds": 4}})
     _, _ = request.targets, request.ref

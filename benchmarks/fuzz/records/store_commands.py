@@ -73,7 +73,7 @@ def _look_up(root: Path, path: Path) -> int:
     from transload.pipeline.cli.output.error_output import guarded
     from transload.pipeline.cli.output.render import print_lines
     from transload.pipeline.commands.model_list.model_order import read_durations
-    from transload.pipeline.progress import Progress
+    from transload.pipeline.progress.progress import Progress
     from transload.pipeline.workers.engine import Action, LocalExecutor
 
     class Looking(LocalExecutor):

@@ -15,7 +15,7 @@ from types import FrameType
 
 from ....models.errors import BadRequest, Exit, TransloadError
 from ....models.library_messages import one_line
-from ...terminal_text import fit_terminal
+from ...progress.terminal_text import fit_terminal
 
 INTERRUPTED = 130  # as a shell has it: 128 + SIGINT; SIGTERM and SIGHUP are 143 and 129
 READER_GONE = 141  # 128 + SIGPIPE: `transload zoo | head -1`

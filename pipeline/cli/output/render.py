@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import typer
 
 from ....models.library_messages import one_line
-from ...terminal_text import align_columns, fit_terminal
+from ...progress.terminal_text import align_columns, fit_terminal
 
 # Controls, directions, halves of characters; what a CI takes for a command of its own.
 _STEERING = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|#(?=#\[|#vso\[)")

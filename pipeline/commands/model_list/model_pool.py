@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ....models.errors import DiskFull, TransloadError
 from ....models.library_messages import first_line
-from ...progress import Progress
+from ...progress.progress import Progress
 from ...result.failure_kinds import FailureKind
 from ...result.list_records import BUG_STATUS, ModelRow, RowFailure, RowState, TargetRow
 from ...result.schema import Verdict

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
-from ...context import Context
 from ...drift.drift_records import CheckOptions
 from ...minimal_repro.search import MinimalRepro, find_repros
+from ...plan.context import Context
 from ...plan.route_actions import ConversionInputs, VerificationInputs, verification_runtime
 from ...plan.router import Router, TargetResult, head_start
 from ...plan.run_inputs import ModelWithData, RunInputs, batch_sizes

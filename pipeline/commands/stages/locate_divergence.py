@@ -11,13 +11,13 @@ from ....models.errors import DiskFull, StepFailed, TransloadError
 from ....models.formats import Precision, Target
 from ....models.store import Stored
 from ....serving.runtimes.runtime_table import RUNTIMES
-from ...context import Context
 from ...drift.drift_records import CheckOptions
 from ...drift.sessions import runtime_for
 from ...locate.describe import summarise_places
 from ...locate.locate_records import CaptureFacts, FollowFacts, FollowOptions
 from ...measure.validate_stage import ValidationRows
 from ...plan.constant_actions import extend_reference, proposal, recorder_requires
+from ...plan.context import Context
 from ...plan.loaded_model import require_runtime
 from ...plan.router import TargetResult
 from ...plan.run_inputs import RunInputs, batch_sizes

@@ -26,10 +26,10 @@ from ....serving.runtimes.tuning_space import RuntimeSettings
 from ....serving.server.repository.served_version import OpenedSession
 from ....serving.server.repository.session_channel import ChannelSession
 from ....serving.server.repository.version_keeper import VersionSource
-from ...context import intake_limits
 from ...drift.sessions import default_runtime
 from ...measure.bench.tuned_settings import DEFAULTS, TunedSettings, tuned_settings
 from ...measure.validate_stage import device_for
+from ...plan.context import intake_limits
 from ...plan.file_model import limits_named, size_of_model
 from ...plan.loaded_model import require_libraries, require_runtime
 from ...plan.model_argument import kind_of

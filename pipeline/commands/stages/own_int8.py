@@ -9,9 +9,9 @@ from ....models.errors import DiskFull, TransloadError
 from ....models.formats import Precision, Target
 from ....models.job_records import DataFacts
 from ....serving.runtimes.tuning_space import REFERENCE
-from ...context import Context
 from ...measure.servers import Servers
 from ...measure.validate_stage import ValidationRows, validate_all
+from ...plan.context import Context
 from ...plan.router import TargetResult
 from ...plan.run_inputs import RunInputs
 from ...plan.run_plan import plan_routes, steps_for

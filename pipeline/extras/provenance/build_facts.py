@@ -9,10 +9,10 @@ from ....models.job_records import DataFacts
 from ....models.loading.weight_files import weights_digest
 from ....models.sources import WEIGHTS
 from ....models.store import digest_of
+from ...options.request import RunRequest
 from ...plan.code_model import weights_file
 from ...plan.model_argument import ModelRequest
 from ...plan.run_inputs import ModelWithData
-from ...request import RunRequest
 from ...result.environment import describe_environment
 from ...show.card.card_records import ModelFacts
 from .statement import BuildFacts

@@ -9,7 +9,7 @@ from pathlib import Path
 from ....models.errors import BadRequest, TransloadError
 from ....models.store import size_of
 from ....models.store_ledger import read_store_bytes, write_store_bytes
-from ...progress import Progress
+from ...progress.progress import Progress
 from ...result.size_text import parse_size
 from ...show.units import size
 from .store_removal import RemovalRule, remove_items

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ....models.errors import BadRequest, Exit
-from ...request import read_request
+from ...options.request import read_request
 
 
 def check_pipelines(files: Sequence[str]) -> int:

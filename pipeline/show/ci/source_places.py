@@ -12,10 +12,10 @@ from urllib.parse import quote
 from ....models.code_digest import module_file
 from ....models.errors import BadRequest
 from ....models.sources import code_ref
-from ...toml_file import line_of_item, line_of_key
+from ...options.toml_file import line_of_item, line_of_key
 
 _SOURCE_LINE = re.compile(r"([\w.-]+\.py):(\d+)")  # as models/source_lines.py writes one
-_PIPELINE_LINE = re.compile(r"(.+\.toml), line (\d+):")  # as pipeline/toml_file.py writes one
+_PIPELINE_LINE = re.compile(r"(.+\.toml), line (\d+):")  # as pipeline/options/toml_file.py writes one
 _TOML_LINE = re.compile(r"(.+\.toml) is not TOML: .*\(at line (\d+), column \d+\)")  # likewise, after tomllib
 _MOST_BYTES = 4 << 20
 # The keys of the pipeline file that a rule follows from; any other rule has its own name under [gate].

@@ -8,7 +8,7 @@ from itertools import groupby, pairwise
 
 from markupsafe import Markup
 
-from ...terminal_text import align_columns
+from ...progress.terminal_text import align_columns
 from ..markdown_text import escaped
 from .table import DITTO, Cell, CellKind, Column, Table
 

@@ -9,9 +9,9 @@ import pytest
 
 from transload.models.store import Store
 from transload.pipeline.commands.models_in_flight import models_at_once, order_by_duration
-from transload.pipeline.context import LocalSettings
 from transload.pipeline.extras.cluster import ray_cluster
-from transload.pipeline.request import RunRequest, read_request
+from transload.pipeline.options.request import RunRequest, read_request
+from transload.pipeline.plan.context import LocalSettings
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 
 from transload.models.data_sources.data_argument import DataKind, source_digest
 from transload.models.errors import BadRequest
+from transload.pipeline.options.toml_file import read_toml
 from transload.pipeline.result.list_records import read_model_row
 from transload.pipeline.result.schema import read_result
-from transload.pipeline.toml_file import read_toml
 from transload.serving.endpoint_security import read_security
 from transload.serving.server.repository.batching_parameters import read_batching_file
 from transload.serving.server.repository.model_config import read_config_file

@@ -16,9 +16,9 @@ from transload.pipeline.commands.workspace import (
     remove_if_unused,
     shared_workers,
 )
-from transload.pipeline.context import LocalSettings
-from transload.pipeline.progress import Progress
-from transload.pipeline.request import read_request
+from transload.pipeline.options.request import read_request
+from transload.pipeline.plan.context import LocalSettings
+from transload.pipeline.progress.progress import Progress
 from transload.pipeline.workers.isolation import Limits
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from transload.models.store import Store, Stored
-from transload.pipeline.context import Context
 from transload.pipeline.measure.run_measurements import RunMeasurements, measure_alone
-from transload.pipeline.progress import Progress
-from transload.pipeline.request import read_request
+from transload.pipeline.options.request import read_request
+from transload.pipeline.plan.context import Context
+from transload.pipeline.progress.progress import Progress
 from transload.pipeline.workers.cluster_records import DriverRun, NodeFacts
 from transload.pipeline.workers.engine import LocalExecutor
 

@@ -18,7 +18,7 @@ from transload.pipeline.measure import tuned_bench
 from transload.pipeline.measure.bench.tuned_settings import TunedSettings, keep_settings, place_of
 from transload.pipeline.measure.bench_subject import BenchSubject
 from transload.pipeline.measure.tuned_bench import SettingsReference, SettingsVerifier, with_kept_settings
-from transload.pipeline.request import BenchSection
+from transload.pipeline.options.request import BenchSection
 from transload.pipeline.result.schema import Verdict
 from transload.serving.runtimes.runtime_table import RUNTIMES
 

@@ -15,7 +15,7 @@ from transload.pipeline.measure.bench_stage import Bench
 from transload.pipeline.measure.bench_subject import BenchSubject
 from transload.pipeline.measure.collected_series import CollectedSeries, MeasureRule
 from transload.pipeline.measure.tuning import Tuner
-from transload.pipeline.request import BenchSection
+from transload.pipeline.options.request import BenchSection
 from transload.pipeline.result.ratio import Comparison
 from transload.serving.runtimes.runtime_table import RUNTIMES
 

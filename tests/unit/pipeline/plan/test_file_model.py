@@ -10,11 +10,11 @@ import pytest
 
 from transload.models.errors import BadRequest, StepFailed, StepOutOfMemory, StepTimeout
 from transload.models.formats import Format
-from transload.pipeline.context import Context
+from transload.pipeline.options.request import read_request
+from transload.pipeline.plan.context import Context
 from transload.pipeline.plan.file_model import load_file, size_of_model
 from transload.pipeline.plan.model_argument import ModelRequest
-from transload.pipeline.progress import Progress
-from transload.pipeline.request import read_request
+from transload.pipeline.progress.progress import Progress
 
 
 def context(tmp_path: Path, executor: Any = None, **sections: Any) -> Context:

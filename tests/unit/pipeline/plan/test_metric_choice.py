@@ -14,9 +14,9 @@ from transload.models.errors import BadRequest
 from transload.models.signature import Array, Signature, TensorSpec
 from transload.pipeline.drift.answer_shards import write_series
 from transload.pipeline.drift.recorded_answers import ANSWERS
+from transload.pipeline.options.request import GateSection
 from transload.pipeline.plan.loaded_model import ModelDescription
 from transload.pipeline.plan.metric_choice import TaskChoice, check_answers, choose_metric
-from transload.pipeline.request import GateSection
 
 Shape = tuple[int | str, ...]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from transload.models.errors import BadRequest
+from transload.pipeline.options.request import read_request
 from transload.pipeline.plan.models_file import is_models_file, read_models_file, section_of
-from transload.pipeline.request import read_request
 
 PAGE = "docs/many-models.md"
 WRONG = {

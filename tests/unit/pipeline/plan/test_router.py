@@ -14,10 +14,10 @@ from transload.models.errors import DiskFull, Refused, TransloadError
 from transload.models.formats import Format, Precision, Target, formats, parse_target
 from transload.models.store import Stored, disk_full
 from transload.pipeline.drift.drift_records import CheckOptions
+from transload.pipeline.options.request import ALL_TARGETS, RunRequest
 from transload.pipeline.plan.route_actions import VERIFY, VerificationInputs, verification
 from transload.pipeline.plan.router import Router, TargetResult, head_start
 from transload.pipeline.plan.run_plan import Route, plan_routes, routes_to, steps_for
-from transload.pipeline.request import ALL_TARGETS, RunRequest
 from transload.pipeline.workers.engine import Action
 from transload.pipeline.workers.isolation import Limits
 

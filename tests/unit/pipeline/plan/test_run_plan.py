@@ -11,8 +11,8 @@ import pytest
 from transload.converters.steps import Step
 from transload.models.errors import ToolMissing
 from transload.models.formats import Format, Precision, Target
+from transload.pipeline.options.request import read_request
 from transload.pipeline.plan.run_plan import plan_conversion, plan_routes, plan_run
-from transload.pipeline.request import read_request
 
 ONNX, LITE = Target(Format.ONNX), Target(Format.TFLITE)
 

@@ -12,6 +12,7 @@ import pytest
 from transload.models.errors import BadRequest
 from transload.models.foreign.foreign_python import TORCH, ForeignPython
 from transload.models.lent.conversation import TENSORFLOW
+from transload.pipeline.options.request import read_request
 from transload.pipeline.plan.model_argument import ModelRequest
 from transload.pipeline.plan.source_python import (
     _ask,
@@ -22,8 +23,7 @@ from transload.pipeline.plan.source_python import (
     with_framework,
     with_source_python,
 )
-from transload.pipeline.progress import Progress
-from transload.pipeline.request import read_request
+from transload.pipeline.progress.progress import Progress
 
 
 def environment(folder: Path) -> Path:

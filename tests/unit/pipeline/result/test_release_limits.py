@@ -11,7 +11,7 @@ import pytest
 from transload.models.errors import BadRequest
 from transload.pipeline.drift.metrics.metric_kinds import KINDS as METRICS
 from transload.pipeline.drift.metrics.metric_kinds import MetricKind, kind_of_metric, recipe_kind
-from transload.pipeline.request import read_request
+from transload.pipeline.options.request import read_request
 from transload.pipeline.result.release_limits import KINDS, check_metric_limits, limit_for, read_limit
 
 

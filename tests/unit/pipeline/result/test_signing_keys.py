@@ -14,7 +14,7 @@ import pytest
 from transload.models.errors import BadRequest, Exit, ToolMissing
 from transload.pipeline.cli import main
 from transload.pipeline.commands.verify import SignatureState, verify
-from transload.pipeline.context import LocalSettings
+from transload.pipeline.plan.context import LocalSettings
 from transload.pipeline.result import signing_keys
 from transload.pipeline.result.signing_keys import PASSPHRASE_VARIABLE, read_public_key, read_signer
 

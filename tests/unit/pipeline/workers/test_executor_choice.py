@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.pipeline.request import read_request
+from transload.pipeline.options.request import read_request
 from transload.pipeline.workers.executor_choice import ExecutorChoice, parse_executor
 
 
@@ -46,9 +46,9 @@ CONVERT = """
 import sys
 from pathlib import Path
 from transload.pipeline.commands.workspace import new_context
-from transload.pipeline.context import LocalSettings
-from transload.pipeline.progress import Progress
-from transload.pipeline.request import read_request
+from transload.pipeline.plan.context import LocalSettings
+from transload.pipeline.progress.progress import Progress
+from transload.pipeline.options.request import read_request
 new_context(read_request(None), Path("run"), LocalSettings(executor={executor!r}), Progress(quiet=True))
 print("loaded:", *({{"ray", "fsspec", "transload.pipeline.extras.cluster.ray_executor"}} & sys.modules.keys()))
 """

@@ -11,7 +11,7 @@ import pytest
 
 from transload.models.errors import BadRequest, DiskFull, StepFailed
 from transload.pipeline.commands.model_list.model_pool import ModelJob, ModelOutcome, ModelPool
-from transload.pipeline.progress import Progress
+from transload.pipeline.progress.progress import Progress
 from transload.pipeline.result.failure_kinds import FailureKind
 from transload.pipeline.result.list_records import ModelRow, RowState
 from transload.pipeline.result.schema import Verdict

@@ -11,7 +11,7 @@ from transload.models.errors import BadRequest
 from transload.models.store import Store
 from transload.models.store_ledger import read_store_bytes, write_store_bytes
 from transload.pipeline.extras.store.store_limit import LARGE_BYTES, LIMIT_VARIABLE, store_limit, tidy_store
-from transload.pipeline.progress import Progress
+from transload.pipeline.progress.progress import Progress
 from transload.pipeline.result.size_text import parse_size
 
 from .store_samples import put

@@ -15,7 +15,7 @@ from transload.pipeline.commands import record as record_command
 from transload.pipeline.commands.record import RecordResult, record, record_lines, send_run
 from transload.pipeline.extras.tracking import run_record
 from transload.pipeline.extras.tracking.model_versions import LoggedModel
-from transload.pipeline.request import MlflowSection
+from transload.pipeline.options.request import MlflowSection
 from transload.pipeline.result.schema import Verdict
 
 from ...show import samples

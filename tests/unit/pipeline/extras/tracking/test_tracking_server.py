@@ -17,7 +17,7 @@ from transload.models.errors import BadRequest, ToolMissing
 from transload.pipeline.commands.record import send_run
 from transload.pipeline.extras.tracking import tracking_server
 from transload.pipeline.extras.tracking.tracking_server import connect, resolve_address
-from transload.pipeline.request import MlflowSection
+from transload.pipeline.options.request import MlflowSection
 from transload.pipeline.result.mlflow_names import check_address, check_alias
 
 from ...show import samples

@@ -22,7 +22,7 @@ from transload.pipeline.measure.bench.rounds import Pair, ProcessSamples, Series
 from transload.pipeline.measure.bench_stage import Bench, Measurements
 from transload.pipeline.measure.bench_subject import BenchSubject
 from transload.pipeline.measure.collected_series import BenchGoal
-from transload.pipeline.request import GateSection, RunRequest, read_request
+from transload.pipeline.options.request import GateSection, RunRequest, read_request
 from transload.pipeline.result.compare.change_records import Change, CompareMethod, FigureChange, FigureKind
 from transload.pipeline.result.compare.compare_limits import CompareLimits
 from transload.pipeline.result.compare.release_metric import Release

@@ -12,7 +12,7 @@ from transload.models.artifact import DIGESTS
 from transload.models.errors import BadRequest, Exit
 from transload.pipeline.cli.inspect import _artifact_lines
 from transload.pipeline.commands.inspect import InspectedArtifact, inspect
-from transload.pipeline.progress import Progress
+from transload.pipeline.progress.progress import Progress
 from transload.pipeline.show.card.card_folder import DigestCheck, check_digests, write_card
 from transload.pipeline.show.card.card_records import read_card
 

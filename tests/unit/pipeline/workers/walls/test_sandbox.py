@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from transload.pipeline import context
+from transload.pipeline.plan import context
 from transload.pipeline.workers.compiler import find_compiler
 from transload.pipeline.workers.isolation import Limits, Spawn, run_alone
 from transload.pipeline.workers.walls import sandbox

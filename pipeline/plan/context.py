@@ -6,13 +6,13 @@ import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..models.processors import core_count
-from .progress import Progress
-from .request import RunRequest
-from .result.signing_keys import Signer, read_signer
-from .workers.engine import LocalExecutor
-from .workers.isolation import Limits
-from .workers.walls.sandbox import missing_walls
+from ...models.processors import core_count
+from ..options.request import RunRequest
+from ..progress.progress import Progress
+from ..result.signing_keys import Signer, read_signer
+from ..workers.engine import LocalExecutor
+from ..workers.isolation import Limits
+from ..workers.walls.sandbox import missing_walls
 
 # Limits of reading a model file, unless the request sets its own.
 INTAKE_S = 60.0  # on a busy machine, loading PyTorch alone takes up to 20 s of it

@@ -11,8 +11,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from ..models.errors import BadRequest
-from ..models.untrusted_files import check_plain
+from ...models.errors import BadRequest
+from ...models.untrusted_files import check_plain
 
 _MOST_BYTES = 1 << 20  # of a file
 

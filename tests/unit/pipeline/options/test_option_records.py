@@ -22,7 +22,7 @@ from transload.pipeline.cli.validate import ValidateOptions
 from transload.pipeline.options.command_line import line_function
 from transload.pipeline.options.keyword_function import takes
 from transload.pipeline.options.option import CommandOptions, Key, Side, fields_of, option_of, parts_of
-from transload.pipeline.request import RunRequest
+from transload.pipeline.options.request import RunRequest
 
 FUNCTIONS = [getattr(transload, name) for name in transload.__all__ if inspect.isfunction(getattr(transload, name))]
 

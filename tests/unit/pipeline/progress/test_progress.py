@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from transload.pipeline import progress as progress_module
-from transload.pipeline.live_line import MovingStage, live_text, name_of_model, name_of_step
 from transload.pipeline.plan.run_plan import action_name, plan_routes
-from transload.pipeline.progress import Progress
-from transload.pipeline.terminal_text import columns_of, fit_terminal, wrap_words
-from transload.pipeline.timeline import Timeline
+from transload.pipeline.progress import progress as progress_module
+from transload.pipeline.progress.live_line import MovingStage, live_text, name_of_model, name_of_step
+from transload.pipeline.progress.progress import Progress
+from transload.pipeline.progress.terminal_text import columns_of, fit_terminal, wrap_words
+from transload.pipeline.progress.timeline import Timeline
 
 CLEAR = "\r\x1b[K"
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from transload.models.errors import BadRequest
 from transload.models.formats import Format, Precision, Target
-from transload.pipeline.request import ALL_TARGETS, RunRequest, read_request
+from transload.pipeline.options.request import ALL_TARGETS, RunRequest, read_request
 
 FORMATS = "pt2, torchscript, onnx, saved-model, tflite"
 RUNTIMES = (
@@ -108,7 +108,7 @@ def test_settings_are_values_of_json_and_part_of_the_reference(tmp_path: Path) -
 def test_the_documented_file_is_taken_and_names_every_key() -> None:
     import tomllib
 
-    page = (Path(__file__).parents[3] / "docs" / "pipeline-file.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "pipeline-file.md").read_text()
     document = tomllib.loads(page.partition("```toml\n")[2].partition("```")[0])
     request = RunRequest.model_validate(document)
     told = {name: set(value) if isinstance(value, dict) else None for name, value in document.items()}

@@ -7,8 +7,8 @@ import io
 import pytest
 
 from transload.models.errors import StepFailed
-from transload.pipeline.progress import Progress
-from transload.pipeline.timeline import Timeline, stage_of
+from transload.pipeline.progress.progress import Progress
+from transload.pipeline.progress.timeline import Timeline, stage_of
 
 
 class Clock:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-from ..models.library_messages import one_line
+from ...models.library_messages import one_line
 from .live_line import MovingStage, live_text, name_of_model, name_of_step, still_text
 from .terminal_text import columns_of, fit_terminal, is_rewritable
 from .timeline import Timeline

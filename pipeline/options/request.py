@@ -23,20 +23,20 @@ from pydantic import (
     model_validator,
 )
 
-from ..models.errors import BadRequest
-from ..models.formats import Format, Target, parse_target
-from ..models.sources import CodeRef, code_ref
-from ..serving.runtimes.runtime_table import RUNTIMES, default_runtimes
-from ..serving.server.tfserving_launch import parse_url
-from .drift.metrics.metric_kinds import is_function, kind_of_metric
-from .result.compare.compare_limits import CompareLimits
-from .result.load_cases import LOAD_SECONDS, LoadEngine, check_load, parse_load
-from .result.mlflow_names import check_address, check_alias
-from .result.ratio import LEAST_PROCESSES, SAME_WITHIN
-from .result.release_limits import KINDS, Limit, check_metric_limits, check_use, read_limit
-from .result.size_text import parse_size
+from ...models.errors import BadRequest
+from ...models.formats import Format, Target, parse_target
+from ...models.sources import CodeRef, code_ref
+from ...serving.runtimes.runtime_table import RUNTIMES, default_runtimes
+from ...serving.server.tfserving_launch import parse_url
+from ..drift.metrics.metric_kinds import is_function, kind_of_metric
+from ..result.compare.compare_limits import CompareLimits
+from ..result.load_cases import LOAD_SECONDS, LoadEngine, check_load, parse_load
+from ..result.mlflow_names import check_address, check_alias
+from ..result.ratio import LEAST_PROCESSES, SAME_WITHIN
+from ..result.release_limits import KINDS, Limit, check_metric_limits, check_use, read_limit
+from ..result.size_text import parse_size
+from ..workers.executor_choice import LOCAL, parse_executor
 from .toml_file import line_of, read_toml, refused_key
-from .workers.executor_choice import LOCAL, parse_executor
 
 PAGE = "docs/pipeline-file.md"
 
