@@ -108,8 +108,8 @@ class BodyWriter(NodeReader[GraphValue, int]):
 
     def counted(self, length: str) -> str:
         """Write the integers from 0 to below `length`."""
-        zero, step = (self.add("Constant", value_int=number) for number in (0, 1))
-        return self.add("Range", zero, length, step)
+        zero, one = (self.add("Constant", value_int=number) for number in (0, 1))
+        return self.add("Range", zero, length, one)
 
     def widened(self, name: str, at: int = 0) -> str:
         """Cast to float32 where the input `at` has 16 bits."""
