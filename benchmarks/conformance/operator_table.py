@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from transload.converters.onnx_graph.fused_bodies import BODIES
 from transload.converters.onnx_to_tf.lowerings import MICROSOFT, entries, find
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "design" / "lowering.md"
@@ -30,7 +29,7 @@ def operator_table() -> str:
     spelled = sorted(bodies.difference(lowered))
     unread = sorted(f"{name} ({newest[name]})" for name in lowered if not find("", name, newest[name]))
     missing = sorted(set(newest).difference(lowered, spelled))
-    foreign = sorted({*BODIES, *(name for domain, name in entries() if domain == MICROSOFT)})
+    foreign = sorted(name for domain, name in entries() if domain == MICROSOFT)
     parts = (
         f"Of the {len(newest)} operators that onnx knows, {len(lowered) + len(spelled)} are lowered.",
         f"**By a function of their own ({len(lowered)}):** {', '.join(lowered)}.",

@@ -10,7 +10,6 @@ from typing import ClassVar, Generic
 from ...models.errors import Refused
 from .batched_scan import as_nested_scans, is_batched_scan
 from .function_bodies import LocalFunctions, body_of
-from .fused_bodies import fused_body
 from .graph import Graph, Node
 from .lazy_onnx import onnx
 from .node_reader import NodeReader, V
@@ -58,7 +57,7 @@ class GraphWalk(ABC, Generic[V]):
             return outputs
         if is_batched_scan(node):
             return self._run_body(node, as_nested_scans(node, inputs), inputs, scope)
-        specified = body_of(node, inputs) or fused_body(node, inputs)
+        specified = body_of(node, inputs)
         if specified is None:
             raise Refused(
                 f"{node}: the operator, as opset {node.opset} words it, is not among those that {self.outcome}",

@@ -31,7 +31,7 @@ NARROW = SMALL_INTEGERS | SMALL_FLOATS
 
 FAMILIES = (
     "control.conditional", "control.loops", "control.sequences", "image.detection", "image.resize", "image.sampling",
-    "layers.convolution", "layers.decoder_state", "layers.normalization",
+    "layers.attention", "layers.convolution", "layers.fused", "layers.fused_attention", "layers.normalization",
     "layers.pooling", "layers.recurrent", "math.activation", "math.casting", "math.einsum", "math.elementwise",
     "math.linear", "math.logic", "math.classification_losses", "math.quantization", "math.quantized", "math.random",
     "math.reduction", "math.signal", "tensor.constants", "tensor.indexing", "tensor.joining", "tensor.padding",

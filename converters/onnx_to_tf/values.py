@@ -366,16 +366,6 @@ def product(parts: Sequence[Size]) -> Size:
     return total
 
 
-def index_range(length: Size) -> TfTensor:
-    """Return 0 .. length - 1, int32; a constant where the length is known."""
-    return tf.constant(np.arange(length), tf.int32) if isinstance(length, int) else tf.range(length)
-
-
-def widen(tensor: TfTensor) -> TfTensor:
-    """Cast to float32 where the tensor has 16 bits."""
-    return tf.cast(tensor, tf.float32) if tensor.dtype.size < 4 else tensor
-
-
 # Which inputs of an operator have to be sizes for its result to be one.
 _MAKE_SIZES = {"Mul": slice(None), "AddV2": slice(None), "FloorDiv": slice(None), "SelectV2": slice(1, None)}
 

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ....onnx_graph.semantics.axis_lists import softmax_axes
+from ...common.attention_core import widen
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, lowers
 from ...operator_context import OperatorContext
-from ...values import Layout, TfTensor, Value, broadcast, computed, known, map_elements, product, reshape, widen
+from ...values import Layout, TfTensor, Value, broadcast, computed, known, map_elements, product, reshape
 from ..math.casting import dtype_named
 
 
@@ -144,6 +145,20 @@ def lp_normalization(op: OperatorContext) -> Value:
         else:
             norm = tf.sqrt(tf.reduce_sum(tf.square(t), axis, keepdims=True))
         return tf.math.divide_no_nan(t, norm)
+
+    return map_elements(value, function)
+
+
+@lowers("MeanVarianceNormalization", since=9, T=FLOATS)
+def mean_variance_normalization(op: OperatorContext) -> Value:
+    """Lower MeanVarianceNormalization: (x - mean) / (deviation + 1e-9) over the axes, the specification's own body."""
+    value = op.value(0)
+    axes = [value.place(axis % value.rank) for axis in op.ints("axes", (0, 2, 3))]
+
+    def function(t: TfTensor) -> TfTensor:
+        mean = tf.reduce_mean(t, axes, keepdims=True)
+        deviation = tf.sqrt(tf.reduce_mean(tf.square(t), axes, keepdims=True) - tf.square(mean))
+        return (t - mean) / (deviation + tf.cast(1e-9, t.dtype))
 
     return map_elements(value, function)
 

@@ -10,6 +10,12 @@ from ...operator_context import OperatorContext
 from ...values import TfTensor, Value, broadcast, map_elements
 
 
+@lowers("Mish", since=18, T=FLOATS)
+def mish(op: OperatorContext) -> Value:
+    """Lower Mish: x tanh(softplus(x))."""
+    return map_elements(op.value(0), lambda t: t * tf.tanh(op.kernels.elementwise("math.softplus")(t)))
+
+
 @lowers("HardSwish", since=14, T=FLOATS)
 def hard_swish(op: OperatorContext) -> Value:
     """Lower HardSwish: x relu6(x + 3) / 6, the form that runtimes fuse into one kernel."""
@@ -101,6 +107,13 @@ def gelu(op: OperatorContext) -> Value:
     """Lower Gelu: x Phi(x), exact by erf or by the tanh formula, whichever the model has."""
     approximate = op.word("approximate", "none", ("none", "tanh")) == "tanh"
     return map_elements(op.value(0), lambda t: tf.nn.gelu(t, approximate=approximate))
+
+
+@lowers("Swish", since=24, T=FLOATS)
+def swish(op: OperatorContext) -> Value:
+    """Lower Swish: x sigmoid(alpha x)."""
+    alpha = op.real("alpha", 1.0)
+    return map_elements(op.value(0), lambda t: t * tf.sigmoid(tf.cast(alpha, t.dtype) * t))
 
 
 @lowers("Dropout", since=12, T=FLOATS, T1=FLOATS, T2=frozenset({"bool"}))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from ...common.attention_core import widen
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, lowers
 from ...operator_context import OperatorContext
-from ...values import TfTensor, Value, computed, product, reshape, widen
+from ...values import TfTensor, Value, computed, product, reshape
 
 
 @lowers("NegativeLogLikelihoodLoss", since=12, T=FLOATS, Tind=INDICES)

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from math import log
 
 from ....onnx_graph.semantics.axis_lists import transformed_axis
+from ...common.attention_core import index_range, widen
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, NUMBERS, lowers
 from ...operator_context import OperatorContext
-from ...values import Size, TfTensor, Value, computed, index_range, is_same_size, widen
+from ...values import Size, TfTensor, Value, computed, is_same_size
 from .casting import dtype_named
 
 

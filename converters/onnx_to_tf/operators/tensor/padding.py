@@ -67,3 +67,27 @@ def _reflects_once(tensor: TfTensor, widths: Sequence[tuple[Size, Size]]) -> boo
         and (low == high == 0 or (min(low, high) >= 0 and size is not None and max(low, high) < size))
         for (low, high), size in zip(widths, tensor.shape.as_list(), strict=True)
     )
+
+
+@lowers("CenterCropPad", since=18, T=ANY, Tind=INDICES)
+def center_crop_pad(op: OperatorContext) -> Value:
+    """Lower CenterCropPad: a value's middle, or it amid zeros; of an odd difference the larger half lies after."""
+    value, wanted = op.value(0), op.sizes(1, "shape")
+    axes = [axis % value.rank for axis in op.ints("axes", range(value.rank))]
+    if len(wanted) != len(axes):
+        op.refuse(f"its shape has {len(wanted)} sizes for {len(axes)} axes", fix="check the model")
+    widths: list[tuple[Size, Size]] = [(0, 0)] * value.rank
+    for axis, want in zip(axes, wanted, strict=True):
+        widths[axis] = _halve(want - value.size(axis))
+    padded = padding_modes.pad(value.tensor(value.layout), _in_layout(value, widths))
+    if not tf.executing_eagerly():
+        shape = dict(zip(axes, wanted, strict=True))
+        sizes = [shape.get(axis, value.shape[axis]) for axis in value.layout.order(value.rank)]
+        padded.set_shape([size if isinstance(size, int) else None for size in sizes])
+    return computed(padded, value.layout, non_negative=value.non_negative)
+
+
+def _halve(more: Size) -> tuple[Size, Size]:
+    """Halve a difference; the part before is rounded towards 0, whether it is added or taken away."""
+    low = (more + (more < 0)) // 2 if isinstance(more, int) else (more + tf.cast(more < 0, tf.int32)) // 2
+    return low, more - low

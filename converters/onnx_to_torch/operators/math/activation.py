@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ....onnx_graph.semantics.axis_lists import softmax_axes
-from ...writers import FLOATS, NUMBERS, CodegenContext, OutputCode, write_as, writes
+from ...safe_names import number
+from ...writers import FLOATS, MICROSOFT, NUMBERS, CodegenContext, OutputCode, write_as, writes
 
 for _name, _since, _code in (
     ("Elu", 6, "F.elu({0}, {alpha})"),
@@ -41,10 +42,20 @@ def swish(op: CodegenContext) -> OutputCode:
 
 
 @writes("Gelu", since=20, T=FLOATS)
+@writes("Gelu", "BiasGelu", "FastGelu", domain=MICROSOFT, T=FLOATS)
 def gelu(op: CodegenContext) -> OutputCode:
-    """Write Gelu: exact by erf, or by tanh."""
-    approximation = ', approximate="tanh"' if op.word("approximate", "none", ("none", "tanh")) == "tanh" else ""
-    return f"F.gelu({op.value(0)}{approximation})"
+    """Write Gelu, in ONNX Runtime's domain of a sum if there is a bias: exact by erf, or by tanh."""
+    x, bias = op.value(0), op.optional(1) if op.domain else None
+    tanh = op.op_type == "FastGelu" if op.domain else op.word("approximate", "none", ("none", "tanh")) == "tanh"
+    approximation = ', approximate="tanh"' if tanh else ""
+    return f"F.gelu({x if bias is None else f'{x} + {bias}'}{approximation})"
+
+
+@writes("QuickGelu", domain=MICROSOFT, T=FLOATS)
+def quick_gelu(op: CodegenContext) -> OutputCode:
+    """Write x sigmoid(alpha x)."""
+    x = op.value(0)
+    return f"{x} * torch.sigmoid({number(op.real('alpha', 1.702), x.dtype)} * {x})"
 
 
 @writes("Softmax", "LogSoftmax", "Hardmax", since=1, T=FLOATS)

@@ -6,7 +6,7 @@ import re
 
 from ...safe_names import number
 from ...values import Expression
-from ...writers import NUMBERS, CodegenContext, OutputCode, write_as, writes
+from ...writers import FLOATS, MICROSOFT, NUMBERS, CodegenContext, OutputCode, write_as, writes
 
 _EIGHT_BITS = frozenset({"int8", "uint8"})
 _SCALES = frozenset({"float32"})
@@ -27,8 +27,20 @@ def gemm(op: CodegenContext) -> OutputCode:
     return product if c is None else f"{product} + {_times(f'{c}', beta, a.dtype)}"
 
 
-def _turned(value: Expression, turn: bool) -> str:
-    return f"{value}.transpose(0, 1)" if turn else f"{value}"
+@writes("FusedMatMul", domain=MICROSOFT, T=FLOATS)
+def fused_matmul(op: CodegenContext) -> OutputCode:
+    """Write alpha A B, with either matrix transposed where the attributes say so."""
+    if op.flag("transBatchA") or op.flag("transBatchB"):
+        op.refuse("its attributes transBatchA and transBatchB are not carried", fix="export without this fusion")
+    left, right, alpha = op.value(0), op.value(1), op.real("alpha", 1.0)
+    if left.rank < 2 or right.rank < 2:
+        op.refuse("it multiplies a vector", fix="export without this fusion")
+    a, b = _turned(left, op.flag("transA"), "-2, -1"), _turned(right, op.flag("transB"), "-2, -1")
+    return _times(f"torch.matmul({a}, {b})", alpha, left.dtype)
+
+
+def _turned(value: Expression, turn: bool, axes: str = "0, 1") -> str:
+    return f"{value}.transpose({axes})" if turn else f"{value}"
 
 
 def _times(code: str, factor: float, dtype: str) -> str:
