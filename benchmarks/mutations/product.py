@@ -80,7 +80,8 @@ class Product:
         """
         import transload
 
-        model, places = by_name()[artifact.model], []
+        model = by_name()[artifact.model]
+        places: list[Any] = []
 
         def ask() -> tuple[str, str]:
             result = transload.locate(

@@ -191,7 +191,7 @@ class IntakeRunner:
         if weights := options.get("--weights"):
             request = read_request(None, {"model": {"recipe": self._intake.text, "weights": weights}})
             context = replace(context, request=request)
-        inputs = parse_inputs([options["--input"]] if "--input" in options else None)
+        inputs = parse_inputs([options["--input"]] if "--input" in options else [])
         return context, ModelRequest(self._intake.text.replace("*", file), inputs)
 
     def _judge(self, error: BaseException) -> tuple[Outcome, dict[str, Any]]:
