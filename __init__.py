@@ -3,25 +3,7 @@ the same answers, measures each where it will run, and says what may be released
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:  # for editors and type checkers: what __getattr__ looks up
-    from .pipeline.api import (
-        LoadOptions,
-        TuningOptions,
-        bench,
-        bundle,
-        compare,
-        convert,
-        convert_all,
-        history,
-        locate,
-        locate_all,
-        record,
-        run,
-        validate,
-        verify,
-    )
+from typing import Any
 
 __version__ = "0.1.0"
 
