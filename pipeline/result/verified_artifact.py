@@ -160,7 +160,7 @@ def _step_inputs(run: Path, name: str) -> Iterator[Path]:
     try:
         for file in sorted((run / "repeat").glob("*.json")):
             folder = read_json(file).get("job", {}).get("inputs", {}).get(name)
-            if folder:
+            if folder and Path(folder).exists():  # raises where no file system takes the name
                 yield Path(folder)
     except (OSError, *_BROKEN) as error:
         raise BadRequest(f"the scripts in {run / 'repeat'} cannot be read: {error}", fix=_RUN_AGAIN) from error

@@ -183,7 +183,7 @@ def run_all(runner: CaseRunner, state: Path, end: float) -> None:
 
 def main() -> None:
     """Read the cases that are named on the command line."""
-    sys.path[:0] = [str(ROOT / "typings")]
+    sys.path[:0] = [str(ROOT / "typings"), str(ROOT)]  # tests.hostile makes files, too
     name, seed, state, seeds, folder, *rest = sys.argv[1:]
     runner = runner_of(name, int(seed), Path(seeds), Path(folder))
     if rest and rest[0] == "--until":

@@ -141,7 +141,17 @@ def test_a_payload_that_cannot_be_found_has_changed(name: str, tmp_path: Path) -
         find_artifact(run / "onnx", ORDER)
 
 
-@pytest.mark.parametrize("script", ["[]", "nothing", "[" * 5000, '{"job": 1}', '{"job": {"inputs": {"data": [1]}}}'])
+@pytest.mark.parametrize(
+    "script",
+    [
+        "[]",
+        "nothing",
+        "[" * 5000,
+        '{"job": 1}',
+        '{"job": {"inputs": {"data": "/%s"}}}' % ("a" * 300),
+        '{"job": {"inputs": {"data": [1]}}}',
+    ],
+)
 def test_a_script_of_another_form_is_refused(script: str, tmp_path: Path) -> None:
     run = write_run(tmp_path / "made", "onnx")
     (run / "repeat").mkdir()
