@@ -150,7 +150,11 @@ class IntakeRunner:
         for name in ("objects", "actions", "logs", "refusals"):  # what the command keeps on purpose
             shutil.rmtree(self._store.root / name, ignore_errors=True)
             (self._store.root / name).mkdir()
-        left = [name for name in _listing(self._folder) - before if not name.startswith(("run/logs/", "run/repeat/"))]
+        left = [
+            name
+            for name in _listing(self._folder) - before
+            if not name.startswith(("run/logs/", "run/repeat/", "store/users/"))
+        ]
         children = self._list_children() - self._children
         if left or children:
             return Outcome.FINDING, {"error": f"left {left[:5]} {sorted(children)}", **details}
