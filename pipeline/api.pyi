@@ -15,11 +15,14 @@ from .commands.convert import ConvertResult
 from .commands.history import HistoryResult
 from .commands.locate import LocateAllResult
 from .commands.locate import LocateResult
+from .show.notebook_html import NotebookRun
 from .commands.record import RecordResult
 from .commands.validate import ValidateResult
 from .commands.verify import VerifyResult
-from .options.bench_parts import LoadOptions as LoadOptions, TuningOptions as TuningOptions
-from .show.notebook_html import NotebookRun
+from .options.bench_parts import LoadOptions as LoadOptions
+from .options.bench_parts import TuningOptions as TuningOptions
+
+__all__: list[str]
 
 def run(
     pipeline: str | Path | None = None,

@@ -6,7 +6,7 @@ python -m transload.pipeline.api_stub > pipeline/api.pyi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from inspect import Parameter, formatannotation, isfunction, signature
 from typing import Any
 
@@ -28,17 +28,14 @@ _MODULES = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Z])")
 def stub() -> str:
     """Return the text of the file."""
     functions = [value for value in vars(api).values() if isfunction(value) and value.__module__ == api.__name__]
-    imports = sorted({line for function in functions for line in _import_of(function)})
-    return "\n".join([_HEAD + "\n".join(imports), "", *map(_function, functions), ""])
+    results = {str(signature(function).return_annotation) for function in functions}
+    imports = [*map(_import_of, sorted(results)), *(f"{_import_of(name)} as {name}" for name in api.__all__)]
+    return "\n".join([_HEAD + "\n".join(imports), "", "__all__: list[str]", "", *map(_function, functions), ""])
 
 
-def _import_of(function: Callable[..., Any]) -> Iterator[str]:
-    """Yield the line that imports what a function returns, and what else its parameters name."""
-    name = str(signature(function).return_annotation)
-    module = getattr(api, name).__module__.removeprefix(f"{__package__}.")
-    yield f"from .{module} import {name}"
-    if function.__name__ == "bench":
-        yield "from .options.bench_parts import LoadOptions as LoadOptions, TuningOptions as TuningOptions"
+def _import_of(name: str) -> str:
+    """Return the line that imports a class of api.py from where it is defined."""
+    return f"from {getattr(api, name).__module__.removeprefix(str(__package__))} import {name}"
 
 
 def _function(function: Callable[..., Any]) -> str:
@@ -55,12 +52,12 @@ def _function(function: Callable[..., Any]) -> str:
 def _parameter(parameter: Parameter) -> str:
     kind = _MODULES.sub("", formatannotation(parameter.annotation))
     if parameter.kind is Parameter.VAR_POSITIONAL:
-        return f"*{parameter.name}: str | Path"
+        return f"*{parameter.name}: {kind}"
     if parameter.default is Parameter.empty:
         return f"{parameter.name}: {kind}"
-    default = repr(parameter.default) if isinstance(parameter.default, bool | int | float | str) else "..."
+    is_plain = isinstance(parameter.default, bool | int | float | str | None)
     kind = f"{kind} | None" if parameter.default is None and "None" not in kind else kind
-    return f"{parameter.name}: {kind} = {'None' if parameter.default is None else default}"
+    return f"{parameter.name}: {kind} = {repr(parameter.default) if is_plain else '...'}"
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from ...serving.runtimes.tuning_space import settings_text
 from ..options import option_words as words
 from ..options import shared_options as shared
 from ..options.bench_parts import LoadOptions, TuningOptions
-from ..options.option import CommandOptions, Key, Option, Positional, Side
+from ..options.option import Key, Option, Side
+from ..options.reference_options import ReferenceOptions
 from ..result.load_cases import LOAD_SECONDS, LoadEngine, check_load, parse_load
 from .output.render import finish
 
@@ -23,22 +24,19 @@ if TYPE_CHECKING:
     from ..result.schema import BoundRow
 
 
-class BenchOptions(CommandOptions):
+class BenchOptions(ReferenceOptions):
     """Measure the latency of artifacts, all of them in the same rounds.
 
     Goes on until each ratio is settled, or the budget spent. Exit status 4 where something gave no answer, else 0."""
 
     candidates: Annotated[
-        tuple[str, ...],
-        shared.texts(),
-        Positional(starred=True),
+        shared.Candidates,
         Option(
             metavar="CANDIDATE...", several=True, help="Artifacts: folders, models in files, or URLs of served models."
         ),
     ]
     against: Annotated[
-        Any,
-        shared.MODEL_TYPES,
+        shared.Model,
         Option(
             "--against",
             "MODEL",
@@ -46,14 +44,6 @@ class BenchOptions(CommandOptions):
             complete=shared.complete.complete_models,
         ),
     ] = None
-    data: shared.Data = None
-    inputs: shared.Inputs = ()
-    weights: shared.Weights = None
-    weights_key: shared.WeightsKey = None
-    settings: shared.Settings = None
-    python: shared.Python = None
-    model_seconds: shared.ModelSeconds = None
-    trust: shared.Trust = False
     runtimes: Annotated[shared.Runtimes, Key("bench.runtimes")] = None
     batches: Annotated[shared.Batches, Key("bench.batches")] = None
     threads: shared.Threads = None
@@ -135,37 +125,36 @@ class BenchOptions(CommandOptions):
         """Spread what a function takes as a part of its own."""
         load, tune = values.get("load"), values.get("tune")
         if isinstance(load, LoadOptions):
-            parts = {"load": load.cases or None, "load_seconds": load.seconds, "load_engines": load.engines}
-            values = values | parts
+            values = values | load.section()
         if tune is None:
             values = {name: value for name, value in values.items() if name != "tune"}
         if isinstance(tune, TuningOptions):
-            values = values | {"tune": True, "tune_budget_s": tune.budget_s, "latency_bound_s": tune.latency_bound_s}
+            values = values | tune.section()
         return values
 
     @model_validator(mode="after")
     def _check_parts(self) -> Self:
-        told = self.told()
+        changed = self.non_defaults()
         if self.load is None:
-            _refuse_alone(told, ("load_seconds", "load_engines"), "a load", "--load")
+            _refuse_alone(changed, ("load_seconds", "load_engines"), "a load", "--load")
         else:
             engines = [LoadEngine(name) for name in self.load_engines or (LoadEngine.TRANSLOAD,)]
             seconds = LOAD_SECONDS if self.load_seconds is None else self.load_seconds
             check_load(parse_load(self.load), engines, seconds)
         if not self.tune:
-            _refuse_alone(told, ("tune_budget_s", "latency_bound_s"), "a search of settings", "--tune")
+            _refuse_alone(changed, ("tune_budget_s", "latency_bound_s"), "a search of settings", "--tune")
         return self
 
 
-def _refuse_alone(told: dict[str, Any], dependent: tuple[str, ...], subject: str, option: str) -> None:
-    """Raise BadRequest where an option is told that belongs to another, which is not."""
+def _refuse_alone(changed: dict[str, Any], dependent: tuple[str, ...], subject: str, option: str) -> None:
+    """Raise BadRequest where an option was used that belongs to another, which was not."""
     for name in dependent:
-        if name in told:
+        if name in changed:
             raise BadRequest(f"{BenchOptions.word_of(name)} belongs to {subject}", fix=f"give {option}, too")
 
 
 def bench(options: BenchOptions) -> BenchResult:
-    """Measure the candidates. Raises TransloadError."""
+    """Measure the latency of the candidates, as `transload bench` does. Raises TransloadError."""
     from ..commands.bench import bench as measure
     from ..options.request import read_request
     from ..plan.model_argument import ModelRequest
@@ -178,7 +167,7 @@ def bench(options: BenchOptions) -> BenchResult:
     candidates, progress = candidates_in(options.candidates), Progress(quiet=options.quiet)
     model: ModelRequest | None = None
     if options.against is not None or find_source(candidates):
-        request, model = reference_of(options, candidates, progress)
+        request, model = reference_of(options, candidates, options.runs, progress)
     else:
         request = read_request(None, options.sections())
     data = model.data if model else options.data
@@ -187,7 +176,7 @@ def bench(options: BenchOptions) -> BenchResult:
 
 
 def command(options: BenchOptions) -> None:
-    """Measure, and print a line for each artifact, runtime and batch size."""
+    """Measure latencies, and print a line for each artifact in each runtime at each batch size."""
     done = bench(options)
     finish(done.document, _lines(done), done.decided[1], json=options.json_)
 
@@ -197,9 +186,9 @@ def _lines(done: BenchResult) -> list[str]:
     from ..show.doubt_view import doubt_lines
     from ..show.load_view import load_doubts, load_table
     from ..show.tables.latency_table import SHORT, latency_table
-    from ..show.tables.printers import as_text
+    from ..show.tables.printers import to_text
 
-    lines = as_text(latency_table(done.latency, searched=bool(done.tuning)).only(*SHORT))
+    lines = to_text(latency_table(done.latency, searched=bool(done.tuning)).only(*SHORT))
     dropped = [
         f"{row.artifact} in {row.runtime}: {settings_text(row.settings)} was dropped: {row.reason}"
         for row in done.tuning
@@ -215,7 +204,7 @@ def _lines(done: BenchResult) -> list[str]:
     notes = [*facts, *heaviest, *load_doubts(done.load, _DOUBTS), *done.doubts]
     samples = f"every sample lies in {done.folder}/latency.npz"
     if done.load:
-        lines += ["", *as_text(load_table(done.load))]
+        lines += ["", *to_text(load_table(done.load))]
         samples += f", every request in {done.folder}/load.npz"
     return [*lines, *(["", *notes] if notes else []), "", samples]
 

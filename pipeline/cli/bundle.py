@@ -68,7 +68,7 @@ def bundle(options: BundleOptions) -> BundleResult:
 
 
 def command(options: BundleOptions) -> None:
-    """Bundle, and print what was written."""
+    """Write the bundle of an artifact, and print where it lies and how to check it."""
     done = bundle(options)
     finish(done.document, list(_lines(done)), Exit.PASS, json=options.json_)
 

@@ -45,9 +45,7 @@ class CompareOptions(CommandOptions):
     latency: Annotated[float, Option("--latency", "SHARE", "Share by which it may be slower.", min=0)] = _LIMITS.latency
     size: Annotated[float, Option("--size", "SHARE", "Share by which it may grow.", min=0)] = _LIMITS.size
     memory: Annotated[float, Option("--memory", "SHARE", "Share by which its peak may grow.", min=0)] = _LIMITS.memory
-    allow_missing: Annotated[
-        bool, Option("--allow-missing", help="Targets, runtimes and test samples of the earlier run may be missing.")
-    ] = False
+    allow_missing: Annotated[bool, shared.ALLOW_MISSING] = False
     remeasure: Annotated[
         bool, Option("--remeasure", help="Measure the artifacts of both runs now, in the same rounds.")
     ] = False
@@ -81,21 +79,21 @@ def compare(options: CompareOptions) -> CompareResult:
     from ..progress.progress import Progress
     from .requests import local_settings
 
-    told = options.told()
+    changed = options.non_defaults()
     limits, allow_missing, out = options.limits, options.allow_missing, options.out
     if options.remeasure:
         return compare_measured(
             options.before, options.after, read_request(None, options.sections()), local_settings(options),
             Progress(quiet=options.quiet), limits=limits, allow_missing=allow_missing, out=out, data=options.data,
         )  # fmt: skip
-    if measuring := [name for name in _MEASURING if name in told]:
+    if measuring := [name for name in _MEASURING if name in changed]:
         word = CompareOptions.word_of(measuring[0])
         raise BadRequest(f"{word} says how to measure, and nothing is measured", fix="add --remeasure")
     return compare_records(options.before, options.after, limits=limits, allow_missing=allow_missing, out=out)
 
 
 def command(options: CompareOptions) -> None:
-    """Compare, and print what changed."""
+    """Compare two runs, and print what changed."""
     from ..show.compare_text import terminal_lines
 
     with ci_files("compare", options.junit, options.sarif) as files:

@@ -16,6 +16,7 @@ from .many_models import do_models_file
 from .output.render import finish, print_json, print_lines
 
 if TYPE_CHECKING:
+    from ...models.formats import Target
     from ..commands.convert import ConvertManyResult, ConvertResult
     from ..options.request import RunRequest
     from ..plan.model_argument import ModelRequest
@@ -97,7 +98,7 @@ def convert_all(options: ConvertOptions) -> ConvertManyResult:
     from ..progress.progress import Progress
     from .requests import local_settings
 
-    if own := [name for name in OWN if name in options.told()]:
+    if own := [name for name in OWN if name in options.non_defaults()]:
         raise BadRequest(
             f"{ConvertOptions.word_of(own[0])} is for one model", fix="convert that model in a command of its own"
         )
@@ -109,12 +110,17 @@ def _requests(model: str, options: ConvertOptions) -> tuple[RunRequest, ModelReq
     from ..options.request import read_request
     from ..plan.model_argument import ModelRequest
 
-    if not options.to:
-        raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite ('transload formats')")
+    _require_targets(options)
     sections = options.sections()
     sections["model"] = {**sections.get("model", {}), "recipe": model}
     sections["convert"]["cross_check"] = False  # the other routes took three quarters of the time
     return read_request(None, sections), ModelRequest(model, options.inputs, data=options.data)
+
+
+def _require_targets(options: ConvertOptions) -> Sequence[Target]:
+    if not options.to:
+        raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite ('transload formats')")
+    return options.to
 
 
 def _require_out(options: ConvertOptions) -> Path:
@@ -129,10 +135,9 @@ def command(options: ConvertOptions) -> None:
 
     if do_models_file(ListCommand.CONVERT, options.models, options):
         return
-    if not options.to:
-        raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite ('transload formats')")
+    targets = _require_targets(options)
     if options.explain:
-        _explain(options)
+        _explain(options, targets)
         return
     _require_out(options)
     with ci_files("convert", options.junit, options.sarif) as files:
@@ -167,7 +172,7 @@ def _ci_rows(models: Sequence[str], done: ConvertResult | ConvertManyResult) -> 
     return rows
 
 
-def _explain(options: ConvertOptions) -> None:
+def _explain(options: ConvertOptions, targets: Sequence[Target]) -> None:
     from ..commands.convert import explain
     from ..plan.source_python import likely_framework
     from .output.convert_output import plan_lines, plan_rows
@@ -175,7 +180,7 @@ def _explain(options: ConvertOptions) -> None:
     models = list(map(str, options.models))
     requested = _requests(models[0], options)[0].convert.requested
     foreign = {model: likely_framework(model, options.python) for model in models}
-    plans = {model: explain(model, options.to or (), requested, foreign=foreign[model]) for model in models}
+    plans = {model: explain(model, targets, requested, foreign=foreign[model]) for model in models}
     if options.json_:
         documents = [{"model": model, "routes": plan_rows(plan)} for model, plan in plans.items()]
         print_json({"routes": plan_rows(plans[models[0]])} if len(models) == 1 else {"models": documents})

@@ -30,7 +30,7 @@ class FormatsOptions(CommandOptions):
 
 
 def command(options: FormatsOptions) -> None:
-    """Print the graph and the runtimes."""
+    """Print the graph of formats and steps, and the runtimes."""
     if options.json_:
         runtimes = [_runtime(runtime) for runtime in RUNTIMES.values()]
         rows = [_step(step) for step in KNOWN_STEPS.values()]

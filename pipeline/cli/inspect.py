@@ -33,7 +33,7 @@ class InspectOptions(CommandOptions):
 
 
 def command(options: InspectOptions) -> None:
-    """Inspect, and print what was read."""
+    """Print what an artifact, or a file of a model, says of itself."""
     from ..commands.inspect import InspectedArtifact, inspect
     from ..progress.progress import Progress
 
@@ -44,12 +44,12 @@ def command(options: InspectOptions) -> None:
 
 def _artifact_lines(result: InspectedArtifact) -> Iterator[str]:
     from ..show.card.card_text import check_table
-    from ..show.tables.printers import as_text
+    from ..show.tables.printers import to_text
     from ..show.units import plain
 
     yield from table([(f"{name}:", plain(text)) for name, text in _artifact_rows(result)])
     if result.card is not None and result.card.checks:
-        yield from ("", *as_text(check_table(result.card.checks)))
+        yield from ("", *to_text(check_table(result.card.checks)))
     yield ""
     if result.digests is None:
         yield "no SHA256SUMS: nothing tells whether a file has changed"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import join
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from ...models.errors import BadRequest
 from ..options import shared_options as shared
-from ..options.option import CommandOptions, Option, Positional
+from ..options.option import Option
+from ..options.reference_options import ReferenceOptions
 from .output.render import finish, table
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ..commands.locate import LocateAllResult, LocateResult
 
 
-class LocateOptions(CommandOptions):
+class LocateOptions(ReferenceOptions):
     """Find where artifacts depart from the model they were made from.
 
     The operator, the module and the line of the model's code whose result the artifact's own inputs of it do not
@@ -25,9 +26,7 @@ class LocateOptions(CommandOptions):
     """
 
     candidates: Annotated[
-        tuple[str, ...],
-        shared.texts(),
-        Positional(starred=True),
+        shared.Candidates,
         Option(
             metavar="CANDIDATE...",
             several=True,
@@ -35,8 +34,7 @@ class LocateOptions(CommandOptions):
         ),
     ]
     against: Annotated[
-        Any,
-        shared.MODEL_TYPES,
+        shared.Model,
         Option(
             "--against",
             "MODEL",
@@ -44,14 +42,6 @@ class LocateOptions(CommandOptions):
             complete=shared.complete.complete_models,
         ),
     ] = None
-    data: shared.Data = None
-    inputs: shared.Inputs = ()
-    weights: shared.Weights = None
-    weights_key: shared.WeightsKey = None
-    settings: shared.Settings = None
-    python: shared.Python = None
-    model_seconds: shared.ModelSeconds = None
-    trust: shared.Trust = False
     seconds: Annotated[float, Option("--seconds", "S", "How long to search.", min=1)] = 120.0
     jobs: shared.Jobs = None
     runs: shared.Runs = Path("runs")
@@ -69,7 +59,7 @@ def locate_all(options: LocateOptions) -> LocateAllResult:
     if not options.candidates:
         raise BadRequest("nothing to locate is named", fix="name the folders of artifacts")
     candidates, progress = candidates_in(options.candidates), Progress(quiet=options.quiet)
-    request, model = reference_of(options, candidates, progress)
+    request, model = reference_of(options, candidates, options.runs, progress)
     local = local_settings(options, jobs=1)  # its steps follow each other: one worker with all cores
     return search(request, candidates, model, local, progress, seconds=options.seconds)
 
@@ -86,7 +76,7 @@ def locate(options: LocateOptions) -> LocateResult:
 
 
 def command(options: LocateOptions) -> None:
-    """Locate, and print the places."""
+    """Print where each artifact departs from its model."""
     done = locate_all(options)
     own = options.words("data", "weights", "weights_key", "inputs", "settings", "trust")
     model = [done.results[0].model, *own]

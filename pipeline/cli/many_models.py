@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...models.errors import BadRequest
 from ..options.option import CommandOptions
-from ..options.shared_options import absolute_python
+from ..options.shared_options import absolute, absolute_python
 from ..show.ci.ci_files import CiFiles, ci_files
 from .output.error_output import INTERRUPTED
 from .output.render import finish, print_json, print_lines, table
@@ -23,7 +23,7 @@ _PAGE = "docs/many-models.md"
 # What each model of a list has of its own.
 _OF_MODEL = ("inputs", "weights", "weights_key", "settings")
 _OF_LIST = (
-    "models", "candidates", "plan", "out", "runs", "store", "jobs", "executor", "sign_key", "resume", "fail_fast",
+    "models", "candidates", "request", "out", "runs", "store", "jobs", "executor", "sign_key", "resume", "fail_fast",
     "converted", "json_", "quiet", "explain", "junit", "sarif",
 )  # fmt: skip
 
@@ -31,20 +31,20 @@ _OF_LIST = (
 def do_models_file(command: ListCommand, arguments: Sequence[object], options: CommandOptions) -> bool:
     """Do the command for each model of a models file, if the arguments name one; return whether they did.
     Prints the table, and ends with the exit status of the list."""
-    told = options.told()
-    with ci_files(str(command), told.get("junit"), told.get("sarif")) as files:
+    changed = options.non_defaults()
+    with ci_files(str(command), changed.get("junit"), changed.get("sarif")) as files:
         path = _models_file_of(command, list(map(str, arguments)), options)
         if path is None:
             return False
         overrides = _overrides_of(options)
-        if told.get("explain"):
-            _explain(path, overrides, json="json_" in told)
+        if changed.get("explain"):
+            _explain(path, overrides, json="json_" in changed)
             return True
         out = getattr(options, "out", None) or getattr(options, "runs", None)
         if out is None:
             raise BadRequest("nothing says where to put what is made", fix="name a folder, as in --out converted")
         done, models = _do_list(command, path, overrides, out, options)
-    return _finish(done, models, path, files, json="json_" in told)
+    return _finish(done, models, path, files, json="json_" in changed)
 
 
 def _finish(done: FinishedList, models: Sequence[ListedModel], path: Path, files: CiFiles, *, json: bool) -> NoReturn:
@@ -68,7 +68,7 @@ def _models_file_of(command: ListCommand, arguments: Sequence[str], options: Com
         raise BadRequest(f"{files[0]} is a list of models of its own", fix="name it alone")
     if files and (command is not ListCommand.RUN or (files[0].is_file() and is_models_file(files[0]))):
         return files[0]
-    if named := [name for name in ("resume", "fail_fast", "converted") if name in options.told()]:
+    if named := [name for name in ("resume", "fail_fast", "converted") if name in options.non_defaults()]:
         raise BadRequest(f"{options.word_of(named[0])} is for a models file", fix=f"name one ({_PAGE})")
     return None
 
@@ -77,8 +77,8 @@ def _overrides_of(options: CommandOptions) -> dict[str, Any]:
     """Return what the command line says for every model. Raises BadRequest for an option of a single model."""
     from ..plan.models_file import ModelOptions
 
-    told = {name: value for name, value in options.told().items() if name not in _OF_LIST}
-    for name in told:
+    changed = {name: value for name, value in options.non_defaults().items() if name not in _OF_LIST}
+    for name in changed:
         if name in _OF_MODEL or name not in ModelOptions.model_fields:
             raise BadRequest(
                 f"{options.word_of(name)} is for one model",
@@ -88,10 +88,10 @@ def _overrides_of(options: CommandOptions) -> dict[str, Any]:
             )
     as_texts: dict[str, Callable[[Any], Any]] = {
         "to": lambda targets: tuple(map(str, targets)),
-        "data": lambda text: str(Path.cwd() / text),
+        "data": absolute,
         "python": absolute_python,
     }
-    return {name: as_texts[name](value) if name in as_texts else value for name, value in told.items()}
+    return {name: as_texts[name](value) if name in as_texts else value for name, value in changed.items()}
 
 
 def _do_list(
@@ -104,10 +104,10 @@ def _do_list(
     from ..progress.progress import Progress
     from .requests import local_settings
 
-    models, told = read_models_file(path, overrides), options.told()
-    choices = ListOptions(out, "resume" in told, "fail_fast" in told, told.get("converted"))
+    models, changed = read_models_file(path, overrides), options.non_defaults()
+    choices = ListOptions(out, "resume" in changed, "fail_fast" in changed, changed.get("converted"))
     local = replace(local_settings(options), runs=LocalSettings().runs)
-    return do_list(command, models, choices, local, Progress(quiet="quiet" in told)), models
+    return do_list(command, models, choices, local, Progress(quiet="quiet" in changed)), models
 
 
 def _explain(path: Path, overrides: Mapping[str, Any], *, json: bool) -> None:
@@ -133,9 +133,9 @@ def _document(done: FinishedList) -> Any:
 
 def _lines(done: FinishedList) -> Iterator[str]:
     from ..show.models_text import cause_lines, list_headline, target_table
-    from ..show.tables.printers import as_text
+    from ..show.tables.printers import to_text
 
-    yield from as_text(target_table(done.result).without("source", "note"))
+    yield from to_text(target_table(done.result).without("source", "note"))
     if done.result.causes:
         yield from ("", *cause_lines(done.result))
     yield ""

@@ -50,7 +50,7 @@ def record(options: RecordOptions) -> RecordResult:
 
 
 def command(options: RecordOptions) -> None:
-    """Send, and print where it is."""
+    """Send a run to MLflow, and print its address there."""
     from ..commands.record import record_lines
 
     done = record(options)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ...models.data_sources.data_argument import absolute_data
-from ...models.signature import TensorSpec
 from ..commands.live_model_argument import name_reference
 from ..options.option import CommandOptions
+from ..options.reference_options import ReferenceOptions
 from ..options.request import RunRequest, read_request
 from ..plan.context import LocalSettings
 from ..plan.model_argument import ModelRequest
@@ -19,35 +19,12 @@ from ..progress.progress import Progress
 from ..result.verified_artifact import artifacts_in
 
 
-class ReferenceOptions(Protocol):
-    """What a record says of the model that candidates are compared with."""
-
-    @property
-    def against(self) -> object:
-        """The model; None: the one that the candidates' records name."""
-
-    @property
-    def inputs(self) -> tuple[TensorSpec, ...]:
-        """Its inputs."""
-
-    @property
-    def data(self) -> str | None:
-        """The samples."""
-
-    @property
-    def runs(self) -> Path:
-        """The folder of runs."""
-
-    def sections(self) -> dict[str, Any]:
-        """What is told, as a pipeline file has it."""
-
-
 def local_settings(options: CommandOptions, jobs: int | None = None) -> LocalSettings:
     """Return the settings of this machine that a record has; `jobs` where it has no number."""
-    told = options.told()
+    changed = options.non_defaults()
     return LocalSettings.with_defaults(
-        told.get("store"), told.get("runs"), told.get("jobs") or jobs, executor=told.get("executor"),
-        sign_key=told.get("sign_key"),
+        changed.get("store"), changed.get("runs"), changed.get("jobs") or jobs, executor=changed.get("executor"),
+        sign_key=changed.get("sign_key"),
     )  # fmt: skip
 
 
@@ -57,15 +34,16 @@ def candidates_in(places: Sequence[object]) -> list[str]:
 
 
 def reference_of(
-    options: ReferenceOptions, candidates: Sequence[str], progress: Progress
+    options: ReferenceOptions, candidates: Sequence[str], runs: Path, progress: Progress
 ) -> tuple[RunRequest, ModelRequest]:
     """Return the request, and the model that candidates are compared with: the one that is named, else the one that
-    their records name. Raises BadRequest where nothing names it."""
+    their records name. The file of a model that is an object is kept in `runs`. Raises BadRequest where nothing names
+    it."""
     sections = options.sections()
     named: dict[str, Any] = sections.get("model", {})
     if options.against is not None:
         text, specs = name_reference(
-            options.against, options.inputs, candidates, options.runs, progress, has_data=options.data is not None
+            options.against, options.inputs, candidates, runs, progress, has_data=options.data is not None
         )
         model = ModelRequest(text, specs, data=options.data)
         return read_request(None, {**sections, "model": {**named, "recipe": text}}), model

@@ -26,7 +26,7 @@ class RunOptions(CommandOptions):
     run finished is not done again. The exit status is the verdict: 0 pass, 1 fail, 3 inconclusive, 4 no route left.
     """
 
-    plan: Annotated[
+    request: Annotated[
         str | None,
         Option(
             metavar="WHAT",
@@ -39,11 +39,7 @@ class RunOptions(CommandOptions):
     recipe: Annotated[
         str | None, Key("model.recipe"), Option("--recipe", "RECIPE", "RECIPE.py or zoo:NAME.", only=Side.PYTHON)
     ] = None
-    weights: Annotated[
-        Path | None,
-        Key("model.weights", shared.absolute),
-        Option("--weights", "FILE", "Start from these weights; do not train."),
-    ] = None
+    weights: Annotated[shared.Weights, Option("--weights", "FILE", "Start from these weights; do not train.")] = None
     weights_key: shared.WeightsKey = None
     python: shared.Python = None
     data: Annotated[shared.Data, Key("data", absolute_data)] = None
@@ -80,7 +76,7 @@ class RunOptions(CommandOptions):
             min=0,
         ),
     ] = None
-    allow_missing: shared.AllowMissing = False
+    allow_missing: Annotated[bool, Key("baseline.allow_missing"), shared.ALLOW_MISSING] = False
     tfserving_url: shared.TfservingUrl = None
     tfserving_model: shared.TfservingModel = None
     mlflow: shared.MlflowUri = None
@@ -101,7 +97,7 @@ class RunOptions(CommandOptions):
 
 
 def run(options: RunOptions) -> tuple[FinishedRun, str]:
-    """Run, and return the result with the text of its model. Raises TransloadError."""
+    """Run the pipeline; return its result, and the text that names its model. Raises TransloadError."""
     from ..commands.run import run as run_pipeline
     from ..options.request import read_request
     from ..progress.progress import Progress
@@ -112,18 +108,18 @@ def run(options: RunOptions) -> tuple[FinishedRun, str]:
 
 
 def command(options: RunOptions) -> None:
-    """Run, or do so with each model of a list, and print the report."""
+    """Run the pipeline, for each model where a list is named, and print the report."""
     from .record import print_record
     from .report import print_run
 
-    if options.plan == "":  # as of a shell's variable that is not set
+    if options.request == "":  # as of a shell's variable that is not set
         raise BadRequest("WHAT is empty", fix="name a pipeline file or a recipe, or leave it out: zoo:digits-cnn")
-    if do_models_file(ListCommand.RUN, [options.plan] if options.plan else [], options):
+    if do_models_file(ListCommand.RUN, [options.request] if options.request else [], options):
         return
-    if options.plan and options.plan.endswith(".toml"):
-        options = options.model_copy(update={"pipeline": Path(options.plan)})
+    if options.request and options.request.endswith(".toml"):
+        options = options.model_copy(update={"pipeline": Path(options.request)})
     else:
-        options = options.model_copy(update={"recipe": options.plan})
+        options = options.model_copy(update={"recipe": options.request})
     with ci_files("run", options.junit, options.sarif) as files:
         outcome, model = run(options)
     if files.wanted:

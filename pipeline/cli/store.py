@@ -75,7 +75,7 @@ class GcOptions(CommandOptions):
 
 
 def gc(options: GcOptions) -> None:
-    """Remove, and print what went."""
+    """Remove what nothing uses from the store, and print what that was."""
     from ..extras.store.store_removal import RemovalRule, remove_items
     from ..extras.store.store_text import item_json, removal_lines, removed_rows
     from ..result.size_text import parse_size
@@ -106,7 +106,7 @@ class VerifyStoreOptions(CommandOptions):
 
 
 def verify(options: VerifyStoreOptions) -> None:
-    """Check, and print what is broken."""
+    """Print the objects of the store whose content is not that of their digest; with --repair, remove them."""
     from ..extras.store.store_text import item_json, verification_lines
     from ..extras.store.store_verification import verify_store
     from ..progress.progress import Progress

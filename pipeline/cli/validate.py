@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import join
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from ...models.errors import BadRequest
 from ..options import shared_options as shared
-from ..options.option import CommandOptions, Key, Option, Positional, Side
+from ..options.option import Key, Option, Side
+from ..options.reference_options import ReferenceOptions
 from ..result.list_records import ListCommand
 from ..show.ci.ci_files import ci_files
 from .many_models import do_models_file
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ..commands.validate import ValidateResult
 
 
-class ValidateOptions(CommandOptions):
+class ValidateOptions(ReferenceOptions):
     """Hold the answers of artifacts against those of the model they were made from.
 
     In every runtime that takes each, on the whole test set and at each batch size. Without --data a model that is no
@@ -28,9 +29,7 @@ class ValidateOptions(CommandOptions):
     """
 
     candidates: Annotated[
-        tuple[str, ...],
-        shared.texts(),
-        Positional(starred=True),
+        shared.Candidates,
         Option(
             metavar="CANDIDATE...",
             several=True,
@@ -38,8 +37,7 @@ class ValidateOptions(CommandOptions):
         ),
     ]
     against: Annotated[
-        Any,
-        shared.MODEL_TYPES,
+        shared.Model,
         Option(
             "--against",
             "MODEL",
@@ -47,14 +45,6 @@ class ValidateOptions(CommandOptions):
             complete=shared.complete.complete_models,
         ),
     ] = None
-    data: shared.Data = None
-    inputs: shared.Inputs = ()
-    weights: shared.Weights = None
-    weights_key: shared.WeightsKey = None
-    settings: shared.Settings = None
-    python: shared.Python = None
-    model_seconds: shared.ModelSeconds = None
-    trust: shared.Trust = False
     metric: shared.Metric = None
     allowed_loss: shared.AllowedLoss = None
     non_finite: shared.NonFinite = None
@@ -92,12 +82,12 @@ def validate(options: ValidateOptions) -> ValidateResult:
     if not options.candidates:
         raise BadRequest("nothing to validate is named", fix="name the folders of artifacts")
     candidates, progress = candidates_in(options.candidates), Progress(quiet=options.quiet)
-    request, model = reference_of(options, candidates, progress)
+    request, model = reference_of(options, candidates, options.runs, progress)
     return compare_answers(request, candidates, model, local_settings(options), progress)
 
 
 def command(options: ValidateOptions) -> None:
-    """Validate, or do so with each model of a list, and print the rows."""
+    """Validate artifacts, or those of each model of a list, and print a row for each comparison."""
     if do_models_file(ListCommand.VALIDATE, options.candidates, options):
         return
     with ci_files("validate", options.junit, options.sarif) as files:

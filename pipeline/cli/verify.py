@@ -47,7 +47,7 @@ def verify(options: VerifyOptions) -> VerifyResult:
 
 
 def command(options: VerifyOptions) -> None:
-    """Check, and print what holds."""
+    """Check an artifact against its statement, and print what holds."""
     result = verify(options)
     finish(result.document, list(_lines(result)), result.decided[1], json=options.json_)
 

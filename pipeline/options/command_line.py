@@ -38,7 +38,7 @@ def _is_switched_off(field: FieldInfo) -> bool:
 
 
 def _parameter(name: str, field: FieldInfo) -> Parameter:
-    option, default = option_of(field), field.get_default(call_default_factory=True)
+    option, default = option_of(field), field.default
     if field.is_required():
         default = Parameter.empty
     elif _is_switched_off(field):

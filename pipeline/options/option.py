@@ -60,11 +60,9 @@ class Key:
 
 
 class CommandOptions(BaseModel):
-    """What a command is told. Its docstring is the command's help."""
+    """The arguments and options of one command, with their values. Its docstring is the help of the command."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, arbitrary_types_allowed=True, protected_namespaces=(), validate_default=False
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, protected_namespaces=())
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Self:
@@ -76,15 +74,15 @@ class CommandOptions(BaseModel):
             name = str(first["loc"][0]) if first["loc"] else cls.__name__
             raise BadRequest(f"{name}: {first['msg']}, and it is {first['input']!r}", fix=_fix_of(cls, name)) from error
 
-    def told(self) -> dict[str, Any]:
+    def non_defaults(self) -> dict[str, Any]:
         """Return the values that are not the defaults, by the names of the fields."""
         fields = type(self).model_fields
         return {name: value for name, value in vars(self).items() if _differs(value, fields[name])}
 
     def words(self, *names: str) -> list[str]:
-        """Return the words of a command line that tell these fields again; what is not told is left out."""
-        told = self.told()
-        return [word for name in names if name in told for word in _words(self.word_of(name), told[name])]
+        """Return the words of a command line that give these fields their values; defaults are left out."""
+        changed = self.non_defaults()
+        return [word for name in names if name in changed for word in _words(self.word_of(name), changed[name])]
 
     @classmethod
     def word_of(cls, name: str) -> str:
@@ -92,9 +90,9 @@ class CommandOptions(BaseModel):
         return str(option_of(cls.model_fields[name]).word)
 
     def sections(self) -> dict[str, Any]:
-        """Return what is told as the sections of a pipeline file."""
+        """Return the values that are not the defaults as the sections of a pipeline file."""
         sections: dict[str, Any] = {}
-        for name, value in self.told().items():
+        for name, value in self.non_defaults().items():
             for key in parts_of(type(self).model_fields[name], Key):
                 *tables, last = key.path.split(".")
                 table = sections

@@ -17,7 +17,7 @@ from ...serving.runtimes.runtime_table import RUNTIMES
 from ..result import release_limits
 from ..result.load_cases import LoadEngine
 
-Words: TypeAlias = str | Sequence[str] | None  # of an option that takes a list; a text stands for a list of its own
+Words: TypeAlias = str | Sequence[object] | None  # a text with commas, texts of that kind, or values; None: not told
 
 
 def split(values: Words) -> tuple[str, ...]:
@@ -30,9 +30,9 @@ def split(values: Words) -> tuple[str, ...]:
     return words
 
 
-def parse_targets(values: Words | Sequence[str | Target]) -> tuple[Target, ...]:
+def parse_targets(values: Words) -> tuple[Target, ...]:
     """`--to`, each target once, in order. Raises BadRequest."""
-    return tuple(dict.fromkeys(parse_target(word) for word in split(values)))  # type: ignore[arg-type]
+    return tuple(dict.fromkeys(parse_target(word) for word in split(values)))
 
 
 def parse_runtimes(values: Words) -> tuple[str, ...]:
@@ -43,12 +43,12 @@ def parse_runtimes(values: Words) -> tuple[str, ...]:
     return tuple(dict.fromkeys(split(values)))
 
 
-def parse_batches(values: Words | Sequence[int]) -> tuple[int, ...]:
+def parse_batches(values: Words) -> tuple[int, ...]:
     """`--batch`, each size once, in order. Raises BadRequest."""
-    for word in split(values):  # type: ignore[arg-type]
+    for word in split(values):
         if not word.isdecimal() or len(word) > _MOST_DIGITS or int(word) < 1:
             raise BadRequest(f"{word[:80]!r} is no batch size", fix="use whole numbers from 1, as in --batch 1,8")
-    return tuple(dict.fromkeys(int(word) for word in split(values)))  # type: ignore[arg-type]
+    return tuple(dict.fromkeys(int(word) for word in split(values)))
 
 
 def parse_load_engines(values: Words) -> tuple[str, ...]:

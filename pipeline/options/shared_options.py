@@ -15,7 +15,7 @@ from ...models.formats import Target
 from ...models.signature import TensorSpec
 from . import completion_values as complete
 from . import option_words as words
-from .option import Key, Option, Side
+from .option import Key, Option, Positional, Side
 
 
 def by(parse: Callable[[Any], Any], accepted: Any = str) -> BeforeValidator:
@@ -42,7 +42,8 @@ Text = by(str, str | Path)
 
 # The model, its data, and what makes it.
 
-MODEL_TYPES = by(lambda model: model, str | Path | object)
+Model = Annotated[Any, by(lambda model: model, str | Path | object)]  # a text that names it, or the model itself
+Candidates = Annotated[tuple[str, ...], texts(), Positional(starred=True)]
 Weights = Annotated[
     Path | None, Key("model.weights", absolute), Option("--weights", "FILE", "The weights of a model that is code.")
 ]
@@ -179,11 +180,17 @@ NonFinite = Annotated[
         "What it means that a copy does not pass NaN or infinities on: note (the default), or require, a failure.",
     ),
 ]
-RUNTIMES = Option(
-    "--runtime", "NAMES", "Runtimes, as in onnxruntime,tflite ('transload formats').",
-    several=True, complete=complete.complete_runtimes,
-)  # fmt: skip
-Runtimes = Annotated[tuple[str, ...] | None, by(words.parse_runtimes, Sequence[str]), RUNTIMES]
+Runtimes = Annotated[
+    tuple[str, ...] | None,
+    by(words.parse_runtimes, Sequence[str]),
+    Option(
+        "--runtime",
+        "NAMES",
+        "Runtimes, as in onnxruntime,tflite ('transload formats').",
+        several=True,
+        complete=complete.complete_runtimes,
+    ),
+]
 Batches = Annotated[
     tuple[int, ...] | None,
     by(words.parse_batches, Sequence[int]),
@@ -242,11 +249,7 @@ PricePerHour = Annotated[
     Key("release.price_per_hour"),
     Option("--price-per-hour", "PRICE", "Of this machine: the cost of a million samples.", min=0),
 ]
-AllowMissing = Annotated[
-    bool,
-    Key("baseline.allow_missing"),
-    Option("--allow-missing", help="Targets, runtimes and test samples of the earlier run may be missing."),
-]
+ALLOW_MISSING = Option("--allow-missing", help="Targets, runtimes and test samples of the earlier run may be missing.")
 
 # Where the work is done and kept.
 

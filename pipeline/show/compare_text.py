@@ -11,7 +11,7 @@ from ..result.compare.change_records import SECONDS, Change, FigureChange, Figur
 from ..result.compare.run_comparison import decide
 from . import units
 from .markdown_text import escaped
-from .tables.printers import as_markdown, as_sections, as_text
+from .tables.printers import to_markdown, to_sections, to_text
 from .tables.table import CellKind, Column, Table, columns
 
 _ORDER = (Change.WORSE, Change.INCONCLUSIVE, Change.NOT_COMPARED, Change.BETTER, Change.SAME)
@@ -116,7 +116,7 @@ def terminal_lines(comparison: RunComparison, width: int = 80) -> list[str]:
     fits 80 columns."""
     names = dict.fromkeys(row.artifact for row in comparison.figures)
     rows = [row for name in names for row in comparison.figures if row.artifact == name]
-    lines = as_sections(change_table(rows).without("reason"), gap=" ", indent="  ")
+    lines = to_sections(change_table(rows).without("reason"), gap=" ", indent="  ")
     notes = [*describe(comparison), *reasons(comparison)]
     verdict = str(decide(comparison)[0]).upper()
     wrapped = [line for note in notes for line in wrap(note, max(width, 40), subsequent_indent="  ")]
@@ -146,7 +146,7 @@ def reasons(comparison: RunComparison) -> list[str]:
 def baseline_lines(comparison: RunComparison, width: int = 80) -> list[str]:
     """Return the lines on a run's baseline for a terminal of `width` columns: what is not the same, and why."""
     changed, same = changed_and_same(comparison)
-    lines = as_text(change_table(changed).without("reason"), "  ", " ") or [f"  {len(same)} figures are the same"]
+    lines = to_text(change_table(changed).without("reason"), "  ", " ") or [f"  {len(same)} figures are the same"]
     notes = [*(units.plain(note) for note in comparison.notes), *reasons(comparison)]
     wrapped = [
         line for note in notes for line in wrap(note, max(width, 40), initial_indent="  ", subsequent_indent="    ")
@@ -182,7 +182,7 @@ def _markdown_parts(comparison: RunComparison) -> list[str]:
 
 
 def _markdown_table(rows: Sequence[FigureChange]) -> str:
-    return as_markdown(change_table(rows).without("reason"))
+    return to_markdown(change_table(rows).without("reason"))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from ..drift.metrics.metric_kinds import SHARE
 from ..drift.metrics.metric_text import format_value
 from ..result.compare.history_records import HistoryPoint, RunHistory
 from . import units
-from .tables.printers import as_sections
+from .tables.printers import to_sections
 from .tables.table import Cell, CellKind, Column, Table, columns
 
 MARK = "*"
@@ -40,7 +40,7 @@ def _interval(point: HistoryPoint) -> str:
 def history_lines(history: RunHistory, batch: int) -> list[str]:
     """Lines for a terminal: a table for each artifact in each runtime, the machines, and what changed where."""
     points = [point for group in history.series().values() for point in group]
-    return [*as_sections(history_table(history, points)), "", *notes(history, batch)]
+    return [*to_sections(history_table(history, points)), "", *notes(history, batch)]
 
 
 def subject(artifact: str, runtime: str | None) -> str:

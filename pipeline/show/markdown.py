@@ -11,7 +11,7 @@ from .compare_text import render_baseline_markdown
 from .doubt_view import split_doubts
 from .markdown_text import escaped
 from .tables.artifact_tables import decision_table
-from .tables.printers import as_markdown
+from .tables.printers import to_markdown
 
 
 def write_markdown(result: RunResult, path: Path, *, logs: view.Links | None = None) -> None:
@@ -26,9 +26,9 @@ def render_markdown(result: RunResult, *, logs: view.Links | None = None) -> str
         f"## transload: {result.verdict}",
         f"{escaped(view.headline(result))}.",
         *(f"**{escaped(doubt)}**" for doubt in result.doubts),
-        as_markdown(decision_table(result)),
+        to_markdown(decision_table(result)),
         _note(result),
-        as_markdown(served_view.served_table(result)),
+        to_markdown(served_view.served_table(result)),
         *(f"<sub>{escaped(note)}</sub>" for note in notes if note),
         f"<sub>{escaped(probes)}</sub>" if (probes := probe_view.describe(result)) else "",
         *(f"<sub>{escaped(exercise.sentence)}</sub>" for exercise in exercise_view.exercises(result.exercised)),

@@ -10,7 +10,7 @@ from ..result.list_records import FailureCause, ListCommand, ListResult, ModelRo
 from ..result.schema import Status, Verdict
 from . import units
 from .markdown_text import escaped
-from .tables.printers import as_markdown
+from .tables.printers import to_markdown
 from .tables.table import Cell, CellKind, Column, Table, Value
 
 _COLUMNS = (
@@ -123,7 +123,7 @@ def render_models_markdown(result: ListResult) -> str:
         f"{escaped(list_headline(result))}.",
         *(["### Why some failed", *_cause_parts(result)] if result.causes else []),
         "### Every model",
-        as_markdown(target_table(result).without("source", "note")),
+        to_markdown(target_table(result).without("source", "note")),
         f"<sub>{units.instant(result.started_at)}, {units.stretch(result.seconds)}, "
         f"transload {escaped(result.transload_version)}</sub>",
     ]  # fmt: skip

@@ -19,7 +19,7 @@ from .doubt_view import doubt_lines
 from .offline_page import render_part
 from .tables.check_tables import agreement_table
 from .tables.latency_table import SHORT, latency_table
-from .tables.printers import as_notebook, notebook_chip
+from .tables.printers import notebook_chip, to_notebook
 from .tables.table import CellKind, Column, Table, columns
 
 _MOST_ROWS = 60  # of a table; the rest is in the folder
@@ -118,6 +118,6 @@ def _render(verdict: Verdict, headline: str, table: Table, notes: Sequence[str],
         "notebook.html.j2",
         verdict=notebook_chip(verdict),
         headline=headline,
-        table=as_notebook(replace(table, rows=table.rows[:_MOST_ROWS])),
+        table=to_notebook(replace(table, rows=table.rows[:_MOST_ROWS])),
         notes=[*more, *notes, *([f"in {folder}"] if folder else [])],
     )

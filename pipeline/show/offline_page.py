@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from . import units
 from .plot_parts import Plot
-from .tables.printers import as_html, chip
+from .tables.printers import chip, to_html
 
 _HERE = files(__package__)
 
@@ -49,7 +49,7 @@ def render_part(template: str, **values: Any) -> str:
 def _templates() -> Environment:
     loader = FunctionLoader(lambda name: (_HERE / name).read_text(encoding="utf-8"))
     env = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    env.globals |= {"units": units, "chip": chip, "as_html": as_html}
+    env.globals |= {"units": units, "chip": chip, "to_html": to_html}
     return env
 
 

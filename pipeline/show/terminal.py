@@ -16,7 +16,7 @@ from ..result.schema import DriftRow, LatencyRow, RunResult
 from . import exercise_view, load_view, probe_view, served_view, units, view
 from .compare_text import baseline_lines
 from .doubt_view import split_doubts
-from .tables.printers import as_text
+from .tables.printers import to_text
 
 WIDE = 116  # columns from which each fact has a column of its own
 NARROW = 76  # columns below which a table would break words
@@ -78,7 +78,7 @@ def _print_tables(result: RunResult, console: Console) -> None:
     """Print what was served behind one protocol, and what was measured under load."""
     for table in filter(None, (served_view.served_table(result), load_view.load_table(result.load))):
         console.print()
-        for line in as_text(table):
+        for line in to_text(table):
             _print(Text(line), console)
         for note in table.notes:
             _print(Text(note, style="dim"), console)

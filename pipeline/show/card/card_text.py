@@ -8,7 +8,7 @@ from ....models.artifact import CARD, DIGESTS, PROVENANCE, RECORD, REQUIREMENTS
 from ....models.formats import parse_target
 from ....models.signature import Bounds, TensorSpec
 from ..markdown_text import escaped
-from ..tables.printers import as_markdown
+from ..tables.printers import to_markdown
 from ..tables.table import CellKind, Table, Value, columns
 from ..units import decibel, plain, size
 from .card_records import Card, CardCheck
@@ -119,7 +119,7 @@ def _checks(card: Card) -> Iterator[str]:
         "Loaded anew in another process, and compared with the model that it was made from.",
         "",
     )
-    yield from (as_markdown(check_table(card.checks)), "")
+    yield from (to_markdown(check_table(card.checks)), "")
     sentences = dict.fromkeys(text for check in card.checks for text in check.exercised)
     yield from (*(f"- {escaped(text)}" for text in sentences), *([""] if sentences else []))
     yield "Agreement is the signal-to-noise ratio of the worst output. Other inputs were not asked."
@@ -165,4 +165,4 @@ def _files(card: Card) -> list[str]:
 
 def _markdown(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table of cells that are Markdown already."""
-    return as_markdown(Table.of(columns(CellKind.MARKDOWN, *titles), rows))
+    return to_markdown(Table.of(columns(CellKind.MARKDOWN, *titles), rows))

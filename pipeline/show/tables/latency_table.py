@@ -53,7 +53,7 @@ def _cells(row: LatencyRow, price_per_hour: float | None) -> tuple[Value, ...]:
 
 
 def _settings(row: LatencyRow) -> str:
-    """Return the settings of a row, and how long a call takes with them, of that with the defaults."""
+    """Return the settings of a row, with the ratio of a call's time to that with the default settings."""
     text = settings_text(row.settings)
     if row.ratio_to_default is None:
         return text

@@ -27,12 +27,12 @@ _CLASSES = {
 }  # fmt: skip
 
 
-def as_text(table: Table, indent: str = "", gap: str = "  ") -> list[str]:
+def to_text(table: Table, indent: str = "", gap: str = "  ") -> list[str]:
     """Return lines with the columns under each other, the titles first."""
     return align_columns(table.texts(), indent, gap)
 
 
-def as_sections(table: Table, indent: str = "", gap: str = "  ") -> list[str]:
+def to_sections(table: Table, indent: str = "", gap: str = "  ") -> list[str]:
     """Return lines with the first column as a heading above its rows; without an indent, a blank line above that."""
     texts = table.texts()
     titles, *rows = align_columns([row[1:] for row in texts], indent, gap)
@@ -42,7 +42,7 @@ def as_sections(table: Table, indent: str = "", gap: str = "  ") -> list[str]:
     return lines
 
 
-def as_markdown(table: Table) -> str:
+def to_markdown(table: Table) -> str:
     """Return a table of GitHub's Markdown. No text can end its cell."""
     lines = [[escaped(column.title) for column in table.columns]]
     lines += [["--:" if column.kind.is_number else "---" for column in table.columns]]
@@ -62,7 +62,7 @@ def _markdown_cell(cell: Cell, column: Column) -> str:
     return f"{text} ({escaped(cell.aside)})" if cell.aside else text
 
 
-def as_html(table: Table, title: str = "", css: str = "", *, anchors: bool = False) -> Markup:
+def to_html(table: Table, title: str = "", css: str = "", *, anchors: bool = False) -> Markup:
     """Return a panel of a page with report.css. `css`: a class of the table; its cells then carry their titles.
     `anchors`: a link can lead to what the first column names."""
     rows = list(table.cells())
@@ -82,7 +82,7 @@ def as_html(table: Table, title: str = "", css: str = "", *, anchors: bool = Fal
 
 
 def _html_rows(rows: Sequence[tuple[Cell, ...]], columns: Sequence[Column], css: str) -> list[Markup]:
-    """Return the rows of a group; a cell that the rows below repeat spans them."""
+    """Return table rows in HTML. A cell whose value the rows below share spans those rows."""
     lines = []
     for at, row in enumerate(rows):
         cells = []
@@ -126,7 +126,7 @@ def _slug(word: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", word.lower())
 
 
-def as_notebook(table: Table) -> Markup:
+def to_notebook(table: Table) -> Markup:
     """Return the table in a notebook's own colours, with styles in the elements alone."""
     titles = [_element("th", column.title, style=_NOTEBOOK_CELL) for column in table.columns]
     rows = [

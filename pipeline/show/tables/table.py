@@ -70,7 +70,7 @@ class Column:
 
     title: str
     kind: CellKind = CellKind.TEXT
-    is_optional: bool = False  # left out where no row says anything
+    is_optional: bool = False  # the table has no such column where all its cells are empty
 
 
 def columns(kind: CellKind, *titles: str) -> tuple[Column, ...]:
@@ -133,7 +133,7 @@ class Table:
             )
 
     def texts(self) -> list[tuple[str, ...]]:
-        """Return the titles, then the text of each row; nothing where there are no rows."""
+        """Return the titles of the columns, then the texts of each row; an empty list for a table without rows."""
         titles = tuple(column.title for column in self.columns)
         rows = [tuple(" ".join(filter(None, (cell.text, cell.aside))) for cell in row) for row in self.cells()]
         return [titles, *rows] if rows else []

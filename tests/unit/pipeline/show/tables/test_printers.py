@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from transload.pipeline.show.tables.printers import as_html, as_markdown, as_notebook, as_sections, as_text
+from transload.pipeline.show.tables.printers import to_html, to_markdown, to_notebook, to_sections, to_text
 from transload.pipeline.show.tables.table import Cell, CellKind, Column, Table, Value, columns
 
 HEADS = (
@@ -19,7 +19,7 @@ TABLE = Table.of(HEADS, ROWS, "a note")
 
 
 def test_values_are_written_in_their_units_and_columns_that_say_nothing_are_left_out() -> None:
-    assert as_text(TABLE) == [
+    assert to_text(TABLE) == [
         "artifact  gate  size  p50       remark",
         "onnx      pass  2 KB  1 ms 0.5  a|b",
         "onnx      pass  \u2013     2 ms      <i> &",
@@ -31,17 +31,17 @@ def test_values_are_written_in_their_units_and_columns_that_say_nothing_are_left
 
 def test_letters_of_two_columns_keep_the_next_column_in_place() -> None:
     rows = [("\u6a21\u578b", "x"), ("abcd", "y")]
-    assert as_text(Table.of(columns(CellKind.TEXT, "", "t"), rows)) == ["      t", "\u6a21\u578b  x", "abcd  y"]
+    assert to_text(Table.of(columns(CellKind.TEXT, "", "t"), rows)) == ["      t", "\u6a21\u578b  x", "abcd  y"]
 
 
 def test_sections_have_the_first_column_as_their_heading() -> None:
     table = TABLE.only("artifact", "gate", "remark")
-    assert as_sections(table, "  ", " ") == ["  gate remark", "onnx", "  pass a|b", "  pass <i> &"]
-    assert as_sections(table)[:3] == ["gate  remark", "", "onnx"]
+    assert to_sections(table, "  ", " ") == ["  gate remark", "onnx", "  pass a|b", "  pass <i> &"]
+    assert to_sections(table)[:3] == ["gate  remark", "", "onnx"]
 
 
 def test_markdown_escapes_cells_sets_numbers_to_the_right_and_repeats_no_group() -> None:
-    assert as_markdown(TABLE.grouped("artifact", "gate")).splitlines() == [
+    assert to_markdown(TABLE.grouped("artifact", "gate")).splitlines() == [
         "| artifact | gate | size | p50 | remark |",
         "| --- | --- | --: | --: | --- |",
         "| **onnx** | pass | 2 KB | 1 ms (0.5) | a\\|b |",
@@ -52,7 +52,7 @@ def test_markdown_escapes_cells_sets_numbers_to_the_right_and_repeats_no_group()
 
 
 def test_a_page_spans_grouped_cells_and_escapes_the_rest() -> None:
-    html = as_html(TABLE.grouped("artifact", "gate"), "<title>", "decision")
+    html = to_html(TABLE.grouped("artifact", "gate"), "<title>", "decision")
     assert html.count('rowspan="2"') == 2
     assert html.count("<tbody>") == 1
     assert '<span class="chip pass">pass</span>' in html
@@ -66,14 +66,14 @@ def test_a_page_spans_grouped_cells_and_escapes_the_rest() -> None:
 def test_each_group_is_a_place_that_a_link_can_lead_to() -> None:
     rows = [(Cell("a", links=(("log", "a%20b"), ("page", "c"))), 1), (Cell("b"), 2)]
     table = Table.of((Column("model", CellKind.NAME), Column("n", CellKind.NUMBER)), rows)
-    html = as_html(table, anchors=True)
+    html = to_html(table, anchors=True)
     assert '<tbody id="a">' in html
     assert '<tbody id="b">' in html
     assert '<a href="a%20b">log</a>, <a href="c">page</a>' in html
-    assert "| [**a**](a%20b) | 1 |" in as_markdown(table)
+    assert "| [**a**](a%20b) | 1 |" in to_markdown(table)
 
 
-@pytest.mark.parametrize("printer", [as_text, as_markdown, as_notebook])
+@pytest.mark.parametrize("printer", [to_text, to_markdown, to_notebook])
 def test_no_rows_are_printed_as_nothing(printer: object) -> None:
     assert callable(printer)
     assert not printer(Table.of(HEADS, []))
