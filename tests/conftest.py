@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from transload.models.processors import core_count
-from transload.pipeline.workers.engine import LocalExecutor
+from transload.pipeline.workers.engine import Action, LocalExecutor
 from transload.pipeline.workers.fork_server import ForkServer
 from transload.pipeline.workers.isolation import Limits, start_fork_server
 
@@ -67,7 +67,7 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def fork_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, int], ForkServer]]:
-    """Processes that have torch or TensorFlow loaded, by framework and threads, for all modules with `loaded_once`."""
+    """Processes that have torch, TensorFlow or numpy loaded, by framework and threads, for all modules with `loaded_once`."""
     servers: dict[tuple[str, int], ForkServer] = {}
     yield servers
     for server in servers.values():
@@ -81,8 +81,8 @@ def loaded_once(
     """Fork workers from processes that stay for all tests, as those of one command are after its first: for tests in
     which many commands follow each other in this process."""
 
-    def find(executor: LocalExecutor, framework: str) -> ForkServer | None:
-        if not framework:
+    def find(executor: LocalExecutor, action: Action) -> ForkServer | None:
+        if not (framework := action.framework):
             return None
         # As Context.limits has them: a worker with another number of threads is not forked.
         limits = Limits(threads=max(1, core_count() // executor._slots.count))

@@ -70,7 +70,7 @@ def doubt_of_chance(
         entry="transload.pipeline.drift.metrics.chance:compare_with_chance",
         inputs={"data": data, "reference": reference},
         options=CheckOptions(**model.recipe_options, metric=metric).to_json(),
-        framework=framework_of(("torch",)) if model.metric else "",
+        framework=framework_of(("torch",) if model.metric else ()),
         code=model.code + choice.code,
         root=model.root or (metric.root if metric else None),
         reads=(*model.reads, *(metric.reads if metric else ())),

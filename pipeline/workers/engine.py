@@ -21,7 +21,7 @@ from ...models.code_digest import entry_digest
 from ...models.errors import ERRORS, DiskFull, Refused, StepFailed, TransloadError
 from ...models.store import Store, Stored, digest_of_json, disk_errors, disk_full, state_of
 from ..progress.timeline import Timeline
-from .fork_server import ForkServer
+from .fork_server import NUMPY, ForkServer
 from .isolation import Limits, Spawn, Worker, repeat_command
 from .loaded_frameworks import LoadedFrameworks
 from .toolchain import toolchain
@@ -69,7 +69,7 @@ class Action:
     checkpoints: bool = False
     remembers_refusal: bool = False
     python: str = ""  # the interpreter, where it is not ours
-    framework: str = ""  # that the entry imports: a run that expects it has it loaded (LocalExecutor.expect)
+    framework: str = NUMPY  # that the entry imports, and its worker is forked with; "": a process of its own
     tools: Mapping[str, str] = field(default_factory=dict)  # versions that only that interpreter knows
     volatile: bool = False  # depends on something that nobody can name, such as a server elsewhere: never found again
 
@@ -278,9 +278,9 @@ class LocalExecutor:
         if not self._shares_frameworks:
             self._frameworks.close()
 
-    def _fork_server(self, framework: str) -> ForkServer | None:
-        """Return what forks the workers with this framework, where it was expected."""
-        return self._frameworks.fork_server(framework)
+    def _fork_server(self, action: Action) -> ForkServer | None:
+        """Return what forks the worker of an action, where its framework was expected."""
+        return self._frameworks.fork_server(action.framework, action.limits)
 
     def _do(self, key: str, action: Action) -> Stored:
         log = self.log(action.name)
@@ -321,7 +321,7 @@ class LocalExecutor:
     ) -> tuple[dict[str, Any], tuple[Path, ...]]:
         """Do a job in a worker; return its facts, and the files of the user that it read."""
         private = (str(self.store.root), str(self._logs.parent.absolute()))
-        again, loaded = self._repeat_call(action), self._fork_server(action.framework)
+        again, loaded = self._repeat_call(action), self._fork_server(action)
         writes = tuple(str(job[place]) for place in ("out", "checkpoints") if job[place])
         spawn = Spawn(
             log, cwd, action.limits, action.sys_path, action.readable, writes, private, again, action.python, loaded

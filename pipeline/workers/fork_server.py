@@ -34,7 +34,9 @@ from .worker import serve
 
 # The framework; then, while nobody asks for a fork, what its converters load when they are first called.
 # Those are private names, which another version may lack: a module that is not found is not loaded ahead.
+NUMPY = "numpy"
 LOADED = {
+    NUMPY: (NUMPY, "onnx"),
     "torch": (
         "torch", "torch._dynamo", "torch.export.pt2_archive._package", "torch.export._trace",
         "torch.onnx._internal.exporter._compat", "torch.onnx._internal.exporter._torchlib.ops",
@@ -45,8 +47,8 @@ LOADED = {
 
 
 def framework_of(requires: Sequence[str]) -> str:
-    """Return the framework that a fork server should load for a step ("torch", "tensorflow"), "" if it needs none."""
-    return next((name for name in LOADED if name in requires), "")
+    """Return the framework that a fork server should load for a step: "torch", "tensorflow", else NUMPY."""
+    return next((name for name in LOADED if name != NUMPY and name in requires), NUMPY)
 
 
 _LOADING_S = 60.0  # before its first fork
@@ -77,11 +79,16 @@ class ForkServer:
                 start_new_session=True,
             )
         os.close(lifeline)
+        self._end = weakref.finalize(self, _end, self._control, self._process)
 
     @property
     def pid(self) -> int:
         """The process that forks."""
         return self._process.pid
+
+    def close(self) -> None:
+        """End the process. Its forks live on: each has a lifeline to the caller."""
+        self._end()
 
     def fork(self, environment: Mapping[str, str], cwd: Path, ends: Sequence[int]) -> Forked | None:
         """Fork a worker with this environment in this folder.
@@ -104,11 +111,11 @@ class ForkServer:
             return None
         return Forked(_NUMBER.unpack(pid)[0], ours)
 
-    def close(self) -> None:
-        """End the process. Its forks live on: each has a lifeline to the caller."""
-        self._control.close()
-        self._process.kill()  # it may be in the midst of loading
-        self._process.wait()
+
+def _end(control: socket.socket, process: subprocess.Popen[bytes]) -> None:
+    control.close()
+    process.kill()  # it may be in the midst of loading
+    process.wait()
 
 
 class Forked:

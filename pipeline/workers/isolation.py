@@ -285,7 +285,7 @@ class Worker:
 
 
 def start_fork_server(framework: str, limits: Limits, cwd: Path) -> ForkServer:
-    """Start a process that forks workers with these limits, with the framework ("torch", "tensorflow") loaded."""
+    """Start a process that forks workers with these limits, with a framework of LOADED."""
     return ForkServer(LOADED[framework], _environment(Spawn(Path(os.devnull), cwd, limits)), cwd)
 
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
-from .fork_server import ForkServer
+from .fork_server import NUMPY, ForkServer
 from .isolation import Limits, start_fork_server
 
 
@@ -29,9 +29,12 @@ class LoadedFrameworks:
         """What the coming steps import, and the limits of their workers."""
         return dict(self._expected)
 
-    def fork_server(self, framework: str) -> ForkServer | None:
-        """Return what forks the workers with this framework, where it was expected; begin to load all that was."""
+    def fork_server(self, framework: str, limits: Limits) -> ForkServer | None:
+        """Return what forks the workers with this framework, where it was expected; begin to load all that was.
+        NUMPY is expected of every command, with the limits of the first step that asks for it."""
         with self._lock:
+            if framework == NUMPY:
+                self._expected.setdefault(NUMPY, limits)
             for name, limits in self._expected.items():
                 if name not in self._fork_servers:
                     self._fork_servers[name] = start_fork_server(name, limits, self._scratch / f"fork_server.{name}")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Mapping
-from copy import deepcopy
+from copy import copy
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 
 
 class MutantKind(StrEnum):
@@ -28,7 +29,17 @@ class Mutant:
     function: str  # "Class.method", "" at the top of the module
     line: int
     change: str  # "value <= limit -> value < limit"
-    tree: ast.Module
+    source: str  # of the module before it
+    site: int  # the number of its node, and of the change there
+    number: int
+
+    @property
+    def tree(self) -> ast.Module:
+        """The module with the change."""
+        tree = ast.parse(self.source)
+        _, node = next(islice(_sites(tree, ""), self.site, None))
+        _apply(node, next(islice(_changes_of(node), self.number, None))[1])
+        return tree
 
 
 _BOUNDARIES: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
@@ -54,17 +65,14 @@ _NAMES = {"PASS": "FAIL", "FAIL": "INCONCLUSIVE", "INCONCLUSIVE": "PASS"}  # of 
 
 def mutants_of(source: str, functions: Collection[str] = ()) -> Iterator[Mutant]:
     """Yield each mutant of a module, of these functions alone where any are named."""
-    tree = ast.parse(source)
-    sites = list(_sites(tree, ""))
-    for at, (function, node) in enumerate(sites):
+    for site, (function, node) in enumerate(_sites(ast.parse(source), "")):
         if functions and function not in functions:
             continue
-        for number, (kind, _) in enumerate(_changes_of(node)):
-            mutated = deepcopy(tree)
-            _, copy = list(_sites(mutated, ""))[at]
-            before = ast.unparse(copy)
-            _apply(copy, list(_changes_of(copy))[number][1])
-            yield Mutant(kind, function, getattr(node, "lineno", 0), f"{before} -> {ast.unparse(copy)}", mutated)
+        for number, (kind, change) in enumerate(_changes_of(node)):
+            changed = copy(node)
+            _apply(changed, change)
+            said = f"{ast.unparse(node)} -> {ast.unparse(changed)}"
+            yield Mutant(kind, function, getattr(node, "lineno", 0), said, source, site, number)
 
 
 def _sites(node: ast.AST, function: str) -> Iterator[tuple[str, ast.AST]]:

@@ -129,7 +129,7 @@ class IntakeRunner:
         )
         environment = _environment(Spawn(Path(os.devnull), folder / "server", self._context.limits()))
         self._server = ForkServer(intake.modules, environment, folder / "server")
-        executor._fork_server = lambda framework: self._server  # type: ignore[method-assign]  # noqa: ARG005
+        executor._fork_server = lambda action: self._server  # type: ignore[method-assign]  # noqa: ARG005
         time.sleep(_LOAD_S * len(intake.modules))
         self._children = self._list_children()
 

@@ -22,7 +22,7 @@ def expect_frameworks(context: Context, plan: Plan) -> None:
     for planned in plan.targets:
         for step in plan.cheapest(planned.target).steps:
             frameworks |= {framework_of(step.requires), framework_of(verification_runtime(step.target).requires)}
-    context.executor.expect(sorted(frameworks - {""}), context.limits())
+    context.executor.expect(sorted(frameworks), context.limits())
 
 
 @contextmanager

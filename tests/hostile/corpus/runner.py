@@ -66,10 +66,7 @@ class Runner:
     def __init__(self, mode: Mode, scratch: Path, limit_s: float = LIMIT_S) -> None:
         self.mode = mode
         self.limit_s = limit_s
-        frameworks = [*LOADED, ""] if mode is Mode.WALLS else list(LOADED)
-        self._servers = {
-            name: _start_server(name, scratch / name, checks=mode is not Mode.WALLS) for name in frameworks
-        }
+        self._servers = {name: _start_server(name, scratch / name, checks=mode is not Mode.WALLS) for name in LOADED}
 
     def close(self) -> None:
         for server in self._servers.values():
@@ -107,7 +104,7 @@ class Runner:
             os.chdir(place.here)
             os.environ["TMPDIR"] = str(temporary)
             servers = self._servers
-            LocalExecutor._fork_server = lambda executor, framework: servers.get(framework)  # type: ignore[method-assign,assignment]
+            LocalExecutor._fork_server = lambda executor, action: servers.get(action.framework)  # type: ignore[method-assign,assignment]
             _limit_memory()
             if self.mode is Mode.CHECKS:
                 isolation._walls = lambda spawn: None  # type: ignore[assignment,return-value]
@@ -120,12 +117,12 @@ class Runner:
 
 
 def _start_server(framework: str, scratch: Path, *, checks: bool) -> ForkServer:
-    """Start what forks the workers of a framework; "" has none."""
+    """Start what forks the workers of a framework."""
     environment = isolation._environment(Spawn(Path(os.devnull), scratch, Limits(threads=1)))
     if checks:
         return ForkServer(LOADED[framework], environment, scratch)
     more = {"PYTHONPATH": str(_ROOT), "CORPUS_FRAMEWORK": framework}
-    modules = ("tests.hostile.corpus.checks_off", *LOADED.get(framework, ())[1:])
+    modules = ("tests.hostile.corpus.checks_off", *LOADED[framework][1:])
     server = ForkServer(modules, {**environment, **more}, scratch)
     server.environment = environment  # what a worker needs is compared with this
     return server

@@ -93,6 +93,7 @@ def http_server(
     `metadata` is the status of the model's."""
 
     class Handler(BaseHTTPRequestHandler):
+        disable_nagle_algorithm = True  # else each answer waits 40 ms for an acknowledgement
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
