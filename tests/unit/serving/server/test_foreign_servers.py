@@ -161,6 +161,7 @@ def local(tmp_path: Path) -> dict[str, Any]:
     return {"runs": tmp_path / "runs", "store": tmp_path / "store", "jobs": 1}
 
 
+@pytest.mark.usefixtures("loaded_once")
 @pytest.mark.parametrize(
     ("answer", "verdict", "status"),
     [
