@@ -14,6 +14,8 @@ from transload.pipeline.cli.app import COMMANDS
 from transload.pipeline.options.option_words import parse_duration, parse_latency, parse_share
 from transload.pipeline.options.request import RunRequest
 
+from .syntax import nodes_of
+
 ROOT = Path(__file__).parents[2]
 LAYERS = ("models", "converters", "serving", "pipeline")
 MODEL_COMMANDS = frozenset({"run", "convert", "validate", "locate", "bench"})
@@ -54,7 +56,7 @@ def texts_of(node: ast.AST) -> str:
 
 def fixes_of(code: str) -> Iterator[tuple[int, str]]:
     """Yield each fix of a module: arguments `fix=`, and what is assigned to a name with `fix` in it."""
-    for node in ast.walk(ast.parse(code)):
+    for node in nodes_of(code):
         if isinstance(node, ast.keyword) and node.arg == "fix":
             yield node.value.lineno, texts_of(node.value)
         elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):

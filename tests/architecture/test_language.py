@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from .syntax import parsed
+
 ROOT = Path(__file__).parents[2]
 LAYERS = ("models", "converters", "serving", "pipeline")
 SOURCES = sorted(file for layer in LAYERS for file in (ROOT / layer).rglob("*.py"))
@@ -41,15 +43,13 @@ def bound_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
 @pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_no_name_is_vague(file: Path) -> None:
     forbidden = VAGUE - EXCUSED.get(file.relative_to(ROOT).as_posix(), set())
-    vague = [
-        f"{name}:{line}" for name, line in bound_names(ast.parse(file.read_text())) if name.strip("_") in forbidden
-    ]
+    vague = [f"{name}:{line}" for name, line in bound_names(parsed(file.read_text())) if name.strip("_") in forbidden]
     assert vague == []
 
 
 def test_the_vague_name_check_sees_every_way_to_bind_a_name() -> None:
     source = "found = 1\nfor each in x: pass\ndef made(given): pass\nclass one: taken: int\nwith f() as got: pass"
-    assert {name for name, _ in bound_names(ast.parse(source))} & VAGUE == {
+    assert {name for name, _ in bound_names(parsed(source))} & VAGUE == {
         "found", "each", "made", "given", "one", "taken", "got",
     }  # fmt: skip
 
@@ -57,7 +57,7 @@ def test_the_vague_name_check_sees_every_way_to_bind_a_name() -> None:
 def test_a_class_name_stands_for_one_class() -> None:
     places: dict[str, list[str]] = defaultdict(list)
     for file in SOURCES:
-        for node in ast.parse(file.read_text()).body:
+        for node in parsed(file.read_text()).body:
             if isinstance(node, ast.ClassDef):
                 places[node.name.strip("_")].append(str(file.relative_to(ROOT)))
     assert {name: files for name, files in places.items() if len(files) > 1} == {}

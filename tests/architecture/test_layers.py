@@ -13,6 +13,8 @@ import pytest
 from transload.converters.steps import STEPS
 from transload.serving.runtimes.runtime_table import RUNTIMES
 
+from .syntax import nodes_of, parsed
+
 ROOT = Path(__file__).parents[2]
 MAY_IMPORT = {
     "models": set(),
@@ -35,7 +37,7 @@ def modules(layer: str, root: Path = ROOT) -> list[Path]:
 def layers_reached(source: str, depth: int) -> set[str]:
     """The top-level folders that a module `depth` folders below the root reaches by relative imports."""
     reached = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         if isinstance(node, ast.ImportFrom) and node.level > depth:
             reached |= {node.module.split(".")[0]} if node.module else {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("transload"):
@@ -48,7 +50,7 @@ def layers_reached(source: str, depth: int) -> set[str]:
 def modules_imported(file: Path, root: Path = ROOT) -> set[Path]:
     """The modules of ours that a module imports at its top, for type checkers too."""
     reached: set[Path] = set()
-    for node in _at_import(ast.parse(file.read_text()), for_types=True):
+    for node in _at_import(parsed(file.read_text()), for_types=True):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = file.parents[node.level - 1].joinpath(*(node.module.split(".") if node.module else ()))
             names = [base / alias.name for alias in node.names]
@@ -130,7 +132,7 @@ def rooms_reached(folder: Path) -> set[str]:
     reached = set()
     for file in sorted(folder.rglob("*.py")):
         inner = len(file.relative_to(folder).parts) - 1
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in nodes_of(file.read_text()):
             if isinstance(node, ast.ImportFrom) and node.level == depth + inner + 1 and node.module:
                 reached.add(node.module.split(".")[0])
     return reached
@@ -144,7 +146,7 @@ def test_patches_of_one_exporter_import_only_what_the_exporters_share(room: str)
     reached = {
         node.module.split(".")[0]
         for file in sorted((ROOT / "converters" / "patches" / room).glob("*.py"))
-        for node in ast.walk(ast.parse(file.read_text()))
+        for node in nodes_of(file.read_text())
         if isinstance(node, ast.ImportFrom) and node.level == 2 and node.module
     }
     assert reached - {"ledger"} == {"torch_shared"}
@@ -162,7 +164,7 @@ def rooms_of_pipeline(file: Path, source: str) -> set[str]:
     """The rooms of pipeline/ that a module imports from, inside functions, too."""
     package = file.relative_to(ROOT).parent.parts
     reached = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         if not isinstance(node, ast.ImportFrom) or not node.level:
             continue
         base = (*package[: len(package) - node.level + 1], *(node.module.split(".") if node.module else ()))
@@ -218,7 +220,7 @@ FORMAT_MEMBERS = {"PT2", "TORCHSCRIPT", "ONNX", "SAVED_MODEL", "TFLITE", "KERAS"
 def formats_named(source: str) -> set[str]:
     return {
         node.attr
-        for node in ast.walk(ast.parse(source))
+        for node in nodes_of(source)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Format"
     } & FORMAT_MEMBERS
 
@@ -234,7 +236,7 @@ def test_whoever_needs_a_fact_of_a_format_asks_its_record() -> None:
 def test_frameworks_are_imported_inside_functions_only(layer: str) -> None:
     wrong = {}
     for file in modules(layer):
-        if found := FRAMEWORKS & set(imported(ast.parse(file.read_text()), top_only=True)):
+        if found := FRAMEWORKS & set(imported(parsed(file.read_text()), top_only=True)):
             wrong[str(file.relative_to(ROOT))] = found
     assert not wrong
 
@@ -242,7 +244,7 @@ def test_frameworks_are_imported_inside_functions_only(layer: str) -> None:
 def test_the_pipeline_touches_no_framework_at_all() -> None:
     wrong = {}
     for file in modules("pipeline"):
-        if found := FRAMEWORKS & set(imported(ast.parse(file.read_text()))):
+        if found := FRAMEWORKS & set(imported(parsed(file.read_text()))):
             wrong[str(file.relative_to(ROOT))] = found
     assert not wrong
 
@@ -251,17 +253,17 @@ def test_the_pipeline_touches_no_framework_at_all() -> None:
 def test_what_a_worker_runs_needs_no_library_that_is_for_people(layer: str) -> None:
     wrong = {}
     for file in modules(layer):
-        if found := FOR_PEOPLE & set(imported(ast.parse(file.read_text()))):
+        if found := FOR_PEOPLE & set(imported(parsed(file.read_text()))):
             wrong[str(file.relative_to(ROOT))] = found
     assert not wrong
 
 
 def test_the_framework_check_sees_classes_and_branches_and_spares_functions() -> None:
     tops = "import torch.nn\nclass A:\n  import onnx\nif x:\n  from sklearn import svm\nelse:\n  import keras"
-    assert set(imported(ast.parse(tops), top_only=True)) == {"torch", "onnx", "sklearn", "keras"}
+    assert set(imported(parsed(tops), top_only=True)) == {"torch", "onnx", "sklearn", "keras"}
     inside = "def f():\n  import torch\nif TYPE_CHECKING:\n  import onnx\nclass A:\n  def g(self):\n    import keras"
-    assert set(imported(ast.parse(inside), top_only=True)) == set()
-    assert set(imported(ast.parse(inside))) == {"torch", "onnx", "keras"}
+    assert set(imported(parsed(inside), top_only=True)) == set()
+    assert set(imported(parsed(inside))) == {"torch", "onnx", "keras"}
 
 
 @pytest.mark.parametrize("layer", MAY_IMPORT)
@@ -281,7 +283,7 @@ def test_every_entry_of_the_tables_names_a_function_that_exists() -> None:
     for entry in entries:
         module, _, function = entry.partition(":")
         file = ROOT.joinpath(*module.split(".")[1:]).with_suffix(".py")
-        functions = [node.name for node in ast.parse(file.read_text()).body if isinstance(node, ast.FunctionDef)]
+        functions = [node.name for node in parsed(file.read_text()).body if isinstance(node, ast.FunctionDef)]
         if function not in functions:
             missing.append(entry)
     assert entries

@@ -11,6 +11,8 @@ import pytest
 
 from transload.converters.patches import private_onnxscript, private_tensorflow, private_tf2onnx, private_torch
 
+from .syntax import nodes_of, parsed
+
 ROOT = Path(__file__).parents[2]
 LAYERS = ("models", "converters", "serving", "pipeline")
 PRIVATE = re.compile(
@@ -46,7 +48,7 @@ def private_names(source: str) -> Iterator[str]:
 
     Names for type checkers alone are left out: nothing breaks without them.
     """
-    tree = ast.parse(source)
+    tree = parsed(source)
     for statement in tree.body:
         if isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING":
             statement.body = []
@@ -106,7 +108,7 @@ def test_every_private_name_asked_for_is_listed() -> None:
     homes = {home.__name__.rpartition(".")[2]: set(vars(home)["MODULES"]) for home in HOMES}
     unlisted = []
     for file in SOURCES:
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in nodes_of(file.read_text()):
             if isinstance(node, ast.Attribute) and (home := ast.unparse(node.value)) in homes:
                 unlisted += [f"{file.name}: {home}.{node.attr}"] * (node.attr not in homes[home])
     assert unlisted == []

@@ -14,6 +14,8 @@ from packaging.utils import canonicalize_name
 
 import transload
 
+from .syntax import nodes_of, parsed
+
 ROOT = Path(__file__).parents[2]
 LAYERS = ("models", "converters", "serving", "pipeline")
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -88,7 +90,7 @@ def test_type_checkers_see_the_root_as_the_package() -> None:
 def test_modules_and_functions_keep_to_their_size(file: Path) -> None:
     """A module that must be longer says why in its docstring ("longer than 400 lines because ...")."""
     text = file.read_text()
-    tree = ast.parse(text)
+    tree = parsed(text)
     excused = f"longer than {MOST_LINES} lines because" in (ast.get_docstring(tree) or "")
     assert excused or len(text.splitlines()) <= MOST_LINES
     assert long_functions(tree) == []
@@ -102,8 +104,8 @@ def long_functions(tree: ast.AST) -> list[str]:
 
 def test_the_size_check_counts_from_the_docstring_to_the_last_line() -> None:
     body = "  x = 1\n" * 49
-    assert long_functions(ast.parse(f"def fits(\n  a,\n  b,\n):\n{body}")) == []
-    assert long_functions(ast.parse(f"def long():\n{body}  x = 2\n")) == ["long"]
+    assert long_functions(parsed(f"def fits(\n  a,\n  b,\n):\n{body}")) == []
+    assert long_functions(parsed(f"def long():\n{body}  x = 2\n")) == ["long"]
 
 
 @pytest.mark.parametrize("words", FORBIDDEN)
@@ -124,7 +126,7 @@ def test_errors_are_not_swallowed() -> None:
     """`except Exception: pass` hides a bug; a narrower one says what may be absent."""
     wrong = []
     for file in SOURCES:
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in nodes_of(file.read_text()):
             if not isinstance(node, ast.ExceptHandler):
                 continue
             broad = node.type is None or ast.unparse(node.type) in ("Exception", "BaseException")
