@@ -28,7 +28,8 @@ from transload.serving.runtimes.runtime_table import SERVED_FORMATS
 TRANSLOAD = (sys.executable, "-m", "transload")
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "run.schema.json").read_text())
 # The default run, trained and measured for less long.
-PIPELINE = "[train]\nepochs = 8\n[bench]\nrounds = 3\nprocesses = 1\nbudget_s = 0\n"
+TRAINING = "[train]\nepochs = 8\n"
+PIPELINE = f"{TRAINING}[bench]\nrounds = 3\nprocesses = 1\nbudget_s = 0\n"
 RUNTIMES = {
     "pt2": {"torch"},
     "torchscript": {"torchscript"},
@@ -259,7 +260,7 @@ def test_a_converter_that_outruns_its_limit_is_a_failed_row_and_no_route_left(
     limit: str, sentence: str, whole: Finished, tmp_path: Path
 ) -> None:
     (tmp_path / "slow.toml").write_text(
-        f"[convert]\n{limit}\ntargets = ['pt2', 'torchscript']\n[bench]\nenabled = false\n"
+        f"{TRAINING}[convert]\n{limit}\ntargets = ['pt2', 'torchscript']\n[bench]\nenabled = false\n"
     )
     store = tmp_path / "store"
     subprocess.run(["cp", "-r", str(whole.cwd / ".transload"), str(store)], check=True)
