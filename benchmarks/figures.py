@@ -26,7 +26,7 @@ SUBJECTS = {
     "conformance": ("converters/onnx_to_tf",),
     "conversion": ("converters", "models/loading", "pipeline/drift"),
     "driver_cost": ("pipeline/extras/cluster", "pipeline/workers"),
-    "environments": ("models/lent", "models/foreign", "models/loading"),
+    "environments": ("models/user_python", "models/loading"),
     "fuzz": ("serving/server", "serving/wire"),
     "fuzz_files": ("models", "converters/readers"),
     "fuzz_records": ("models", "pipeline/commands", "pipeline/result"),

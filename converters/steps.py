@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..models.environments import PythonEnvironment, find_installed
-from ..models.foreign.foreign_python import TORCH
 from ..models.formats import Format, Precision, Target
-from ..models.lent.conversation import TENSORFLOW
+from ..models.user_python.inside.conversation import TENSORFLOW
+from ..models.user_python.interpreter import TORCH
 
 
 def _entry(module: str, function: str = "") -> str:
@@ -38,7 +38,7 @@ class Step:
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)  # job.options of its entry
     on_request: str = ""  # the option of a conversion that enables it, as "flex"; empty if it needs none
     stands_in_for: str = ""  # the step that this one replaces; tried only if that one gave no result
-    foreign: str = ""  # for a source of another interpreter: the framework there that makes the capture
+    user_framework: str = ""  # for a source of another interpreter: the framework there that makes the capture
     package: str = ""  # name and version of the third party that provides it; empty if it is ours
 
 
@@ -95,15 +95,15 @@ STEPS: tuple[Step, ...] = (
     Step("torch.onnx-dynamo", _PT2, _ONNX, _DYNAMO, ("torch", "onnx", "onnxscript"), 1),
     Step("torch.onnx-torchscript", None, _ONNX, _OLDER, ("torch", "onnx"), 4, calls=True),
     # Captures of a model in another interpreter, by its own torch. The steps above build it here, where that works.
-    Step("foreign.export", None, _PT2, _entry("foreign_captures", "pt2_from_foreign"), ("torch",), 2,
-         calls=True, foreign=TORCH),
-    Step("foreign.onnx", None, _ONNX, _entry("foreign_captures", "onnx_from_foreign"), ("torch", "onnx"), 4.5,
-         calls=True, foreign=TORCH),
-    Step("foreign.jit", None, _TORCHSCRIPT, _entry("foreign_captures", "torchscript_from_foreign"), ("torch",), 2,
-         calls=True, foreign=TORCH),
+    Step("foreign.export", None, _PT2, _entry("user_python_captures", "pt2_from_user_python"), ("torch",), 2,
+         calls=True, user_framework=TORCH),
+    Step("foreign.onnx", None, _ONNX, _entry("user_python_captures", "onnx_from_user_python"), ("torch", "onnx"), 4.5,
+         calls=True, user_framework=TORCH),
+    Step("foreign.jit", None, _TORCHSCRIPT, _entry("user_python_captures", "torchscript_from_user_python"), ("torch",),
+         2, calls=True, user_framework=TORCH),
     # A model of Keras in another interpreter has this one alone.
-    Step("foreign.saved-model", None, _SAVED_MODEL, _entry("foreign_captures", "saved_model_from_foreign"),
-         ("torch", "google.protobuf"), 1, calls=True, foreign=TENSORFLOW),
+    Step("foreign.saved-model", None, _SAVED_MODEL, _entry("user_python_captures", "saved_model_from_user_python"),
+         ("torch", "google.protobuf"), 1, calls=True, user_framework=TENSORFLOW),
     # Each exporter again at another opset, which has other operators.
     Step("torch.onnx-dynamo@18", _PT2, _ONNX, _DYNAMO, ("torch", "onnx", "onnxscript"), 5,
          options={"opset": 18}, stands_in_for="torch.onnx-dynamo"),

@@ -8,10 +8,10 @@ from typing import Any, Self
 
 from .data_checks.data_findings import DataFinding
 from .data_sources.source_options import ImageOptions, TableOptions
-from .foreign.foreign_python import ForeignPython
 from .job import Facts, JsonRecord
 from .signature import Signature, TensorSpec
 from .sources import CodeRef
+from .user_python.interpreter import UserPython
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class CodeOptions(JsonRecord):
     ref: str
     root: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    python: ForeignPython | None = None  # the interpreter that it lives in, where that is not ours
+    python: UserPython | None = None  # the interpreter that it lives in, where that is not ours
 
     @property
     def code_ref(self) -> CodeRef:

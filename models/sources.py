@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from .errors import BadRequest
-from .foreign.foreign_python import ForeignPython
-from .lent.tensorflow_model import KERAS_FILES
 from .signature import Signature
 from .untrusted_files import read_json
+from .user_python.inside.tensorflow_model import KERAS_FILES
+from .user_python.interpreter import UserPython
 
 RECORD = "source.json"
 WEIGHTS = "weights.safetensors"
@@ -58,7 +58,7 @@ class CodeRef:
     root: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
     recorded: RecordedSettings = field(default_factory=RecordedSettings, hash=False)
-    python: ForeignPython | None = None
+    python: UserPython | None = None
 
     @property
     def library(self) -> str | None:
@@ -122,7 +122,7 @@ class CodeRef:
 
 
 def code_ref(
-    text: str, root: str | None, settings: Mapping[str, Any] | None = None, python: ForeignPython | None = None
+    text: str, root: str | None, settings: Mapping[str, Any] | None = None, python: UserPython | None = None
 ) -> CodeRef:
     """Make the reference for a word of a user in the folder `root`; where no code of theirs runs there is no root.
     `python`: the interpreter that their code lives in, where that is not ours."""
@@ -190,7 +190,7 @@ def read_source(folder: Path) -> Source:
         record = read_json(folder / RECORD)
         recorded = RecordedSettings.from_json(record["ref"].pop("recorded", {}))
         python = record["ref"].pop("python", None)
-        foreign = ForeignPython.from_json(python) if python else None
+        foreign = UserPython.from_json(python) if python else None
         ref = CodeRef(**record["ref"], recorded=recorded, python=foreign)
         signature = Signature.from_json(record["signature"])
         return Source(ref, signature, record["code"], record.get("call"))

@@ -83,7 +83,7 @@ def absolute_data(text: str | None) -> str | None:
 def source_digest(kind: DataKind, place: str) -> str:
     """Return the digest of a file, or of the names, sizes and times of the files in a folder of images.
     Code has none: the executor knows what it imports and what it has read. Raises BadRequest where the file is none
-    that can be read (foreign_files.py)."""
+    that can be read (untrusted_files.py)."""
     path = Path(place)
     if kind is DataKind.CODE:
         return ""

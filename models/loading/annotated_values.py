@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 from typing import Any, TypeAlias
 
 from ..errors import BadRequest
-from ..lent.settings_dict import SettingsDict
+from ..user_python.inside.settings_dict import SettingsDict
 from .record_classes import ABSENT, RecordClass, plain_class, record_class
 
 _PLAIN: tuple[type, ...] = (bool, int, float, str, list, tuple, dict)

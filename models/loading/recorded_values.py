@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadRequest
-from ..lent.settings_dict import CLASS, NAMESPACES, SettingsDict, with_attributes
+from ..user_python.inside.settings_dict import CLASS, NAMESPACES, SettingsDict, with_attributes
 from .annotated_values import ArgumentPlace, annotated_value, kinds_of
 from .checkpoints.hyper_parameters import ARGS, ELEMENTS, PAIRS, VALUES, members_of
 from .record_classes import ABSENT, RecordClass, record_class

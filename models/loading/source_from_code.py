@@ -11,19 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..dataset import Dataset, write_dataset
 from ..errors import BadRequest, CallFailed
-from ..foreign.foreign_module import (
-    ForeignState,
-    check_foreign,
-    foreign_example,
-    half_dtypes,
-    is_foreign,
-    make_foreign,
-    with_weights_there,
-)
 from ..job import Job
 from ..job_records import SourceFacts, SourceOptions
-from ..lent.conversation import TENSORFLOW
-from ..lent.model_state import state_of_module
 from ..library_messages import first_line
 from ..probes.random_inputs import drawing_from, has_user_samples, sample_inputs
 from ..probes.samples import EXAMPLES
@@ -31,6 +20,17 @@ from ..probes.user_samples import draws_of, draws_user_samples
 from ..recipe import Recipe
 from ..signature import Signature, TensorSpec
 from ..sources import WEIGHTS, CodeRef, Source, write_source
+from ..user_python.inside.conversation import TENSORFLOW
+from ..user_python.inside.model_state import state_of_module
+from ..user_python.module_proxy import (
+    ProxyState,
+    check_proxy,
+    example_of_proxy,
+    half_dtypes,
+    is_proxy,
+    make_proxy,
+    with_weights_there,
+)
 from .build import call_model, construct, with_source_weights
 from .call_convention import Call, Leaf, call_by_name, flat, parameter_names
 from .code_refs import load_named, ref_digest
@@ -63,14 +63,14 @@ def take_weights(job: Job) -> Mapping[str, Any]:
     parameters, halves = _prepare(model, state)
     del state
     with user_code(f"calling {ref.text}", ref, _OTHERWISE, CallFailed), map_half_precision_errors(ref.text, halves):
-        before = ForeignState() if is_foreign(model) else ModuleState.of(model)
+        before = ProxyState() if is_proxy(model) else ModuleState.of(model)
         called = _find_call(options, model, bool(halves))
         flattened = model if called.call is None else flat(model, called.call)
         own = UserModule(model, before, lambda: _rebuilt(options, job.out, called.call))
         notes = [*weight_notes, *called.notes]
         with drawing_from(draws_of(called.samples)) if called.samples else nullcontext():
             steady = check_steady(flattened, called.signature, own)
-            if halves and is_foreign(model):
+            if halves and is_proxy(model):
                 notes.append("its half-precision weights are carried in float32")
             elif halves:
                 notes.append(own_distance(model, halves, _asking(flattened, called.signature)))
@@ -128,9 +128,9 @@ def load_weighted(options: SourceOptions) -> tuple[torch.nn.Module, CodeRef, lis
 def _make(ref: CodeRef) -> torch.nn.Module:
     """Make the module of a reference where it lives. Raises BadRequest where it has weights without a shape yet."""
     if ref.python:
-        foreign: torch.nn.Module = make_foreign(ref)
-        check_foreign(foreign)
-        return foreign
+        proxy: torch.nn.Module = make_proxy(ref)
+        check_proxy(proxy)
+        return proxy
     model = construct(ref)
     check_lazy(model)
     return model
@@ -139,10 +139,10 @@ def _make(ref: CodeRef) -> torch.nn.Module:
 def _prepare(model: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> tuple[int, Mapping[str, torch.dtype]]:
     """Make half-precision weights float32; return how many numbers the weights hold, and the former dtypes by name.
     Raises BadRequest where the module cannot be converted."""
-    if is_foreign(model):
-        foreign: Any = model
-        foreign.widen_halves()
-        return foreign.description.parameters, half_dtypes(state)
+    if is_proxy(model):
+        proxy: Any = model
+        proxy.widen_halves()
+        return proxy.description.parameters, half_dtypes(state)
     check_supported(model)
     return sum(weight.numel() for weight in model.parameters()), widen(model)
 
@@ -150,12 +150,12 @@ def _prepare(model: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> tuple
 def _rebuilt(options: SourceOptions, folder: Path, call: Call | None) -> torch.nn.Module:
     """Return the module made anew, with the weights in `folder`, as it is called."""
     model = load_weighted(options)[0]
-    return (with_weights_there if is_foreign(model) else with_source_weights)(model, folder, call)
+    return (with_weights_there if is_proxy(model) else with_source_weights)(model, folder, call)
 
 
 def says_inputs(ref: CodeRef, model: torch.nn.Module) -> bool:
     """Return whether the code, or the library, of a model that is no recipe says what its inputs are."""
-    example = foreign_example(model) if ref.python else find_example(ref, model)
+    example = example_of_proxy(model) if ref.python else find_example(ref, model)
     return bool(example or _declared_inputs(ref, model) or dummy_example(model))
 
 
@@ -166,7 +166,7 @@ def _find_call(options: SourceOptions, model: torch.nn.Module, halves: bool) -> 
         return _CalledModel(named.signature, inferred=False)
     if options.signature:
         return _CalledModel(options.signature, inferred=False)
-    example = None if inputs else foreign_example(model) if ref.python else find_example(ref, model)
+    example = None if inputs else example_of_proxy(model) if ref.python else find_example(ref, model)
     if example is None and (inputs := inputs or _declared_inputs(ref, model) or options.copy_inputs):
         floats = ("float16", "bfloat16") if halves else ()  # float32 stands for those of a half-precision model
         wide = tuple(replace(spec, dtype="float32") if spec.dtype in floats else spec for spec in inputs)
@@ -198,7 +198,7 @@ def _find_call(options: SourceOptions, model: torch.nn.Module, halves: bool) -> 
 
 def _declared_inputs(ref: CodeRef, model: Any) -> tuple[TensorSpec, ...] | None:
     """Return the inputs that the model of a library, or of another interpreter, declares itself; None without any."""
-    return model.description.inputs if is_foreign(model) else known_inputs(ref, model)
+    return model.description.inputs if is_proxy(model) else known_inputs(ref, model)
 
 
 def _infer(ref: CodeRef, model: torch.nn.Module, inputs: tuple[TensorSpec, ...]) -> _CalledModel:

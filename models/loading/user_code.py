@@ -21,10 +21,10 @@ from typing import Any, TextIO, cast
 
 from ..errors import BadRequest, ToolMissing, TransloadError
 from ..job import WALLED
-from ..lent.user_code_import import last_public_name
 from ..library_messages import first_line, text_of
 from ..sources import CodeRef
 from ..store import is_disk_full
+from ..user_python.inside.user_code_import import last_public_name
 from .source_folders import import_folders
 from .torchvision_ops import mend_torchvision
 from .user_frames import FRAME

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..array_file import map_arrays
 from ..errors import BadRequest
-from ..lent.model_state import separate_overlaps, state_of_module
 from ..sources import RecordedSettings
 from ..store import digest_of, digest_of_json
 from ..untrusted_files import check_plain
+from ..user_python.inside.model_state import separate_overlaps, state_of_module
 from .checkpoints.checkpoint_file import read_checkpoint
 from .checkpoints.file_head import check_weight_file
 from .checkpoints.hyper_parameters import recorded_arguments

@@ -179,8 +179,8 @@ def _explain(options: ConvertOptions, targets: Sequence[Target]) -> None:
 
     models = list(map(str, options.models))
     requested = _requests(models[0], options)[0].convert.requested
-    foreign = {model: likely_framework(model, options.python) for model in models}
-    plans = {model: explain(model, targets, requested, foreign=foreign[model]) for model in models}
+    frameworks = {model: likely_framework(model, options.python) for model in models}
+    plans = {model: explain(model, targets, requested, user_framework=frameworks[model]) for model in models}
     if options.json_:
         documents = [{"model": model, "routes": plan_rows(plan)} for model, plan in plans.items()]
         print_json({"routes": plan_rows(plans[models[0]])} if len(models) == 1 else {"models": documents})

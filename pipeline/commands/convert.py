@@ -19,8 +19,8 @@ from ...models.artifact import RECORD
 from ...models.atomic_files import copy_folder_whole
 from ...models.errors import BadRequest, Exit, TransloadError
 from ...models.formats import Target
-from ...models.lent.conversation import TENSORFLOW
 from ...models.store import Stored
+from ...models.user_python.inside.conversation import TENSORFLOW
 from ..extras.provenance.build_facts import build_of_convert
 from ..extras.provenance.statement import statement_text
 from ..minimal_repro.search import MinimalRepro
@@ -90,11 +90,13 @@ class ConvertResult:
         return render_conversion(self.decided[0], {"": self.artifacts}, agreement, self.doubts, self.folder)
 
 
-def explain(model: str, targets: Sequence[Target], requested: Collection[str] = (), *, foreign: str = "") -> Plan:
+def explain(
+    model: str, targets: Sequence[Target], requested: Collection[str] = (), *, user_framework: str = ""
+) -> Plan:
     """Plan the routes from the model to each target, without running anything.
-    The options in `requested` open further steps; so does `foreign`, a model's framework in another interpreter."""
-    start = None if foreign == TENSORFLOW else start_of(model)  # a file of Keras is loaded there
-    return plan_routes(targets, start, steps_for(requested, foreign=foreign))
+    The options in `requested` open further steps; so does `user_framework`, that of a model in another interpreter."""
+    start = None if user_framework == TENSORFLOW else start_of(model)  # a file of Keras is loaded there
+    return plan_routes(targets, start, steps_for(requested, user_framework=user_framework))
 
 
 def convert(
@@ -110,8 +112,8 @@ def convert(
     Models that are converted at the same time share `workers`.
     Raises TransloadError where the model or the data cannot be taken; the failure of one target is in its row."""
     model = with_source_python(request, model, progress)
-    foreign = model.python.framework if model.python else ""
-    plan = plan_conversion(request, start_of(model.text), model.data, foreign=foreign)
+    user_framework = model.python.framework if model.python else ""
+    plan = plan_conversion(request, start_of(model.text), model.data, user_framework=user_framework)
     plan.require_routes()
     with remove_if_unused(out, kept_logs=None if workers else local.store / REFUSED):
         check_writable(out)

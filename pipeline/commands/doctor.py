@@ -246,7 +246,7 @@ def _steps(here: Machine) -> Iterable[Diagnosis]:
         if closed := lacking(step, here.find):
             yield Diagnosis("steps", label, State.NOTE, closed, _step_fix(here, step))
         else:
-            if not step.foreign:  # which needs another interpreter, and is no way to a target here
+            if not step.user_framework:  # which needs another interpreter, and is no way to a target here
                 open_steps.append(step)
             yield Diagnosis("steps", label, State.OK, "open")
     for why in KNOWN_STEPS.refused:

@@ -11,8 +11,8 @@ from typing import Any
 from ...models.errors import Exit
 from ...models.formats import Format, Precision
 from ...models.job_records import DataFacts
-from ...models.lent.conversation import TENSORFLOW
 from ...models.signature import ValueRange
+from ...models.user_python.inside.conversation import TENSORFLOW
 from ..measure.bench.tuned_settings import tuned_settings
 from ..measure.servers import Servers
 from ..measure.validate_stage import CheckedArtifact, device_for, validate_all

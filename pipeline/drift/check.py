@@ -243,7 +243,7 @@ class Check:
         except WrongOutputs as error:
             return self.refuse(calls, error.what, mismatch=error.what)
         except TransloadError as error:
-            return self.refuse(calls, *judge_silence(error, is_foreign=self.options.server == "remote"))
+            return self.refuse(calls, *judge_silence(error, is_remote=self.options.server == "remote"))
         return self._judge(calls, tally)
 
     def _add_samples(

@@ -132,10 +132,10 @@ def judge(drift: Drift, rule: Rule, metric: Mapping[str, Any] | None = None) -> 
     return judgement(verdict, reason)
 
 
-def judge_silence(error: TransloadError, *, is_foreign: bool) -> tuple[str, str]:
+def judge_silence(error: TransloadError, *, is_remote: bool) -> tuple[str, str]:
     """Return the sentence and the verdict on a call that got no answer.
     A foreign server fails, stops or refuses for reasons of its own, which say nothing of the model behind it."""
-    if is_foreign:
+    if is_remote:
         return f"could not be asked: {error.what}; {error.fix}", INCONCLUSIVE
     return error.what, FAIL
 

@@ -56,7 +56,7 @@ class Servers:
     def _place(self, runtime: Runtime, source: ModelDescription | None = None) -> Remote | Binary | Embedded:
         return self._tfserving if runtime.tfserving and source is None else Embedded()
 
-    def is_foreign(self, runtime: Runtime, served: ServedModel | None) -> bool:
+    def is_remote(self, runtime: Runtime, served: ServedModel | None) -> bool:
         """Return whether `runtime` talks to a server that is not ours, whose failures are not the model's."""
         return served is not None or (runtime.served and isinstance(self._place(runtime), Remote))
 

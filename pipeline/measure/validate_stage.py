@@ -174,8 +174,8 @@ def _wait(
 ) -> _CheckedPair:
     """Wait for a check and return its rows."""
     silent = _no_answer(context, model, checked.name, checked.runtime.name)
-    is_foreign = servers.is_foreign(checked.runtime, checked.served)
-    if is_foreign:
+    is_remote = servers.is_remote(checked.runtime, checked.served)
+    if is_remote:
         silent = replace(silent, verdict=Verdict.INCONCLUSIVE)
     if isinstance(check, str):
         return _CheckedPair([silent], silence=check)
@@ -185,7 +185,7 @@ def _wait(
     except DiskFull:
         raise
     except TransloadError as error:
-        return _CheckedPair([replace(silent, log=log)], silence=judge_silence(error, is_foreign=is_foreign)[0])
+        return _CheckedPair([replace(silent, log=log)], silence=judge_silence(error, is_remote=is_remote)[0])
     facts = ValidateFacts.from_json(stored.facts)
     own = {"artifact": checked.name, "log": log, "settings": dict(checked.settings)}
     rows = [_drift_row(row, **own) for row in facts.rows]

@@ -80,11 +80,11 @@ def find_repros(context: Context, prepared: RunInputs, results: Sequence[TargetR
     started = time.monotonic()
     deadline = started + context.request.convert.search_seconds
     known: dict[tuple[str, ...], MinimalRepro | None] = {}
-    is_foreign = bool(prepared.model.ref and prepared.model.ref.python)
+    in_user_python = bool(prepared.model.ref and prepared.model.ref.python)
     verified = [str(result.target) for result in results if result.stored]
     repros = []
     for result in results:
-        for failure in _searchable_failures(result, foreign=is_foreign):
+        for failure in _searchable_failures(result, in_user_python=in_user_python):
             names = failure.route.names
             if names not in known and time.monotonic() >= deadline:
                 known[names] = None
@@ -99,12 +99,12 @@ def find_repros(context: Context, prepared: RunInputs, results: Sequence[TargetR
     return tuple(repros)
 
 
-def _searchable_failures(result: TargetResult, *, foreign: bool) -> Iterator[FailedStep]:
+def _searchable_failures(result: TargetResult, *, in_user_python: bool) -> Iterator[FailedStep]:
     """Yield the failures that can be searched; wrong answers first, as nobody else would notice them.
-    `foreign`: the model lives in another interpreter, and its modules cannot be counted on here."""
+    `in_user_python`: the model lives in another interpreter, and its modules cannot be counted on here."""
     if result.stored is not None:
         return
-    modules = {_TORCH_ENTRY} if foreign else set()
+    modules = {_TORCH_ENTRY} if in_user_python else set()
     fitting = [failure for failure in result.failures if {*_entries_for(failure)} - modules]
     yield from sorted(fitting, key=lambda failure: failure.status is not RouteStatus.WRONG)[:_MAX_FAILURES]
 

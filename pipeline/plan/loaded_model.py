@@ -10,10 +10,10 @@ from typing import Any
 from ...converters.steps import missing
 from ...models.errors import ToolMissing
 from ...models.formats import Target
-from ...models.lent.conversation import TENSORFLOW
 from ...models.signature import Signature, ValueRange
 from ...models.sources import CodeRef
 from ...models.store import Stored
+from ...models.user_python.inside.conversation import TENSORFLOW
 from ...serving.clients.model_metadata import DeclaredModel
 from ...serving.clients.model_url import ModelUrl
 from ...serving.runtimes.runtime_table import RUNTIMES

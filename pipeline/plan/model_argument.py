@@ -17,13 +17,13 @@ from typing import Protocol
 
 from ...models.artifact import RECORD, read_artifact
 from ...models.errors import BadRequest
-from ...models.foreign.foreign_python import ForeignPython
 from ...models.formats import Format, Target, formats
-from ...models.lent.tensorflow_model import KERAS_FILES
 from ...models.loading.checkpoints.file_head import check_head
 from ...models.signature import TensorSpec
 from ...models.sources import LIBRARIES
 from ...models.store import Stored
+from ...models.user_python.inside.tensorflow_model import KERAS_FILES
+from ...models.user_python.interpreter import UserPython
 from ...serving.clients.model_url import is_model_url
 
 ACCEPTED = (
@@ -80,7 +80,7 @@ class ModelRequest:
     inputs: tuple[TensorSpec, ...] = ()
     data: str | None = None  # what --data names
     copy_inputs: tuple[TensorSpec, ...] = ()  # of a copy of it, for code that nothing else says the inputs of
-    python: ForeignPython | None = None  # the interpreter that its code lives in, where that is not ours
+    python: UserPython | None = None  # the interpreter that its code lives in, where that is not ours
     recorded: SourceCheck | None = None  # by which the model was found
 
     @property

@@ -19,11 +19,11 @@ from ...models.artifact import RECORD as ARTIFACT_RECORD
 from ...models.atomic_files import write_whole
 from ...models.errors import BadRequest
 from ...models.job import JsonRecord
-from ...models.lent.tensorflow_model import KERAS_FILES
 from ...models.signature import TensorSpec, parse_input
 from ...models.sources import WEIGHTS
 from ...models.store import Stored, digest_of
 from ...models.untrusted_files import read_json
+from ...models.user_python.inside.tensorflow_model import KERAS_FILES
 from ..options.request import RunRequest
 from .model_argument import ModelRequest
 from .run_inputs import ModelWithData

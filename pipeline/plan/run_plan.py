@@ -18,7 +18,7 @@ from ...models.atomic_files import write_whole
 from ...models.environments import find_installed
 from ...models.errors import ToolMissing
 from ...models.formats import Format, Precision, Target
-from ...models.lent.conversation import TENSORFLOW
+from ...models.user_python.inside.conversation import TENSORFLOW
 from ...serving.runtimes.runtime_table import RUNTIMES, SERVED_ALIKE, SERVED_FORMATS
 from ..drift.sessions import runtime_for
 from ..options.request import BenchSection, RunRequest
@@ -61,21 +61,21 @@ class Route:
         return " > ".join(self.names)
 
 
-def steps_for(requested: Collection[str] = (), *, foreign: str = "") -> tuple[Step, ...]:
+def steps_for(requested: Collection[str] = (), *, user_framework: str = "") -> tuple[Step, ...]:
     """Return the steps that may be taken; `requested` has the options that open some of them (`Step.on_request`).
-    `foreign`: the framework of a model that lives in another interpreter than ours, which can capture it, too; where
-    that is TensorFlow, nothing else can."""
+    `user_framework`: the framework of a model that lives in another interpreter than ours, which can capture it, too;
+    where that is TensorFlow, nothing else can."""
     return tuple(
         step
         for step in KNOWN_STEPS.values()
-        if (not step.on_request or step.on_request in requested) and _is_for(step, foreign)
+        if (not step.on_request or step.on_request in requested) and _is_for(step, user_framework)
     )
 
 
-def _is_for(step: Step, foreign: str) -> bool:
+def _is_for(step: Step, user_framework: str) -> bool:
     """Return whether a step may be taken for a model of ours (empty), or for one of a framework elsewhere."""
-    only_there = foreign == TENSORFLOW and step.source is None
-    return step.foreign == foreign if only_there or step.foreign else True
+    only_there = user_framework == TENSORFLOW and step.source is None
+    return step.user_framework == user_framework if only_there or step.user_framework else True
 
 
 def routes_to(target: Target, start: Target | None, steps: tuple[Step, ...] | None = None) -> list[Route]:
@@ -276,9 +276,11 @@ def plan_routes(targets: Sequence[Target], start: Target | None, steps: tuple[St
     return Plan(start, steps, missing, planned)
 
 
-def plan_conversion(request: RunRequest, start: Target | None, data: str | None = None, *, foreign: str = "") -> Plan:
-    """Plan what `convert` does: each target by the cheapest route that verifies. `foreign`: see steps_for."""
-    plan = plan_routes(request.targets, start, steps_for(request.convert.requested, foreign=foreign))
+def plan_conversion(
+    request: RunRequest, start: Target | None, data: str | None = None, *, user_framework: str = ""
+) -> Plan:
+    """Plan what `convert` does: each target by the cheapest route that verifies. `user_framework`: see steps_for."""
+    plan = plan_routes(request.targets, start, steps_for(request.convert.requested, user_framework=user_framework))
     data = data or request.data
     return replace(plan, batches=request.validate_.batches, data=data, cross_check=request.convert.cross_check)
 

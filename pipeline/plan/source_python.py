@@ -2,7 +2,7 @@
 
 Named: `--python PATH`, `[model] python`, or TRANSLOAD_PYTHON_SOURCE; `self` is ours. By itself: the active environment,
 or the nearest .venv or venv beside or above the model's file, where it has torch or TensorFlow. Nothing is run to find
-it but the interpreter itself, in a worker (models/lent/inspect_python.py).
+it but the interpreter itself, in a worker (models/user_python/inside/inspect_python.py).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...models.errors import BadRequest, StepFailed
-from ...models.foreign.describe_python import PythonOptions
-from ...models.foreign.foreign_python import TORCH, ForeignPython
-from ...models.lent.conversation import TENSORFLOW
-from ...models.lent.tensorflow_model import KERAS_FILES
 from ...models.loading.source_folders import import_folders
 from ...models.sources import LIBRARIES, CodeRef
+from ...models.user_python.describe_python import PythonOptions
+from ...models.user_python.inside.conversation import TENSORFLOW
+from ...models.user_python.inside.tensorflow_model import KERAS_FILES
+from ...models.user_python.interpreter import TORCH, UserPython
 from ..options.request import RunRequest
 from ..progress.progress import Progress
 from ..workers.compiler import programs_to_start
@@ -32,7 +32,7 @@ from .model_argument import ModelKind, ModelRequest, in_keras_file, kind_of
 
 VARIABLE = "TRANSLOAD_PYTHON_SOURCE"
 OURS = "self"
-_ENTRY = "transload.models.foreign.describe_python:describe_python"
+_ENTRY = "transload.models.user_python.describe_python:describe_python"
 _NAMES = (".venv", "venv")
 _ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")  # what an active environment sets
 _MODULES = {TORCH: "torch|torchvision|timm|lightning|pytorch_lightning", TENSORFLOW: "tensorflow|keras|tf_keras"}
@@ -65,7 +65,7 @@ def with_source_python(request: RunRequest, model: ModelRequest, progress: Progr
             f"{model.text} imports transload, as a recipe does, and is made by our interpreter",
             fix="leave --python out, or put the model into a file of its own that does not, and name that",
         )
-    python: ForeignPython | None
+    python: UserPython | None
     if named and not is_ours:  # the variable is for every command
         place = _located(named, request.root if option else None)
         python = with_framework(_ask(place, trust=request.model.trust, optional=False), file)
@@ -103,9 +103,7 @@ def likely_framework(text: str, named: str | None) -> str:
     return _frameworks_of(file)[0] if named or near else ""
 
 
-def _choose(
-    file: Path | None, environment: Mapping[str, str], progress: Progress, *, trust: bool
-) -> ForeignPython | None:
+def _choose(file: Path | None, environment: Mapping[str, str], progress: Progress, *, trust: bool) -> UserPython | None:
     """Return the first interpreter of the model's project that has the model's framework; None where ours will do.
     An active one that cannot be asked is named in a note."""
     if file is None or _imports_ours(file):
@@ -123,7 +121,7 @@ def _choose(
     return None
 
 
-def with_framework(python: ForeignPython, file: Path | None) -> ForeignPython:
+def with_framework(python: UserPython, file: Path | None) -> UserPython:
     """Return the interpreter with the framework of the model in a file, by what that imports and what is there.
     Raises BadRequest where it has not what the model needs."""
     wanted = _frameworks_of(file)
@@ -152,7 +150,7 @@ def _is_active(python: Path, environment: Mapping[str, str]) -> bool:
     return any(python.is_relative_to(Path(folder).absolute()) for folder in active if folder)
 
 
-def _within_project(python: ForeignPython) -> ForeignPython:
+def _within_project(python: UserPython) -> UserPython:
     """Return an interpreter that lies beside the model with those of its folders that are a Python's or its project's.
     A stranger's project could hold a program that names others, and the worker would be let into them."""
     below_home = [folder for folder in python.folders if not Path.home().is_relative_to(folder)]
@@ -225,7 +223,7 @@ def _located(named: str, root: str | None) -> str:
     return str(path)
 
 
-def _ask(path: str, *, trust: bool, optional: bool) -> ForeignPython:
+def _ask(path: str, *, trust: bool, optional: bool) -> UserPython:
     """Let a worker ask an interpreter for its record. Raises BadRequest, StepFailed."""
     programs = programs_to_start(path)
     pythonpath = tuple(
@@ -244,7 +242,7 @@ def _ask(path: str, *, trust: bool, optional: bool) -> ForeignPython:
         reads = (*own, *pythonpath, *user_sites)
         spawn = Spawn(scratch / "log", scratch / "cwd", limits, reads=reads)
         job = {"inputs": {}, "out": folder, "options": options.to_json()}
-        return ForeignPython.from_json(run_alone(_ENTRY, job, spawn))
+        return UserPython.from_json(run_alone(_ENTRY, job, spawn))
 
 
 def _folders_of(path: Path) -> Iterator[Path]:
@@ -259,7 +257,7 @@ def _folders_of(path: Path) -> Iterator[Path]:
                 yield Path(value.strip()).parent
 
 
-def _shown(python: ForeignPython) -> str:
+def _shown(python: UserPython) -> str:
     """Return the environment's folder as a person would name it from here."""
     here, folder = Path.cwd(), python.environment
     return f"./{folder.relative_to(here)}" if folder.is_relative_to(here) and folder != here else python.path

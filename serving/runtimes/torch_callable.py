@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...models.errors import ToolMissing
-from ...models.lent.float64_mode import in_float64, widen_module
 from ...models.probes.thresholds import Hear
 from ...models.signature import Array, Signature, TensorSpec
+from ...models.user_python.inside.float64_mode import in_float64, widen_module
 from ..checked_session import CheckedSession, SizeExcluded, answering
 from .provider_check import numbered_device
 

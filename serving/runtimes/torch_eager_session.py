@@ -11,9 +11,9 @@ from ...models.exported_program import load_program
 from ...models.signature import Signature
 from ...models.sources import is_source, read_source
 from ..session import Session
-from .foreign_session import open_foreign_session
 from .payload import opening
 from .torch_callable import TorchSession, torch_device, use_onednn
+from .user_python_session import open_user_python_session
 
 NAME = "torch"
 
@@ -26,7 +26,7 @@ def open_session(
     whether PyTorch may call oneDNN.
     Raises BadRequest where it cannot be opened, ToolMissing where PyTorch or the device is not there."""
     if is_source(folder) and read_source(folder).ref.python:
-        return open_foreign_session(NAME, folder, device, threads, onednn=onednn)
+        return open_user_python_session(NAME, folder, device, threads, onednn=onednn)
     with opening(NAME, folder):
         at = torch_device(device, threads)
         use_onednn(enabled=onednn)

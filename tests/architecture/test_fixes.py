@@ -94,7 +94,7 @@ def commands_of(file: Path) -> frozenset[str]:
     room, name = file.parent.name, file.stem
     if room in ("cli", "commands") and name in options_of_commands():
         return frozenset({name})
-    shared = {"readers", "intake", "loading", "data_sources", "user_python", "lent", "foreign", "plan"}
+    shared = {"readers", "intake", "loading", "data_sources", "user_python", "plan"}
     return MODEL_COMMANDS if room in shared else frozenset()
 
 

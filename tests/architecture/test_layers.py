@@ -211,7 +211,7 @@ FORMAT_ROOMS = (
     "models/formats/", "converters/to_", "serving/runtimes/",
     *(f"converters/readers/{name}/" for name in ("keras", "onnx", "pt2", "saved_model", "tflite", "torchscript")),
     *(f"converters/minimal_repro/{name}_pieces.py" for name in ("onnx", "saved_model", "tflite")),
-    "converters/steps.py", "converters/foreign_captures.py", "converters/onnx_half.py",
+    "converters/steps.py", "converters/user_python_captures.py", "converters/onnx_half.py",
     "serving/bundles/",  # what other systems take
 )  # fmt: skip
 FORMAT_MEMBERS = {"PT2", "TORCHSCRIPT", "ONNX", "SAVED_MODEL", "TFLITE", "KERAS"}

@@ -22,7 +22,7 @@ PRIVATE = re.compile(
 EXCEPTIONS = {
     # models/ may not import converters/
     "models/loading/library_models.py": {"torch.nn.modules.batchnorm._BatchNorm"},
-    "models/lent/float64_mode.py": {"torch.utils._python_dispatch.TorchDispatchMode"},
+    "models/user_python/inside/float64_mode.py": {"torch.utils._python_dispatch.TorchDispatchMode"},
     "models/loading/module_checks.py": {"torch.utils._python_dispatch.TorchDispatchMode", "torch.utils._pytree"},
     "models/loading/value_operators.py": {"torch.utils._python_dispatch.TorchDispatchMode", "torch.utils._pytree"},
     "serving/runtimes/inductor_cache.py": {

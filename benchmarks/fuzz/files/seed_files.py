@@ -123,10 +123,10 @@ def make_torch(out: Path) -> None:
 
     from tests.contract.artifact_maker import make_torch as make_contract
     from tests.hostile.archive_samples import write_good
-    from tests.hostile.foreign_maker import make_torch as make_foreign
+    from tests.hostile.framework_file_maker import make_torch as make_proxy
 
     write_good(out / "made")
-    make_foreign(out / "made")
+    make_proxy(out / "made")
     make_contract(out / "contract")
     for name in ("good.pt2", "weights.pt", "old.pt", "good.pt"):
         (out / name).write_bytes((out / "made" / name).read_bytes())
@@ -155,9 +155,9 @@ def make_tensorflow(out: Path) -> None:
     import keras
 
     from tests.contract.artifact_maker import make_tensorflow as make_contract
-    from tests.hostile.foreign_maker import make_tensorflow as make_foreign
+    from tests.hostile.framework_file_maker import make_tensorflow as make_proxy
 
-    make_foreign(out / "made")
+    make_proxy(out / "made")
     make_contract(out / "contract")
     for name in ("good.keras", "good.tflite", "flex.tflite"):
         (out / name).write_bytes((out / "made" / name).read_bytes())

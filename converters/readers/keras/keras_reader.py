@@ -14,7 +14,7 @@ from ....models.artifact import Artifact
 from ....models.formats import Format
 from ....models.job import Job
 from ....models.keras_model import signature_of_keras
-from ....models.lent.tensorflow_model import training_notes
+from ....models.user_python.inside.tensorflow_model import training_notes
 from ..describe_file import counted, plain_text, side_texts, signature_or_note, summed
 from ..file_import import checked_file, store_file
 from ..reader_records import FileDescription, FileFacts

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ...lent.settings_dict import CLASS, FIELDS
+from ...user_python.inside.settings_dict import CLASS, FIELDS
 from .stored_tensors import StoredArray, StoredTensor
 from .stubs import Stub, StubClass
 

@@ -21,9 +21,9 @@ import pytest
 import torch
 
 from transload.models.errors import BadRequest
-from transload.models.lent.settings_dict import SettingsDict
 from transload.models.loading.factory_arguments import FactoryArguments, factory_arguments
 from transload.models.loading.weight_files import WeightFile, open_weight_file
+from transload.models.user_python.inside.settings_dict import SettingsDict
 
 
 class Kind(enum.Enum):

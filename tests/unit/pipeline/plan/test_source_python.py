@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.models.foreign.foreign_python import TORCH, ForeignPython
-from transload.models.lent.conversation import TENSORFLOW
+from transload.models.user_python.inside.conversation import TENSORFLOW
+from transload.models.user_python.interpreter import TORCH, UserPython
 from transload.pipeline.options.request import read_request
 from transload.pipeline.plan.model_argument import ModelRequest
 from transload.pipeline.plan.source_python import (
@@ -83,8 +83,8 @@ def test_an_environment_without_torch_is_left_alone_unless_it_is_named(
         chosen("net.py:Net", file.parent, ".venv", monkeypatch)
 
 
-def python_with(**versions: Any) -> ForeignPython:
-    return ForeignPython(path="/env/bin/python", version="3.11.0", **{"torch": "", **versions})
+def python_with(**versions: Any) -> UserPython:
+    return UserPython(path="/env/bin/python", version="3.11.0", **{"torch": "", **versions})
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_strangers_interpreter_opens_no_folder_outside_of_its_project(file: Pa
     python = environment(file.parent / ".venv")
     own = [str(file.parent / ".venv"), str(file.parent / ".venv" / "lib"), str(file.parent / "parts"), sys.base_prefix]
     claimed = (*own, "/", str(Path.home()), str(tmp_path / "secrets"))
-    record = ForeignPython(path=str(python), version="3.11.0", torch="2.4.1", folders=claimed)
+    record = UserPython(path=str(python), version="3.11.0", torch="2.4.1", folders=claimed)
     assert _within_project(record).folders == tuple(own)
 
 

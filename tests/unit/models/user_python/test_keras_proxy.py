@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 import torch
 
-from transload.converters.foreign_captures import saved_model_from_foreign
+from transload.converters.user_python_captures import saved_model_from_user_python
 from transload.models.artifact import read_artifact
 from transload.models.errors import BadRequest
-from transload.models.foreign.foreign_module import ForeignState, check_foreign, make_foreign, make_there
-from transload.models.foreign.foreign_python import ForeignPython
 from transload.models.job import Job
-from transload.models.lent.conversation import TENSORFLOW
 from transload.models.loading.infer_signature import infer_signature
 from transload.models.sources import CodeRef, Source, write_source
-from transload.serving.runtimes.foreign_session import open_foreign_session
+from transload.models.user_python.inside.conversation import TENSORFLOW
+from transload.models.user_python.interpreter import UserPython
+from transload.models.user_python.module_proxy import ProxyState, check_proxy, make_proxy, make_there
+from transload.serving.runtimes.user_python_session import open_user_python_session
 
 CODE = """
 import keras
@@ -51,9 +51,9 @@ class Mine(tf.Module):
 """
 
 
-def python() -> ForeignPython:
+def python() -> UserPython:
     folders = (sys.prefix, sys.base_prefix)
-    return ForeignPython(
+    return UserPython(
         path=sys.executable, version="3.11.0", torch="", tensorflow="2", framework=TENSORFLOW, folders=folders
     )
 
@@ -71,7 +71,7 @@ def ref(project: Path, text: str = "net.py:make", **settings: Any) -> CodeRef:
 
 @pytest.fixture(scope="module")
 def net(project: Path) -> Iterator[Any]:
-    module = make_foreign(ref(project, width=5))
+    module = make_proxy(ref(project, width=5))
     yield module
     module.process.close()
 
@@ -90,7 +90,7 @@ def test_its_weights_come_and_go_and_what_calls_change_is_seen(net: Any) -> None
     net.load_state_dict(state)
     answer = net(torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([[2.0]]))
     assert torch.equal(answer["hidden"], torch.full((1, 5), 12.0))
-    assert ForeignState().changed(net) == []
+    assert ProxyState().changed(net) == []
 
 
 @pytest.mark.slow
@@ -102,11 +102,11 @@ def test_what_it_saves_answers_alike_here(net: Any, project: Path, tmp_path: Pat
     for name in ("source", "out"):
         (tmp_path / name).mkdir()
     write_source(tmp_path / "source", source)
-    saved_model_from_foreign(Job({"source": tmp_path / "source"}, tmp_path / "out"))
+    saved_model_from_user_python(Job({"source": tmp_path / "source"}, tmp_path / "out"))
     artifact = read_artifact(tmp_path / "out")
     serve = tf.saved_model.load(str(artifact.path)).signatures["serving_default"]
     rows = {"rows": np.ones((2, 3), "float32"), "the_gain": np.full((2, 1), 3, "float32")}
-    session = open_foreign_session("torch", tmp_path / "source", "cpu", 1, onednn=True)
+    session = open_user_python_session("torch", tmp_path / "source", "cpu", 1, onednn=True)
     answers = session.run(rows)
     session.close()
     for name, value in serve(**rows).items():
@@ -129,4 +129,4 @@ def test_the_model_in_a_file_is_loaded_there_and_code_that_makes_none_is_refused
         with pytest.raises(BadRequest, match=message):
             make_there(net.process, ref(project, text))
     with pytest.raises(BadRequest, match="takes its shape at the model's first call"):
-        check_foreign(make_there(net.process, ref(project, "net.py:unbuilt")))
+        check_proxy(make_there(net.process, ref(project, "net.py:unbuilt")))

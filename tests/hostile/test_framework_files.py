@@ -31,7 +31,7 @@ from transload.pipeline.plan.model_argument import start_of
 from .conftest import Ran
 
 Make = Callable[[Path, Path], object]  # (the folder that the command runs in, the folder of good models)
-MAKER = Path(__file__).with_name("foreign_maker.py")
+MAKER = Path(__file__).with_name("framework_file_maker.py")
 AGAIN = {
     "keras": "copy it again, or save it again with model.save(FILE.keras)",
     "pt": "copy it again, or write it again with torch.jit.save",
@@ -53,9 +53,9 @@ class Boom:
 
 
 @pytest.fixture(scope="session")
-def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of models; each framework makes its own in a process of its own."""
-    folder = tmp_path_factory.mktemp("foreign")
+    folder = tmp_path_factory.mktemp("files")
     for framework in ("torch", "tensorflow"):
         argv = [sys.executable, str(MAKER), framework, str(folder)]
         made = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=300)
@@ -64,12 +64,12 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def data(name: str, content: bytes) -> Make:
-    return lambda here, foreign: (here / name).write_bytes(content)
+    return lambda here, files: (here / name).write_bytes(content)
 
 
 def copied(name: str, to: str) -> Make:
-    def make(here: Path, foreign: Path) -> None:
-        (shutil.copytree if (foreign / name).is_dir() else shutil.copyfile)(foreign / name, here / to)
+    def make(here: Path, files: Path) -> None:
+        (shutil.copytree if (files / name).is_dir() else shutil.copyfile)(files / name, here / to)
 
     return make
 
@@ -77,8 +77,8 @@ def copied(name: str, to: str) -> Make:
 def cut(name: str, share: float) -> Make:
     """The first part of a good file."""
 
-    def make(here: Path, foreign: Path) -> None:
-        content = (foreign / name).read_bytes()
+    def make(here: Path, files: Path) -> None:
+        content = (files / name).read_bytes()
         (here / f"m{Path(name).suffix}").write_bytes(content[: int(len(content) * share)])
 
     return make
@@ -87,8 +87,8 @@ def cut(name: str, share: float) -> Make:
 def edited(name: str, end: str, change: Callable[[bytes, Path], bytes], **added: bytes) -> Make:
     """A good archive with the entries that end in `end` put through `change`, and others added."""
 
-    def make(here: Path, foreign: Path) -> None:
-        with zipfile.ZipFile(foreign / name) as good, zipfile.ZipFile(here / f"m{Path(name).suffix}", "w") as bad:
+    def make(here: Path, files: Path) -> None:
+        with zipfile.ZipFile(files / name) as good, zipfile.ZipFile(here / f"m{Path(name).suffix}", "w") as bad:
             for entry in good.namelist():
                 content = good.read(entry)
                 bad.writestr(entry, change(content, here) if entry.endswith(end) else content)
@@ -110,7 +110,7 @@ def config(change: Callable[[dict[str, Any]], object]) -> Make:
 
 
 def bomb(name: str, *entries: str) -> Make:
-    def make(here: Path, foreign: Path) -> None:
+    def make(here: Path, files: Path) -> None:
         with zipfile.ZipFile(here / name, "w", zipfile.ZIP_DEFLATED) as archive:
             for entry in entries:
                 archive.writestr(entry, bytes(50_000_000))
@@ -141,8 +141,8 @@ def linked_weights(file: Any) -> None:
 def folder(name: str, change: Callable[[Path], object]) -> Make:
     """A good SavedModel, changed."""
 
-    def make(here: Path, foreign: Path) -> None:
-        shutil.copytree(foreign / name, here / "m")
+    def make(here: Path, files: Path) -> None:
+        shutil.copytree(files / name, here / "m")
         change(here / "m")
 
     return make
@@ -154,7 +154,7 @@ def linked(made: Path) -> None:
     file.symlink_to("../../x")
 
 
-def graph_as_text(here: Path, foreign: Path) -> None:
+def graph_as_text(here: Path, files: Path) -> None:
     (here / "m").mkdir()
     (here / "m" / "saved_model.pbtxt").write_text("x")
 
@@ -175,7 +175,7 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
         f"{{here}}/m.keras is not a whole .keras file: File is not a zip file\n  fix: {AGAIN['keras']}",
     ),
     "another zip called keras": (
-        lambda here, foreign: shutil.copyfile(foreign / "good.pt", here / "m.keras"), "m.keras",
+        lambda here, files: shutil.copyfile(files / "good.pt", here / "m.keras"), "m.keras",
         "{here}/m.keras is, by its content, of the kind torchscript and not keras\n  fix: call it m.pt",
     ),
     "a keras zip that unpacks to very much": (
@@ -183,7 +183,7 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
         f"{{here}}/m.keras unpacks to far more than its own size\n  fix: {AGAIN['keras']}",
     ),
     "pickle called keras": (
-        lambda here, foreign: (here / "m.keras").write_bytes(pickle.dumps(Boom(here.parent / "executed"))), "m.keras",
+        lambda here, files: (here / "m.keras").write_bytes(pickle.dumps(Boom(here.parent / "executed"))), "m.keras",
         f"{{here}}/m.keras is not a whole .keras file: File is not a zip file\n  fix: {AGAIN['keras']}",
     ),
     "HDF5 called keras": (
@@ -261,7 +261,7 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
         "{here}/m/saved_model.pbtxt would be read in place of saved_model.pb\n  fix: leave one of the two away",
     ),
     "a graph without its folder": (
-        lambda here, foreign: shutil.copyfile(foreign / "good" / "saved_model.pb", here / "m.pb"), "m.pb",
+        lambda here, files: shutil.copyfile(files / "good" / "saved_model.pb", here / "m.pb"), "m.pb",
         "{here}/m.pb is a TensorFlow graph, and is not taken as a model"
         "\n  fix: name the folder of a SavedModel, with its variables",
     ),
@@ -351,7 +351,7 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
         "\n  fix: name that code, as in transload convert net.py:Net --weights m.pth",
     ),
     "a pickle called TorchScript": (
-        lambda here, foreign: (here / "m.pt").write_bytes(pickle.dumps(Boom(here.parent / "executed"))), "m.pt",
+        lambda here, files: (here / "m.pt").write_bytes(pickle.dumps(Boom(here.parent / "executed"))), "m.pt",
         "{here}/m.pt is a checkpoint and no TorchScript archive: the code of its model is not in it"
         "\n  fix: name that code, as in transload convert net.py:Net --weights m.pt",
     ),
@@ -412,10 +412,10 @@ def take(path: Path, out: Path, *, inputs: bool = False) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_no_model_or_more_is_refused_in_one_sentence_and_never_run(
-    case: str, here: Path, foreign: Path, tmp_path: Path
+    case: str, here: Path, files: Path, tmp_path: Path
 ) -> None:
     make, word, said = CASES[case]
-    make(here, foreign)
+    make(here, files)
     (tmp_path / "out").mkdir()
     with pytest.raises(BadRequest) as caught:
         take(here / word, tmp_path / "out", inputs="a number" in case)
@@ -430,11 +430,9 @@ COMMANDS = ("a Lambda layer", "a SavedModel that runs Python", "truncated tflite
 
 
 @pytest.mark.parametrize("case", COMMANDS)
-def test_the_command_says_it_and_ends_with_2(
-    case: str, here: Path, foreign: Path, transload: Callable[..., Ran]
-) -> None:
+def test_the_command_says_it_and_ends_with_2(case: str, here: Path, files: Path, transload: Callable[..., Ran]) -> None:
     make, word, said = CASES[case]
-    make(here, foreign)
+    make(here, files)
     status, out, err = transload("convert", word, "--to", "onnx", "--out", "out", "--quiet")
     begin, _, end = f"error: {said.format(here=here)}\n".partition("...")
     assert err.startswith(begin)
@@ -445,18 +443,16 @@ def test_the_command_says_it_and_ends_with_2(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("word", ["good", "good.keras", "good.tflite", "good.pt"])
-def test_a_good_model_of_each_kind_is_taken(
-    word: str, here: Path, foreign: Path, transload: Callable[..., Ran]
-) -> None:
+def test_a_good_model_of_each_kind_is_taken(word: str, here: Path, files: Path, transload: Callable[..., Ran]) -> None:
     asked = ("--input", "x=float32[batch,4]") if word == "good.pt" else ()
-    status, out, err = transload("convert", str(foreign / word), *asked, "--to", "onnx", "--out", "out", "--quiet")
+    status, out, err = transload("convert", str(files / word), *asked, "--to", "onnx", "--out", "out", "--quiet")
     assert (status, err) == (0, "")
     assert "verified" in out
     assert (here / "out" / "onnx" / "model.onnx").is_file()
 
 
-def test_trust_takes_what_may_do_more_than_compute(here: Path, foreign: Path, transload: Callable[..., Ran]) -> None:
-    words = ("convert", str(foreign / "reads"), "--to", "saved-model", "--out", "out", "--quiet")
+def test_trust_takes_what_may_do_more_than_compute(here: Path, files: Path, transload: Callable[..., Ran]) -> None:
+    words = ("convert", str(files / "reads"), "--to", "saved-model", "--out", "out", "--quiet")
     assert transload(*words)[0] == 2
     assert transload(*words, "--trust")[0] == 0
     status, _, err = transload("bench", "out/saved-model", "--runtime", "tensorflow", "--quiet")  # no better as a copy
@@ -478,9 +474,9 @@ def test_trust_takes_what_may_do_more_than_compute(here: Path, foreign: Path, tr
     ],
 )
 def test_torchscript_that_does_not_take_what_is_asked(
-    asked: TensorSpec, said: str, foreign: Path, tmp_path: Path
+    asked: TensorSpec, said: str, files: Path, tmp_path: Path
 ) -> None:
-    path = foreign / "good.pt"
+    path = files / "good.pt"
     options = {"path": str(path), "sha256": digest_of(path), "inputs": [asked.to_json()]}
     with pytest.raises(BadRequest) as caught:
         import_torchscript(Job({}, tmp_path, options))

@@ -12,14 +12,14 @@ import pytest
 import torch
 
 from transload.models.errors import BadRequest, StepFailed, ToolMissing
-from transload.models.foreign.foreign_module import ForeignState, foreign_example, half_dtypes, make_foreign, make_there
-from transload.models.foreign.foreign_process import ForeignProcess
-from transload.models.foreign.foreign_python import ForeignPython
 from transload.models.loading.half_precision import map_half_precision_errors
 from transload.models.loading.infer_signature import infer_signature
 from transload.models.loading.weight_files import notes_of
 from transload.models.signature import parse_input
 from transload.models.sources import CodeRef, RecordedSettings
+from transload.models.user_python.interpreter import UserPython
+from transload.models.user_python.module_proxy import ProxyState, example_of_proxy, half_dtypes, make_proxy, make_there
+from transload.models.user_python.user_process import UserProcess
 
 CODE = """
 import os, sys
@@ -62,8 +62,8 @@ def nothing():
 """
 
 
-def python(path: str = sys.executable) -> ForeignPython:
-    return ForeignPython(path=path, version="3.11.0", torch="2", folders=(sys.prefix, sys.base_prefix))
+def python(path: str = sys.executable) -> UserPython:
+    return UserPython(path=path, version="3.11.0", torch="2", folders=(sys.prefix, sys.base_prefix))
 
 
 @pytest.fixture(scope="module")
@@ -80,14 +80,14 @@ def ref(project: Path, name: str = "Net", **settings: Any) -> CodeRef:
 
 @pytest.fixture(scope="module")
 def net(project: Path) -> Iterator[Any]:
-    module = make_foreign(ref(project, width=5))
+    module = make_proxy(ref(project, width=5))
     yield module
     module.process.close()
 
 
 @pytest.fixture(scope="module")
-def process() -> Iterator[ForeignProcess]:
-    running = ForeignProcess(python())
+def process() -> Iterator[UserProcess]:
+    running = UserProcess(python())
     yield running
     running.close()
 
@@ -112,13 +112,13 @@ def test_its_weights_come_and_go(net: Any) -> None:
 
 
 def test_its_example_inputs_are_taken(net: Any) -> None:
-    example = foreign_example(net)
+    example = example_of_proxy(net)
     assert example is not None
     assert {name: tuple(value.shape) for name, value in example.inputs.items()} == {"ids": (2, 3)}
     assert example.origin.startswith("example_inputs() of ")
 
 
-def test_the_settings_that_a_checkpoint_records_are_taken_there(project: Path, process: ForeignProcess) -> None:
+def test_the_settings_that_a_checkpoint_records_are_taken_there(project: Path, process: UserProcess) -> None:
     recorded = RecordedSettings("last.ckpt", {"width": 6, "learning_rate": 0.1})
     module = make_there(process, replace(ref(project), recorded=recorded))
     assert module.state_dict()["table.weight"].shape == (7, 6)
@@ -126,7 +126,7 @@ def test_the_settings_that_a_checkpoint_records_are_taken_there(project: Path, p
     assert make_there(process, replace(ref(project, width=3), recorded=recorded)).state_dict()["gain"].shape == (3,)
 
 
-def test_a_fixed_dtype_of_half_precision_is_refused_by_its_line(project: Path, process: ForeignProcess) -> None:
+def test_a_fixed_dtype_of_half_precision_is_refused_by_its_line(project: Path, process: UserProcess) -> None:
     module = make_there(process, ref(project, "Half"))
     halves = half_dtypes(module.state_dict())
     module.widen_halves()
@@ -140,7 +140,7 @@ def test_a_fixed_dtype_of_half_precision_is_refused_by_its_line(project: Path, p
 
 def test_what_calls_change_is_seen(net: Any) -> None:
     net(torch.tensor([[1]]))
-    assert ForeignState().changed(net) == ["calls"]
+    assert ProxyState().changed(net) == ["calls"]
 
 
 def test_an_error_of_a_call_is_of_its_own_class_and_names_the_users_line(net: Any) -> None:
@@ -162,7 +162,7 @@ def test_an_error_of_a_call_is_of_its_own_class_and_names_the_users_line(net: An
     ],
 )
 def test_code_that_makes_no_model_is_refused_in_a_sentence(
-    project: Path, process: ForeignProcess, name: str, kind: type[Exception], message: str
+    project: Path, process: UserProcess, name: str, kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
         make_there(process, ref(project, name))
@@ -170,7 +170,7 @@ def test_code_that_makes_no_model_is_refused_in_a_sentence(
 
 def test_an_interpreter_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="cannot be started: No such file"):
-        ForeignProcess(python(str(tmp_path / "python")))
+        UserProcess(python(str(tmp_path / "python")))
 
 
 def test_nothing_is_written_beside_the_code(project: Path, net: Any) -> None:

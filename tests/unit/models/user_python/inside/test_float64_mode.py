@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from transload.models.lent.float64_mode import in_float64, widen_module
+from transload.models.user_python.inside.float64_mode import in_float64, widen_module
 
 
 class Mixed(torch.nn.Module):

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from transload.converters.foreign_program import rebuild_program
+from transload.converters.user_python_program import rebuild_program
 from transload.models.errors import Refused
-from transload.models.lent.captures import CaptureRequest, capture
+from transload.models.user_python.inside.captures import CaptureRequest, capture
 
 
 @pytest.fixture(autouse=True)

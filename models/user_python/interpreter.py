@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..job import Facts
-from ..lent.conversation import TENSORFLOW
+from .inside.conversation import TENSORFLOW
 
 TORCH = "torch"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForeignPython(Facts):
+class UserPython(Facts):
     """A Python that is not ours, with the versions and the folders that a model of it depends on."""
 
     path: str  # absolute, as it is called: a virtual environment knows itself by that

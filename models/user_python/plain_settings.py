@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..lent.settings_dict import CLASS, FIELDS
 from ..loading.checkpoints.hyper_parameters import ARGS, ELEMENTS, members_of
 from ..sources import RecordedSettings
+from .inside.settings_dict import CLASS, FIELDS
 
 
 def plain_settings(recorded: RecordedSettings) -> dict[str, Any]:
-    """Return the record for lent/factory_settings.py: {"file", "values", "open_names"}.
+    """Return the record for inside/factory_settings.py: {"file", "values", "open_names"}.
     Objects are their class and their members, of which a dataclass, a namespace or a configuration is made there; one
     without members is left out."""
     values = {name: value for name, part in recorded.values.items() if (value := _plain(part)) is not _NOTHING}

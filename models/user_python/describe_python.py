@@ -12,13 +12,13 @@ from typing import Any
 
 from ..errors import BadRequest
 from ..job import Job, JsonRecord
-from ..lent.inspect_python import MARK
-from .foreign_process import start_error
-from .foreign_python import ForeignPython
+from .inside.inspect_python import MARK
+from .interpreter import UserPython
+from .user_process import start_error
 
-_PROGRAM = Path(__file__).parents[1] / "lent" / "inspect_python.py"
+_PROGRAM = Path(__file__).parent / "inside" / "inspect_python.py"
 _LIMIT_S = 60
-_LEAST = (3, 9)  # what the lent package is written for
+_LEAST = (3, 9)  # what the package `inside` is written for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class PythonOptions(JsonRecord):
 
 
 def describe_python(job: Job) -> Mapping[str, Any]:
-    """Return the record of an interpreter: PythonOptions -> ForeignPython, with an empty version of what it has not.
+    """Return the record of an interpreter: PythonOptions -> UserPython, with an empty version of what it has not.
     Raises BadRequest where it is no Python of 3.9 or later, or one that is named has neither torch nor TensorFlow."""
     options = PythonOptions.from_json(job.options)
     record = _answer_of(options)
@@ -48,7 +48,7 @@ def describe_python(job: Job) -> Mapping[str, Any]:
             f"{options.path} (Python {version}) has no torch and no TensorFlow",
             fix="name the interpreter that the model runs in, or give --python self",
         )
-    return ForeignPython(
+    return UserPython(
         path=options.path, version=version, torch=str(record.get("torch", "")), numpy=str(record.get("numpy", "")),
         tensorflow=str(record.get("tensorflow", "")), keras=str(record.get("keras", "")),
         digest=str(record.get("digest", "")), folders=tuple(map(str, (*record["folders"], *record["path"]))),

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 import pytest
 
-from transload.models.lent.factory_settings import factory_arguments
-from transload.models.lent.failures import Refusal
-from transload.models.lent.settings_dict import SettingsDict
+from transload.models.user_python.inside.factory_settings import factory_arguments
+from transload.models.user_python.inside.failures import Refusal
+from transload.models.user_python.inside.settings_dict import SettingsDict
 
 if TYPE_CHECKING:
     from decimal import Decimal

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from transload.models.foreign import describe_python
-from transload.models.lent.inspect_python import MARK
+from transload.models.user_python import describe_python
+from transload.models.user_python.inside.inspect_python import MARK
 
-PROGRAM = Path(describe_python.__file__).parents[1] / "lent" / "inspect_python.py"
+PROGRAM = Path(describe_python.__file__).parent / "inside" / "inspect_python.py"
 BASE = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest, StepFailed
-from ..lent.trees import decode_tree, encode_tree
 from ..loading.call_convention import Call, flat
 from ..loading.example_inputs import Example, parse_example
 from ..loading.module_checks import QUANTISED
 from ..loading.weight_files import add_note, read_weights
 from ..signature import BATCH, TensorSpec, served_dtype
 from ..sources import WEIGHTS, CodeRef, Source
-from .foreign_process import ForeignProcess
+from .inside.trees import decode_tree, encode_tree
 from .plain_settings import plain_settings
+from .user_process import UserProcess
 
 if TYPE_CHECKING:
     import torch
@@ -32,7 +32,7 @@ _HALVES = ("torch.float16", "torch.bfloat16")
 
 @dataclass(frozen=True)
 class ModuleDescription:
-    """What the other interpreter says of a module before it is called (lent/user_model.py)."""
+    """What the other interpreter says of a module before it is called (inside/user_model.py)."""
 
     name: str
     forward: tuple[tuple[str, int, bool], ...]  # its parameters: name, kind, whether it has a default
@@ -84,7 +84,7 @@ def _declared_input(record: Mapping[str, Any]) -> TensorSpec:
         raise BadRequest(f"the input {name} is {record['dtype']}, which the formats do not carry", fix=fix) from error
 
 
-def make_foreign(ref: CodeRef, threads: int = 1, *, onednn: bool = True) -> Any:
+def make_proxy(ref: CodeRef, threads: int = 1, *, onednn: bool = True) -> Any:
     """Start the interpreter of a reference, make its model there, and return the module that stands for it.
     Raises BadRequest where the interpreter or the code cannot be used, StepFailed where the process ends."""
     if ref.python is None:
@@ -92,7 +92,7 @@ def make_foreign(ref: CodeRef, threads: int = 1, *, onednn: bool = True) -> Any:
     if ref.file and not ref.file.is_file():
         fix = "check the path; it starts at the folder you run transload in"
         raise BadRequest(f"no such file: {ref.file}", fix=fix)
-    process = ForeignProcess(ref.python, threads, onednn=onednn)
+    process = UserProcess(ref.python, threads, onednn=onednn)
     try:
         return make_there(process, ref)
     except BaseException:
@@ -100,7 +100,7 @@ def make_foreign(ref: CodeRef, threads: int = 1, *, onednn: bool = True) -> Any:
         raise
 
 
-def make_there(process: ForeignProcess, ref: CodeRef) -> Any:
+def make_there(process: UserProcess, ref: CodeRef) -> Any:
     """Make the model of a reference in an interpreter that runs, and return the module that stands for it."""
     module = None if ref.file else ref.place
     code: dict[str, Any] = {
@@ -130,15 +130,15 @@ def _forward_as(function: Any, description: ModuleDescription) -> Any:
     return forward
 
 
-def is_foreign(module: object) -> bool:
+def is_proxy(module: object) -> bool:
     """Return whether a module stands for one in another interpreter."""
-    return isinstance(getattr(module, "process", None), ForeignProcess)
+    return isinstance(getattr(module, "process", None), UserProcess)
 
 
-def open_foreign(folder: Path, source: Source, threads: int, *, onednn: bool = True) -> tuple[torch.nn.Module, Any]:
+def open_user_python(folder: Path, source: Source, threads: int, *, onednn: bool = True) -> tuple[torch.nn.Module, Any]:
     """Return the module of a source by its inputs' positions, and the module that stands for the user's own.
     It has the source's weights, float32 where they are of half precision."""
-    module = make_foreign(source.ref, threads, onednn=onednn)
+    module = make_proxy(source.ref, threads, onednn=onednn)
     call = None if source.call is None else Call.from_json(source.call)
     return with_weights_there(module, folder, call), module
 
@@ -155,7 +155,7 @@ def with_weights_there(module: Any, folder: Path, call: Call | None) -> torch.nn
     return flat(module, Call(call.inputs, call.arguments, call.keywords, call.outputs))
 
 
-def check_foreign(module: Any) -> None:
+def check_proxy(module: Any) -> None:
     """Raise BadRequest for a module with quantised parts, or with weights that have no shape or no values."""
     description: ModuleDescription = module.description
     if description.lazy:
@@ -178,7 +178,7 @@ def check_foreign(module: Any) -> None:
         )
 
 
-def foreign_example(module: Any) -> Example | None:
+def example_of_proxy(module: Any) -> Example | None:
     """Return the example inputs that the code has; None where it has none."""
     value, tensors = module.process.ask("example", stage="asking for its example inputs")
     if value is None:
@@ -186,7 +186,7 @@ def foreign_example(module: Any) -> Example | None:
     return parse_example(_decoded(value["inputs"], tensors), module, str(value["origin"]))
 
 
-class ForeignState:
+class ProxyState:
     """What a module keeps between calls, as the other interpreter sees it (module_checks.ModuleState)."""
 
     def changed(self, module: Any) -> list[str]:
@@ -208,7 +208,7 @@ def _decoded(document: Any, tensors: list[torch.Tensor]) -> Any:
         raise StepFailed("the other interpreter answered with something that is no value", fix="see the log") from error
 
 
-def _call_there(process: ForeignProcess, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+def _call_there(process: UserProcess, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
     tensors: list[torch.Tensor] = []
     trees = {"arguments": encode_tree(arguments, tensors), "keywords": encode_tree(keywords, tensors)}
     value, answers = process.ask("call", tensors, stage="calling the model", call=True, **trees)
@@ -219,10 +219,10 @@ def _call_there(process: ForeignProcess, arguments: tuple[Any, ...], keywords: M
 def _module_class() -> Any:
     import torch
 
-    class ForeignModule(torch.nn.Module):
+    class ModuleProxy(torch.nn.Module):
         """Its weights lie in the other interpreter, and are fetched when they are asked for."""
 
-        def __init__(self, process: ForeignProcess, description: ModuleDescription) -> None:
+        def __init__(self, process: UserProcess, description: ModuleDescription) -> None:
             super().__init__()
             self.process, self.description = process, description
             self.training = False
@@ -259,7 +259,7 @@ def _module_class() -> Any:
             shapes = (torch.empty(rows, 1, device="meta") for rows in self.description.tables if recurse)
             return (torch.nn.Parameter(shape, requires_grad=False) for shape in shapes)
 
-    return ForeignModule
+    return ModuleProxy
 
 
 def half_dtypes(state: Mapping[str, torch.Tensor]) -> dict[str, torch.dtype]:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...models.errors import ToolMissing
-from ...models.foreign.foreign_module import open_foreign
-from ...models.lent.conversation import TENSORFLOW
 from ...models.sources import read_source
+from ...models.user_python.inside.conversation import TENSORFLOW
+from ...models.user_python.module_proxy import open_user_python
 from ..checked_session import CheckedSession
 from .torch_callable import TorchSession, host_copy, torch_device
 
@@ -24,9 +24,9 @@ _OF_VALUES = (
 )  # TensorFlow's errors by which it says that a value is at fault
 
 
-def open_foreign_session(
+def open_user_python_session(
     runtime: str, folder: Path, device: str, threads: int, *, onednn: bool
-) -> ForeignSession | ForeignKerasSession:
+) -> UserModuleSession | UserKerasSession:
     """Open a session over a source whose code lives in another interpreter.
     Raises BadRequest where its interpreter or its code cannot be used, ToolMissing for a GPU."""
     if device != "cpu":
@@ -35,13 +35,13 @@ def open_foreign_session(
             fix="use --device cpu, or install its packages beside transload and give --python self",
         )
     source = read_source(folder)
-    module, there = open_foreign(folder, source, threads, onednn=onednn)
+    module, there = open_user_python(folder, source, threads, onednn=onednn)
     if there.process.python.framework == TENSORFLOW:
-        return ForeignKerasSession(source.signature, module, there)
-    return ForeignSession(runtime, source.signature, module, torch_device(device, threads), there)
+        return UserKerasSession(source.signature, module, there)
+    return UserModuleSession(runtime, source.signature, module, torch_device(device, threads), there)
 
 
-class ForeignSession(TorchSession):
+class UserModuleSession(TorchSession):
     """A session whose calls go to the user's interpreter and back; their transfer is in the time of each."""
 
     def __init__(self, runtime: str, signature: Signature, module: Any, at: torch.device, there: Any) -> None:
@@ -64,7 +64,7 @@ class ForeignSession(TorchSession):
         super()._release()
 
 
-class ForeignKerasSession(CheckedSession):
+class UserKerasSession(CheckedSession):
     """A session over a model of Keras or TensorFlow elsewhere. It has no answers in float64: Keras widens no model."""
 
     def __init__(self, signature: Signature, module: Any, there: Any) -> None:

@@ -1,7 +1,7 @@
-"""A user's own interpreter as a child process, which runs the lent package (models/lent). Worker only.
+"""A user's own interpreter as a child process, which runs the package `inside` (inside/). Worker only.
 
 It stands between the walls of the worker that starts it, and ends with it. What it is sent and answers are frames
-(lent/frames.py); its prints are in the worker's log.
+(inside/frames.py); its prints are in the worker's log.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest, StepFailed
-from ..lent.conversation import TENSORFLOW
-from ..lent.frames import BrokenFrame, read_frame, write_frame
-from .foreign_python import ForeignPython
+from .inside.conversation import TENSORFLOW
+from .inside.frames import BrokenFrame, read_frame, write_frame
+from .interpreter import UserPython
 from .remote_errors import remote_failure
 
 if TYPE_CHECKING:
     import torch
 
-_START = Path(__file__).parents[1] / "lent" / "start.py"
+_START = Path(__file__).parent / "inside" / "start.py"
 _NOT_PASSED = ("PYTHONPATH", "PYTHONNOUSERSITE", "PYTHONSAFEPATH", "PYTHONHOME", "TRANSLOAD_WORKER")
 _GRACE_S = 5
 _WITH_LOADER = 2  # programs: an interpreter, and the loader that the kernel starts for it
 _WITH_ARGV0 = (2, 33)  # the first glibc whose loader passes a program's name on
 
 
-class ForeignProcess:
+class UserProcess:
     """The process that holds a model of another interpreter."""
 
-    def __init__(self, python: ForeignPython, threads: int = 1, *, onednn: bool = True) -> None:
+    def __init__(self, python: UserPython, threads: int = 1, *, onednn: bool = True) -> None:
         """Start the interpreter and let it import the framework. Raises BadRequest where it cannot do either."""
         self.python = python
         ours, theirs = os.pipe(), os.pipe()  # requests, replies
@@ -101,7 +101,7 @@ class ForeignProcess:
         )
 
 
-def _program(python: ForeignPython) -> list[str]:
+def _program(python: UserPython) -> list[str]:
     """Return the words that start the interpreter.
     TensorFlow 2.15 reads /proc/self/cmdline where its program is called python, and aborts where it may not: the walls
     of a worker close /proc to what it starts. Where the dynamic loader is the program, it does not."""
@@ -113,7 +113,7 @@ def _program(python: ForeignPython) -> list[str]:
     return [loader, "--argv0", python.path, program]
 
 
-def environment_of(python: ForeignPython) -> dict[str, str]:
+def environment_of(python: UserPython) -> dict[str, str]:
     """Return the environment of the process: the worker's, and nothing of our own modules."""
     kept = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED}
     paths = {"PYTHONPATH": os.pathsep.join(python.pythonpath)} if python.pythonpath else {}

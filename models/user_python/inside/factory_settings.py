@@ -27,7 +27,7 @@ def factory_arguments(
     factory: Any, settings: Mapping[str, Any], owner: str, recorded: Mapping[str, Any] = _NO_RECORD
 ) -> dict[str, Any]:
     """Return keyword arguments for `factory`; a dotted name sets a field of a dataclass, or a key of a dict.
-    Arguments that are not set are those that a checkpoint records (foreign/plain_settings.py), as far as they can be
+    Arguments that are not set are those that a checkpoint records (plain_settings.py), as far as they can be
     made. Raises Refusal where the factory takes no such argument, or needs one that is not set."""
     nested = _nested(settings)
     try:

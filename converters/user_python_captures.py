@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..models.errors import BadRequest, Refused
-from ..models.foreign.foreign_module import make_foreign, with_weights_there
 from ..models.formats import Format, Target
 from ..models.job import Job
 from ..models.loading.call_convention import Call, Leaf, Tree
 from ..models.probes.user_samples import draws_user_samples
 from ..models.sources import Source, read_source
-from .foreign_program import rebuild_program
+from ..models.user_python.module_proxy import make_proxy, with_weights_there
 from .readers.saved_model.saved_model_folder import read_saved_model
 from .to_onnx.finish_model import check_names_differ, finish
 from .to_pytorch.model_calls import example_inputs
 from .to_pytorch.pt2_from_source import write_bounded
+from .user_python_program import rebuild_program
 from .write_converted import write_converted
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @draws_user_samples
-def torchscript_from_foreign(job: Job) -> Mapping[str, Any]:
+def torchscript_from_user_python(job: Job) -> Mapping[str, Any]:
     """Let the model's own interpreter trace or compile it; torch.jit.load reads what any earlier torch wrote.
     Facts: note, a warning about the trace."""
     source = read_source(job.inputs["source"])
@@ -37,7 +37,7 @@ def torchscript_from_foreign(job: Job) -> Mapping[str, Any]:
 
 
 @draws_user_samples
-def pt2_from_foreign(job: Job) -> Mapping[str, Any]:
+def pt2_from_user_python(job: Job) -> Mapping[str, Any]:
     """Let the model's own interpreter export it, make the program's calls again with our operators, and export these.
     Facts: nodes. Raises Refused where their torch cannot export it, or ours has not its operators."""
     source = read_source(job.inputs["source"])
@@ -48,7 +48,7 @@ def pt2_from_foreign(job: Job) -> Mapping[str, Any]:
 
 
 @draws_user_samples
-def onnx_from_foreign(job: Job) -> Mapping[str, Any]:
+def onnx_from_user_python(job: Job) -> Mapping[str, Any]:
     """Let the model's own interpreter export it to ONNX, by the exporter that traces."""
     source = read_source(job.inputs["source"])
     check_names_differ(source.signature)
@@ -57,7 +57,7 @@ def onnx_from_foreign(job: Job) -> Mapping[str, Any]:
 
 
 @draws_user_samples
-def saved_model_from_foreign(job: Job) -> Mapping[str, Any]:
+def saved_model_from_user_python(job: Job) -> Mapping[str, Any]:
     """Let the model's own interpreter save it as a SavedModel, which any later TensorFlow reads.
     Facts: tensorflow, the version that wrote it. Raises Refused where an operator in it may do more than compute."""
     source = read_source(job.inputs["source"])
@@ -79,7 +79,7 @@ def _capture(job: Job, source: Source, kind: str, path: Path) -> tuple[Mapping[s
     names = [spec.name for spec in signature.inputs]
     plain = Call(tuple(names), tuple(map(Leaf, names)), outputs=tuple(spec.name for spec in signature.outputs))
     call = plain if source.call is None else Call.from_json(source.call)
-    module = make_foreign(source.ref)
+    module = make_proxy(source.ref)
     with closing(module.process):
         with_weights_there(module, job.inputs["source"], None)
         try:
@@ -103,7 +103,7 @@ def _capture(job: Job, source: Source, kind: str, path: Path) -> tuple[Mapping[s
 
 
 def _tree_of(tree: Tree, names: Sequence[str]) -> Mapping[str, Any]:
-    """Encode arguments as lent/trees.py does, with each input by its number in the signature."""
+    """Encode arguments as inside/trees.py does, with each input by its number in the signature."""
     if isinstance(tree, Leaf):
         return {"tensor": names.index(tree.name)}
     if isinstance(tree, tuple | list):

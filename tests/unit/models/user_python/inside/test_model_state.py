@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from transload.models.lent.model_state import state_of_module
 from transload.models.loading.weight_files import load_weights, open_weight_file
+from transload.models.user_python.inside.model_state import state_of_module
 
 
 class Noted(torch.nn.Linear):

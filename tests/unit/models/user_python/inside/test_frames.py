@@ -7,7 +7,7 @@ import io
 import pytest
 import torch
 
-from transload.models.lent.frames import BrokenFrame, read_frame, write_frame
+from transload.models.user_python.inside.frames import BrokenFrame, read_frame, write_frame
 
 TENSORS = [
     torch.arange(6, dtype=torch.float32).reshape(2, 3),

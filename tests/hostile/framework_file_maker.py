@@ -1,4 +1,4 @@
-"""Good models of TensorFlow's and TorchScript's formats to break: `python foreign_maker.py tensorflow|torch OUT`."""
+"""Good models of TensorFlow's and TorchScript's formats to break: `framework_file_maker.py tensorflow|torch OUT`."""
 
 from __future__ import annotations
 

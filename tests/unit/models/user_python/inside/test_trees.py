@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from transload.models.lent.trees import decode_tree, encode_tree
+from transload.models.user_python.inside.trees import decode_tree, encode_tree
 
 Pair = namedtuple("Pair", ["left", "right"])
 

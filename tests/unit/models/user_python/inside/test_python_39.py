@@ -1,4 +1,4 @@
-"""The lent package is Python 3.9: what a newer Python alone reads would fail in a user's environment."""
+"""What runs inside a user's interpreter is Python 3.9: what a newer Python alone reads would fail in an older one."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import transload.models.lent
+import transload.models.user_python.inside
 
-FILES = sorted(Path(str(transload.models.lent.__file__)).parent.glob("*.py"))
+FILES = sorted(Path(str(transload.models.user_python.inside.__file__)).parent.glob("*.py"))
 THEIRS = {"torch", "numpy", "tensorflow", "keras"}
 
 

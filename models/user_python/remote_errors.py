@@ -9,16 +9,16 @@ from typing import Any
 
 from ..errors import BadRequest, StepFailed, ToolMissing, TransloadError
 from ..library_messages import first_line
-from .foreign_python import ForeignPython
+from .interpreter import UserPython
 
 # torch writes the traceback of another process so, and loading/user_code.py finds the user's line in it.
 _TRACEBACK = "\nOriginal Traceback (most recent call last):\n"
-_LENT = Path(__file__).parents[1] / "lent"
+_INSIDE = Path(__file__).parent / "inside"
 
 
 @dataclass(frozen=True)
 class RemoteError:
-    """The record of an error (lent/failures.py)."""
+    """The record of an error (inside/failures.py)."""
 
     kind: str  # the name of its class
     message: str
@@ -37,7 +37,7 @@ class RemoteError:
             raise ValueError("no error is told so") from error
 
 
-def remote_failure(record: Any, stage: str, python: ForeignPython, *, call: bool) -> Exception:
+def remote_failure(record: Any, stage: str, python: UserPython, *, call: bool) -> Exception:
     """Return the error for a record of the other interpreter.
     That of a `call` is of the class that was raised there, where Python has it, for whoever tries inputs."""
     try:
@@ -58,7 +58,7 @@ def _raised_there(error: RemoteError) -> Exception:
     return kind(f"{error.message}{_TRACEBACK}{lines}{error.kind}: {_line(error)}")
 
 
-def _in_words(error: RemoteError, stage: str, python: ForeignPython) -> TransloadError:
+def _in_words(error: RemoteError, stage: str, python: UserPython) -> TransloadError:
     """Return the sentence for an error at a stage, with the user's own line where one led to it."""
     own = [frame for frame in error.frames if not _is_installed(frame[0], python)]
     if package := error.module.partition(".")[0]:
@@ -83,9 +83,9 @@ def _line(error: RemoteError) -> str:
     return first_line(error.message, 300, nothing="no message")
 
 
-def _is_installed(file: str, python: ForeignPython) -> bool:
+def _is_installed(file: str, python: UserPython) -> bool:
     """Return whether a file belongs to the interpreter, to what is installed in it, or to what is lent to it."""
     path = Path(file)
     if file.startswith("<") or "site-packages" in path.parts:
         return True
-    return any(path.is_relative_to(folder) for folder in (*python.folders, str(_LENT)))
+    return any(path.is_relative_to(folder) for folder in (*python.folders, str(_INSIDE)))

@@ -71,7 +71,7 @@ class TensorFlowModel:
         self._before = self.state()
 
     def describe(self) -> dict[str, Any]:
-        """Return what transload asks of a model before it calls it (foreign_module.ModuleDescription)."""
+        """Return what transload asks of a model before it calls it (module_proxy.ModuleDescription)."""
         weights = [array for _, array in _weights(self.model)]
         unbuilt = [] if getattr(self.model, "built", True) else [f"the model {self.model.name}"]
         halves = [name for name, array in _weights(self.model) if str(array.dtype) in _HALVES]

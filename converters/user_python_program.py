@@ -1,4 +1,5 @@
-"""Make a module of the calls of a program that another torch has exported (models/lent/program_graph.py). Worker only.
+"""Make a module of the calls of a program that another torch has exported (user_python/inside/program_graph.py).
+Worker only.
 
 Only operators that compute are called, as in a .pt2 file of a stranger. Whether ours do what theirs did, the
 verification says.

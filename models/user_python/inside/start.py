@@ -11,7 +11,7 @@ import importlib.util
 import os
 import sys
 
-_PACKAGE = "transload_lent"
+_PACKAGE = "transload_inside"
 
 
 def import_own_folder() -> None:
