@@ -44,9 +44,10 @@ demo: setup
 # Tests start a thousand processes, which compile all of it anew where PYTHONDONTWRITEBYTECODE is set.
 COMPILE := $(RUN) -m compileall -q -j 2 models converters serving pipeline
 
-test: setup # two files at a time, whole commands first; the processes that pytest starts take -P from the environment
+# Three files at a time on two cores: tests of servers and of whole commands wait for other processes.
+test: setup # whole commands first; the processes that pytest starts take -P from the environment
 	$(COMPILE)
-	PYTHONSAFEPATH=1 $(RUN) -P -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
+	PYTHONSAFEPATH=1 $(RUN) -P -m pytest -m "not slow" -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 QUICK := tests/architecture tests/unit/models/test_*.py tests/unit/models/probes tests/unit/models/zoo tests/unit/serving/wire \
 	$(addprefix tests/unit/pipeline/,bench cli plan report result intake test_request.py) tests/integration/test_smoke.py

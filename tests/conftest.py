@@ -67,7 +67,7 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def fork_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, int], ForkServer]]:
-    """Processes that have torch, TensorFlow or numpy loaded, by framework and threads, for all modules with `loaded_once`."""
+    """Processes that have a framework loaded, by its name and their threads, for all modules with `loaded_once`."""
     servers: dict[tuple[str, int], ForkServer] = {}
     yield servers
     for server in servers.values():

@@ -35,9 +35,9 @@ class LoadedFrameworks:
         with self._lock:
             if framework == NUMPY:
                 self._expected.setdefault(NUMPY, limits)
-            for name, limits in self._expected.items():
+            for name, allowed in self._expected.items():
                 if name not in self._fork_servers:
-                    self._fork_servers[name] = start_fork_server(name, limits, self._scratch / f"fork_server.{name}")
+                    self._fork_servers[name] = start_fork_server(name, allowed, self._scratch / f"fork_server.{name}")
             return self._fork_servers.get(framework)
 
     def close(self) -> None:

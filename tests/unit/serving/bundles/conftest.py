@@ -69,6 +69,7 @@ class FakeEndpoint:
 
         class Handler(BaseHTTPRequestHandler):
             disable_nagle_algorithm = True  # else each answer waits 40 ms for an acknowledgement
+
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 endpoint.requests.append((self.path, body, dict(self.headers)))

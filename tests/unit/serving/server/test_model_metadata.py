@@ -39,6 +39,7 @@ def replying() -> Iterator[Callable[[bytes], str]]:
     def serve(reply: bytes) -> str:
         class Handler(BaseHTTPRequestHandler):
             disable_nagle_algorithm = True  # else each answer waits 40 ms for an acknowledgement
+
             def do_GET(self) -> None:
                 self.send_response(200)
                 self.end_headers()

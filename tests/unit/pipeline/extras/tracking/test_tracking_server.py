@@ -67,6 +67,7 @@ def test_a_folder_called_mlflow_is_no_mlflow(tmp_path: Path, monkeypatch: pytest
 
 class QuietHandler(BaseHTTPRequestHandler):
     """A handler that answers GET as POST, and prints nothing."""
+
     disable_nagle_algorithm = True  # else each answer waits 40 ms for an acknowledgement
 
     def do_POST(self) -> None:
