@@ -2,21 +2,21 @@
 # make test    the tests                                       make lint   ruff and mypy
 # make quick   what needs no framework, and one model through each; two minutes
 # make slow    the slow tests                                 make docs-check   docs and code say the same
-# make canaries   each patch of another library is still needed (docs/patches.md); minutes
+# make canaries   each patch of another library is still needed (docs/evidence/patches.md); minutes
 # make gpu-check   on a machine with a GPU: what runtimes make of it (docs/gpu.md). GPU_CHECK="--budget 9m" for a part, --plan for the plan
 # make fuzz   invalid requests to `transload serve` over HTTP and gRPC, REQUESTS=100000 of each, and mutated files to
 #             every reader, CASES=200000 (docs/security.md); hours. A run that was stopped is gone on with
-# make conformance   the ONNX node tests through SavedModel and TFLite, and others beside them (docs/conformance.md)
-# make routes   the recipes there and back, and 40 models from every format to every other (docs/routes.md)
-# make mutations   right and wrong copies of small models through the checks (docs/mutations.md); an hour
+# make conformance   the ONNX node tests through SavedModel and TFLite, and others beside them (docs/evidence/conformance.md)
+# make routes   the recipes there and back, and 40 models from every format to every other (docs/evidence/routes.md)
+# make mutations   right and wrong copies of small models through the checks (docs/evidence/mutations.md); an hour
 # make hostile   549 hostile files through every command that reads them, each defence alone, too (docs/security.md)
 # make cluster   models on Ray's own test cluster, a node and the command killed (docs/scale.md); needs the extra ray
-# make environments   small models from environments with other torch and Python (docs/environments-tried.md); hours, 40 GB.
+# make environments   small models from environments with other torch and Python (docs/evidence/environments-tried.md); hours, 40 GB.
 #             ENVIRONMENTS='--only torch2.4' for one. A run that was stopped is gone on with
-# make libraries   models of 35 other libraries from an environment of theirs (docs/libraries-tried.md); two hours, 3 GB
-# make mutants   the rules of verdict broken one place at a time; the unit tests must notice (docs/figures.md)
-# make figures   docs/figures.md anew: how old each committed figure is
-# make zoo   many models through every step, and onnx2tf beside them (docs/zoo.md); hours. ZOO='--only timm/*' for some
+# make libraries   models of 35 other libraries from an environment of theirs (docs/evidence/libraries-tried.md); two hours, 3 GB
+# make mutants   the rules of verdict broken one place at a time; the unit tests must notice (docs/evidence/figures.md)
+# make figures   docs/evidence/figures.md anew: how old each committed figure is
+# make zoo   many models through every step, and onnx2tf beside them (docs/evidence/zoo.md); hours. ZOO='--only timm/*' for some
 # make calibration   how often verdicts on latency are right: 200 pairs in process and served; four hours
 # make release   12 pairs of trained releases, and how often the verdict on them is right (docs/compare.md); 20 minutes
 # make audit   known holes in the tested set    make lock   constraints.lock, with hashes    make sbom   sbom.cdx.json

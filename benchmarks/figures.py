@@ -1,4 +1,4 @@
-"""Writes docs/figures.md: how old each committed figure is, and how often its code has changed since.
+"""Writes docs/evidence/figures.md: how old each committed figure is, and how often its code has changed since.
 
     python benchmarks/figures.py [--check]
 
@@ -8,6 +8,7 @@ Reads git's history. `--check` writes nothing; exit status 1 where a row is miss
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 _LANDING = timedelta(days=3)  # a change may land, under a date of its own, some time after it was made
-RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "figures.md"
+RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "evidence" / "figures.md"
 # The product code that each file of benchmarks/results speaks of.
 SUBJECTS = {
     "calibration": ("pipeline/measure/bench",),
@@ -106,14 +107,15 @@ def faults(page: str) -> Iterator[str]:
     for name in sorted(names & SUBJECTS.keys()):
         row = re.search(rf"^\| `{name}\.json` \| (.*) \| (\S+) \| \S+ \|$", page, re.MULTILINE)
         if row is None:
-            yield f"docs/figures.md has no row of {name}.json; write it by `make figures`"
+            yield f"docs/evidence/figures.md has no row of {name}.json; write it by `make figures`"
             continue
-        cited = [page for page in citing_pages(name) if f"[{page}]" not in row[1]]
-        if cited:
-            yield f"docs/figures.md does not say that {', '.join(cited)} cites {name}.json; write it by `make figures`"
+        lacking = [page for page in citing_pages(name) if f"[{page}]" not in row[1]]
+        if lacking:
+            cited = f"{', '.join(lacking)} cites {name}.json"
+            yield f"docs/evidence/figures.md does not say that {cited}; write it by `make figures`"
         day = git("log", "-1", "--format=%cs", "--", f"benchmarks/results/{name}.json")
         if day and date.fromisoformat(day) - date.fromisoformat(row[2]) > _LANDING:
-            yield f"{name}.json was written on {day}, after docs/figures.md; write it by `make figures`"
+            yield f"{name}.json was written on {day}, after docs/evidence/figures.md; write it by `make figures`"
 
 
 def git(*words: str) -> str:
@@ -123,7 +125,7 @@ def git(*words: str) -> str:
 
 
 def _link(page: str) -> str:
-    return page.removeprefix("docs/") if page.startswith("docs/") else f"../{page}"
+    return Path(os.path.relpath(ROOT / page, PAGE.parent)).as_posix()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 
 Each leg is a `transload convert` of the bare file that the leg before has left, without its record. The last copy is
 held against the **first** model, on the recipe's test set and at the batches 1, 3 and 5; names, order, dtypes and axes
-against what the recipe says. `benchmarks/routes --page` puts the table into docs/routes.md.
+against what the recipe says. `benchmarks/routes --page` puts the table into docs/evidence/routes.md.
 """
 
 from __future__ import annotations

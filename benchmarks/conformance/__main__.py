@@ -3,7 +3,7 @@
     python benchmarks/conformance [--only REGEX] [--backend NAME ...] [--view A|B] [--jobs N] [--limit S] [--write]
 
 --only prints what became of the cases whose name it finds; --write runs everything, and writes
-benchmarks/results/conformance.json and docs/conformance.md.
+benchmarks/results/conformance.json and docs/evidence/conformance.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from table import page
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "conformance.json"
-PAGE = ROOT / "docs" / "conformance.md"
+PAGE = ROOT / "docs" / "evidence" / "conformance.md"
 OURS = ("saved-model", "tflite")
 
 

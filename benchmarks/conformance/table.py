@@ -1,4 +1,4 @@
-"""The committed table: docs/conformance.md."""
+"""The committed table: docs/evidence/conformance.md."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@
 
 Makes each environment of environments.toml in FOLDER (about 5 GB apiece) unless it is there, and goes on where it was
 stopped: a cell that has been tried is kept unless `--again`. Writes benchmarks/results/environments.json and
-docs/environments-tried.md; `--page` writes the page alone. `--alone` tries the same models in a module that transload's
-own torch cannot import (nets/only_there.py), so that only what the environment hands over can be converted.
+docs/evidence/environments-tried.md; `--page` writes the page alone. `--alone` tries the same models in a module that
+transload's own torch cannot import (nets/only_there.py), so that only what the environment hands over can be converted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from transload.pipeline.result.environment import describe_environment  # noqa: 
 
 ROOT = HERE.parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "environments.json"
-PAGE = ROOT / "docs" / "environments-tried.md"
+PAGE = ROOT / "docs" / "evidence" / "environments-tried.md"
 TARGETS = "onnx,saved-model,tflite"
 CELL_S = 400
 MODELS = {

@@ -6,7 +6,7 @@ Makes the environment (2.4 GB) in FOLDER unless it is there, from requirements.t
 libraries.toml to ONNX, SavedModel and TFLite in a fresh process on an empty store. Goes on where it was stopped: a
 model that has been tried is kept unless `--again`. `--only` takes parts of names of packages or models. Copies are
 checked independently, too: own_answers.py in the environment and compare_copies.py here share no code with transload.
-Writes benchmarks/results/libraries.json and docs/libraries-tried.md; `--page` writes the page alone.
+Writes benchmarks/results/libraries.json and docs/evidence/libraries-tried.md; `--page` writes the page alone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from transload.pipeline.result.environment import describe_environment  # noqa: 
 
 ROOT = HERE.parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "libraries.json"
-PAGE = ROOT / "docs" / "libraries-tried.md"
+PAGE = ROOT / "docs" / "evidence" / "libraries-tried.md"
 TARGETS = "onnx,saved-model,tflite"
 COMMAND_S, ANSWERS_S = 600, 120
 CHECKED_BATCH = 7  # transload verifies batches 1, 2 and 5

@@ -5,8 +5,8 @@
 
 Rows are kept in the work folder; a second call goes on where the first was stopped. --again asks transload anew and
 keeps what has been built. --kind takes one kind and the right copies of its models, --quick asks `validate` alone;
-what slipped through is named at the end. --publish writes benchmarks/results/mutations.json and docs/mutations.md from
-all rows.
+what slipped through is named at the end. --publish writes benchmarks/results/mutations.json and
+docs/evidence/mutations.md from all rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The published results: benchmarks/results/mutations.json and docs/mutations.md."""
+"""The published results: benchmarks/results/mutations.json and docs/evidence/mutations.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kinds import KINDS, Group
 from rows import Row, Rows, without_places
 
 ROOT = Path(__file__).resolve().parents[2]
-RESULTS, PAGE = ROOT / "benchmarks" / "results" / "mutations.json", ROOT / "docs" / "mutations.md"
+RESULTS, PAGE = ROOT / "benchmarks" / "results" / "mutations.json", ROOT / "docs" / "evidence" / "mutations.md"
 _LIBRARIES = ("torch", "onnx", "onnxscript", "onnxruntime", "tensorflow", "ai-edge-litert", "numpy", "onnxsim")
 Said = Callable[[Row], str]
 _CONVERTED = "wrong as a converter made it"

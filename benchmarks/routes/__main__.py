@@ -137,8 +137,8 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="also what is finished")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=300, help="limit of one step")
-    parser.add_argument("--publish", action="store_true", help="write docs/routes.md and results/routes.json")
-    parser.add_argument("--page", action="store_true", help="run nothing, and write docs/routes.md of the results")
+    parser.add_argument("--publish", action="store_true", help="write docs/evidence/routes.md and results/routes.json")
+    parser.add_argument("--page", action="store_true", help="run nothing, write docs/evidence/routes.md of the results")
     asked = parser.parse_args()
     if asked.page:
         found = json.loads((RESULTS / "routes.json").read_text())["rows"]
@@ -155,7 +155,7 @@ def main() -> int:
 
 
 def _write_page(rows: Sequence[Row]) -> None:
-    (ROOT / "docs" / "routes.md").write_text(page(rows) + section(RESULTS / "round_trips.json"))
+    (ROOT / "docs" / "evidence" / "routes.md").write_text(page(rows) + section(RESULTS / "round_trips.json"))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def write_json(path: Path, rows: Sequence[Row]) -> None:
 
 
 def page(rows: Sequence[Row]) -> str:
-    """docs/routes.md."""
+    """docs/evidence/routes.md."""
     starts = list(dict.fromkeys(column.split(" > ")[0] for column in _columns(rows)))
     ends = list(dict.fromkeys(column.split(" > ")[1] for column in _columns(rows)))
     lines = [_HEAD, f"{len({row.model for row in rows})} models.", ""]

@@ -10,7 +10,7 @@ from typing import Any
 ARRIVED = "arrived"
 _HEAD = """## Round trips
 
-The [recipes](recipes.md), trained, from leg to leg: each leg is a `transload convert` of the bare file that the leg
+The [recipes](../recipes.md), trained, from leg to leg: each leg is a `transload convert` of the bare file that the leg
 before has left. The last copy is held against the **first** model, on the recipe's test set and at the batches 1, 3
 and 5, and its names, their order, dtypes and axes against the recipe's; a cell has the least decibels. The Keras model
 is the recipe's net as one writes it in Keras, with the weights that PyTorch has trained (it answers as the recipe to

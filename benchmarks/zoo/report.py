@@ -71,7 +71,7 @@ def share_of_exported(rows: Sequence[Row], column: str) -> float:
 
 
 def page(rows: Sequence[Row]) -> str:
-    """docs/zoo.md."""
+    """docs/evidence/zoo.md."""
     rows = [Row.from_json(row.to_json()) for row in rows]  # as they are published
     reduced = [row for row in rows if row.column == INT8]
     families = {row.family for row in reduced}

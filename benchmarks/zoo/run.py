@@ -122,7 +122,7 @@ def main() -> int:
     parser.add_argument("--home", type=Path, default=HERE, help="where nets/, .packages/ and .store/ lie")
     parser.add_argument("--name", default="main", help="of this run's folder, where two run at a time")
     parser.add_argument("--failures", type=Path, help="write the failures by cause there")
-    parser.add_argument("--publish", action="store_true", help="write docs/zoo.md and benchmarks/results/zoo.json")
+    parser.add_argument("--publish", action="store_true", help="write docs/evidence/zoo.md and results/zoo.json")
     parser.add_argument("--list", action="store_true", help="only list the models")
     asked = parser.parse_args()
     patterns = asked.only.split(",")
@@ -137,7 +137,7 @@ def main() -> int:
         asked.failures.write_text(failures(found))
     if asked.publish:
         write_json(ROOT / "benchmarks" / "results" / "zoo.json", found, (HERE / "requirements.txt").read_text())
-        (ROOT / "docs" / "zoo.md").write_text(page(found))
+        (ROOT / "docs" / "evidence" / "zoo.md").write_text(page(found))
     return 0
 
 

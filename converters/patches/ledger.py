@@ -17,7 +17,8 @@ How a module of this package declares its patches, and how they take effect:
 * A name that its owner lacks raises MissingName before anything is swapped.
 
 `all_patches()` gathers every PATCHES of this package. `python -m transload.converters.patches.ledger` prints
-docs/patches.md. Each record has a canary under its `id` in tests/canaries: the unpatched library is still wrong.
+docs/evidence/patches.md. Each record has a canary under its `id` in tests/canaries: the unpatched library is still
+wrong.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Patch:
 
     @property
     def id(self) -> str:
-        """What names the patch in docs/patches.md, and its canary in tests/canaries."""
+        """What names the patch in docs/evidence/patches.md, and its canary in tests/canaries."""
         return f"{self.kind.name.lower()}:{self.owner}.{self.name}"
 
 
@@ -209,7 +210,7 @@ def all_patches() -> tuple[Patch, ...]:
 
 
 def document(records: Iterable[Patch]) -> str:
-    """Return docs/patches.md: the records by kind, with those that have the same reason in one row."""
+    """Return docs/evidence/patches.md: the records by kind, with those that have the same reason in one row."""
     tables: dict[Kind, dict[tuple[str, ...], list[str]]] = defaultdict(lambda: defaultdict(list))
     for patch in records:
         reason = (patch.owner, patch.why, patch.upstream, patch.until, patch.seen)
@@ -229,8 +230,8 @@ _HEADER = (
     "# Patches",
     "",
     "Every change that transload makes to the behaviour of another library while it converts. Generated from the",
-    "ledger: `python -m transload.converters.patches.ledger > docs/patches.md`. `make canaries` shows for each that",
-    "the unpatched library is still wrong. CONTRIBUTING.md says how to move to another version.",
+    "ledger: `python -m transload.converters.patches.ledger > docs/evidence/patches.md`. `make canaries` shows for",
+    "each that the unpatched library is still wrong. CONTRIBUTING.md says how to move to another version.",
 )
 _COLUMNS = (
     "| owner | names | what the library does | upstream | unnecessary once | seen in |",

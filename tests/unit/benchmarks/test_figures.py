@@ -27,13 +27,13 @@ def test_each_figure_has_its_row_with_its_pages_and_its_day(figures: ModuleType)
 
 
 def test_the_readme_says_where_the_age_of_its_figures_stands(root: Path) -> None:
-    assert "(docs/figures.md)" in (root / "README.md").read_text()
+    assert "(docs/evidence/figures.md)" in (root / "README.md").read_text()
 
 
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ((r"\| `serving\.json`.*\n", ""), "docs/figures.md has no row of serving.json; write it by `make figures`"),
+        ((r"\| `serving\.json`.*\n", ""), "figures.md has no row of serving.json; write it by `make figures`"),
         ((r"\[README\.md\]", "[none]"), "does not say that README.md cites conversion.json"),
         ((r"2\d{3}-\d\d-\d\d \|", "2020-01-01 |"), "was written on "),
     ],

@@ -92,7 +92,7 @@ def test_comparison_takes_the_output_of_the_shape_and_the_spread() -> None:
 def test_committed_page_is_of_the_committed_results(page: ModuleType, tmp_path: Path) -> None:
     results = json.loads((ROOT / "benchmarks" / "results" / "libraries.json").read_text())
     page.write_library_page(results, tmp_path / "page.md")
-    assert (tmp_path / "page.md").read_text() == (ROOT / "docs" / "libraries-tried.md").read_text()
+    assert (tmp_path / "page.md").read_text() == (ROOT / "docs" / "evidence" / "libraries-tried.md").read_text()
     assert page.wrong_copies(results["models"]) == []
 
 

@@ -1,4 +1,4 @@
-"""The ledger: names are swapped and restored, a missing one raises, and docs/patches.md says what the records say."""
+"""The ledger: names are swapped and restored, a missing one raises, and patches.md says what the records say."""
 
 from __future__ import annotations
 
@@ -138,4 +138,4 @@ def test_docs_patches_md_is_generated_without_a_framework() -> None:
         "runpy.run_module('transload.converters.patches.ledger', run_name='__main__')\n"
     )
     made = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
-    assert made.stdout == (ROOT / "docs" / "patches.md").read_text()
+    assert made.stdout == (ROOT / "docs" / "evidence" / "patches.md").read_text()
