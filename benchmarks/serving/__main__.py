@@ -6,6 +6,7 @@ latency  p50 of one client: in process, embedded and behind `transload serve`, b
 rate     requests per second of 8 clients (h2load), beside the echoes, MLServer, KServe, LitServe and Triton's Python
          backend
 cold     seconds from the command `transload serve` to the first answer, for each format
+stack    p50 of one client of an echo: uvicorn, and the connection of `transload serve` on the same libraries
 large    the longest waits of others beside bodies of 14 and 60 MB, behind `transload serve`
 decode   a 224x224x3 image sent as float_val
 
@@ -71,8 +72,8 @@ ECHOES = {"grpc": "echo grpc", "http": "echo uvicorn"}
 def main() -> int:
     """Measure the parts that are named, print, write."""
     parts: dict[str, Callable[[Path, argparse.Namespace], Any]] = {
-        "latency": measure_latency, "rate": measure_rates, "cold": measure_cold_starts, "large": measure_large,
-        "decode": measure_decode,
+        "latency": measure_latency, "rate": measure_rates, "cold": measure_cold_starts, "stack": measure_stacks,
+        "large": measure_large, "decode": measure_decode,
     }  # fmt: skip
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("parts", nargs="*", choices=[*parts, []])
@@ -138,6 +139,22 @@ def measure_latency(work: Path, options: argparse.Namespace) -> list[dict[str, A
                     references[f"{name} {form} {shape}"] = ECHOES[request.protocol]
         series = latency.measure(calls, options.rounds or ROUNDS["latency"])
     return [{"name": name, **latency.describe(series[name], series[references.get(name, name)])} for name in calls]
+
+
+def measure_stacks(work: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return p50 of an echo on our own connection and on uvicorn, short and long, with the ratio of the two."""
+    short = make_requests(SAMPLE)[ROWS]
+    bodies = {"short": short, "60 kB": replace(short, body=short.body * (60_000 // len(short.body)))}
+    calls: dict[str, Callable[[], object]] = {}
+    with ExitStack() as stack:
+        for name, kind in (("uvicorn", "asgi"), ("own", "own")):
+            port = stack.enter_context(servers.running(servers.echo(kind), work / f"echo-{kind}")).http
+            calls |= {f"{name}, {size}": latency.make_call(request, port) for size, request in bodies.items()}
+        series = latency.measure(calls, options.rounds or ROUNDS["latency"])
+    return [
+        {"name": name, **latency.describe(series[name], series[f"uvicorn, {name.partition(', ')[2]}"])}
+        for name in calls
+    ]
 
 
 def _call_once(request: WireRequest, port: int) -> None:

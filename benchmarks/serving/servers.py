@@ -73,7 +73,7 @@ def wait_for(answer: Callable[[], object], limit_s: float = START_S) -> float:
 
 
 def echo(kind: str) -> Command:
-    """Return a server that sends back what it gets: "grpc" or "asgi"."""
+    """Return a server that sends back what it gets: "grpc", "asgi" or "own"."""
     return Command([sys.executable, "-P", str(HERE / "echo_servers.py"), kind])
 
 
