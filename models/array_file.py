@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from .errors import BadRequest
-from .safe_zip import check_plain_zip
+from .safe_zip import check_safe_zip
 from .signature import Array
 from .untrusted_files import check_unpacked
 
@@ -76,7 +76,7 @@ def map_arrays(path: Path, scratch: Path | None = None) -> dict[str, Array]:
     `scratch`; without it such a file is read into memory.
     Raises BadRequest where it is no such file."""
     try:
-        check_plain_zip(path, of_paths=False)
+        check_safe_zip(path, of_paths=False)
         with zipfile.ZipFile(path) as archive:
             check_unpacked(path, archive)
             members = archive.infolist()

@@ -107,7 +107,7 @@ def _define(space: str, operator: str, path: Path) -> None:
             fix=f"install {library}" if library else "export the model with operators of torch in place of that one",
         )
     if library == "torchvision":
-        from .loading.torchvision_ops import mend_torchvision
+        from .loading.torchvision_ops import register_torchvision_stubs
 
-        mend_torchvision()
+        register_torchvision_stubs()
     import_module(library)

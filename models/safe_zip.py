@@ -2,7 +2,7 @@
 
 Readers of zips differ: Python's takes names and sizes from the directory at the end, PyTorch's (miniz) ignores case,
 others go by the header before each file. An archive made for these differences shows a check one file and the reader
-another. `check_plain_zip` accepts what the writers of models write, and nothing that could be read in two ways: one
+another. `check_safe_zip` accepts what the writers of models write, and nothing that could be read in two ways: one
 directory at the very end, the files one after another without gaps, and both headers of a file saying the same.
 """
 
@@ -65,7 +65,7 @@ def is_zip(path: Path) -> bool:
         return True
 
 
-def check_plain_zip(path: Path, *, ignores_case: bool = False, of_paths: bool = True) -> None:
+def check_safe_zip(path: Path, *, ignores_case: bool = False, of_paths: bool = True) -> None:
     """Raise zipfile.BadZipFile where an archive could be read in two ways.
 
     `ignores_case`: its reader takes two names for one that differ in case only. `of_paths`: its names are paths; those

@@ -25,7 +25,7 @@ def map_large_blocks() -> None:
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
-class MemoryReturn:
+class HeapTrimmer:
     """Trims the heap a moment after large requests. Thread-safe."""
 
     def __init__(self, delay_s: float = _DELAY_S, trim: Callable[[], None] = trim_heap) -> None:

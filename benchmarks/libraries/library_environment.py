@@ -42,7 +42,7 @@ def _fit_to_cpu(packages: Path) -> None:
     where the library is absent.
     """
     shutil.copy(ROOT / "models" / "loading" / "torchvision_ops.py", packages / "torchvision_cpu_ops.py")
-    line = "import torchvision_cpu_ops; torchvision_cpu_ops.mend_torchvision()\n"
+    line = "import torchvision_cpu_ops; torchvision_cpu_ops.register_torchvision_stubs()\n"
     (packages / "torchvision_cpu_ops.pth").write_text(line)
     for library in packages.glob("torchaudio/lib/_torchaudio*.so"):
         library.unlink()

@@ -1,1 +1,1 @@
-"""Read and check the model files that a user brings: one module per format, and take_in.py over them."""
+"""Read and check the model files that a user brings: one module per format, and artifact_import.py over them."""

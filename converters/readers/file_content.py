@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from ...models.errors import BadRequest
 from ...models.formats import FileHead, Format, formats
 from ...models.library_messages import first_line
-from ...models.safe_zip import check_plain_zip
+from ...models.safe_zip import check_safe_zip
 
 MAX_RATIO = 100  # of unpacked to packed size: neither torch nor Keras compresses
 # Errors of zipfile, json, pickletools, h5py, flatbuffers and torch for broken files, and of what is made of them.
@@ -58,7 +58,7 @@ def opened_archive(path: Path, kind: str, fix: str, *, ignores_case: bool = Fals
     `ignores_case`: its reader does, as PyTorch's.
     """
     with whole_file(path, kind, fix):
-        check_plain_zip(path, ignores_case=ignores_case)
+        check_safe_zip(path, ignores_case=ignores_case)
         with zipfile.ZipFile(path) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > MAX_RATIO * max(1, path.stat().st_size):
                 raise BadRequest(f"{path} unpacks to far more than its own size", fix=fix)

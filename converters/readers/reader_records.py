@@ -1,4 +1,4 @@
-"""Options and facts of the intake jobs (take_in.py), for both sides of the process border."""
+"""Options and facts of the intake jobs (artifact_import.py), for both sides of the process border."""
 
 from __future__ import annotations
 

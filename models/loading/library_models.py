@@ -18,7 +18,7 @@ from ..errors import BadRequest
 from ..signature import TensorSpec
 from ..sources import CodeRef
 from .factory_arguments import arguments
-from .torchvision_ops import mend_torchvision
+from .torchvision_ops import register_torchvision_stubs
 from .transformers_models import folder_factory, transformers_inputs
 from .weight_files import add_note
 
@@ -53,7 +53,7 @@ def known_inputs(ref: CodeRef, model: torch.nn.Module) -> tuple[TensorSpec, ...]
 def _torchvision_factory(name: str) -> Callable[..., torch.nn.Module]:
     """Return the factory of the torchvision model of that name.
     Raises BadRequest with the closest names where there is none."""
-    mend_torchvision()
+    register_torchvision_stubs()
     from torchvision.models import get_model_builder, list_models
 
     source = f"torchvision:{name}"
@@ -73,7 +73,7 @@ def _torchvision_factory(name: str) -> Callable[..., torch.nn.Module]:
 def _timm_factory(name: str) -> Callable[..., torch.nn.Module]:
     """Return the factory of the timm model of that name.
     Raises BadRequest with the closest names where there is none."""
-    mend_torchvision()
+    register_torchvision_stubs()
     import timm
 
     source = f"timm:{name}"
@@ -106,7 +106,7 @@ def _torchvision_inputs(name: str) -> tuple[TensorSpec, ...]:
 
 def _family(name: str) -> str:
     """Return a model's part of torchvision.models: resnet, segmentation, detection, video, optical_flow."""
-    mend_torchvision()
+    register_torchvision_stubs()
     from torchvision.models import get_model_builder
 
     module: str = get_model_builder(name).__module__

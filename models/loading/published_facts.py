@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..sources import CodeRef
-from .torchvision_ops import mend_torchvision
+from .torchvision_ops import register_torchvision_stubs
 
 if TYPE_CHECKING:
     import torch
@@ -38,7 +38,7 @@ def published_facts(ref: CodeRef, model: torch.nn.Module, classes: int) -> Publi
 
 
 def _torchvision_facts(name: str) -> PublishedFacts:
-    mend_torchvision()
+    register_torchvision_stubs()
     from torchvision.models import get_model_weights
 
     weights = next(iter(get_model_weights(name)), None)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _LIBRARIES: list[torch.library.Library] = []  # declarations last as long as these objects
 
 
-def mend_torchvision() -> None:
+def register_torchvision_stubs() -> None:
     """Make `import torchvision` work from now on, in any code. Costs nothing until then, and may be repeated."""
     if not any(isinstance(finder, _Before) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Before())

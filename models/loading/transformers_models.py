@@ -18,7 +18,7 @@ from ..errors import BadRequest
 from ..library_messages import first_line
 from ..signature import TensorSpec
 from .checkpoints.file_head import WEIGHT_NAMES
-from .torchvision_ops import mend_torchvision
+from .torchvision_ops import register_torchvision_stubs
 from .weight_files import add_note, few, read_weight_file, shards_of
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def _check_complete(report: _WeightsReport, weights: Path, kind: str) -> None:
 
 def _class(folder: Path, document: Mapping[str, object]) -> Any:
     """Return the class of transformers that the configuration names."""
-    mend_torchvision()
+    register_torchvision_stubs()
     import transformers
 
     names = document.get("architectures")

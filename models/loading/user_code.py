@@ -26,7 +26,7 @@ from ..sources import CodeRef
 from ..store import is_disk_full
 from ..user_python.inside.user_code_import import last_public_name
 from .source_folders import import_folders
-from .torchvision_ops import mend_torchvision
+from .torchvision_ops import register_torchvision_stubs
 from .user_frames import FRAME
 
 _PROCESS_ERROR = "\nOriginal Traceback (most recent call last):\n"  # torch._utils.ExceptionWrapper
@@ -37,7 +37,7 @@ _PRIVATE = "_transload_user_"  # a user's json.py becomes this module and a suff
 def load_object(ref: CodeRef) -> Any:
     """Load the object that `ref` names from a file or a module of the user's.
     Raises BadRequest where the file, the module or the name is not there, or the import raises."""
-    mend_torchvision()  # their code may import it, or timm
+    register_torchvision_stubs()  # their code may import it, or timm
     with working_in_root(ref):
         module = _from_file(ref.file, ref.root) if ref.file else _from_name(ref)
     value: Any = module

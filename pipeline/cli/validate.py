@@ -119,7 +119,7 @@ def _lines(done: ValidateResult, model: Sequence[str], *, every_batch: bool) -> 
     lost = dict.fromkeys(f"{row.artifact} in {row.runtime}: {row.lost}" for row in done.drift if row.lost)
     inner = [f"{row.artifact} in {row.runtime}: {row.note}" for row in done.evidence.inner_ranges if row.note]
     questions = [exercise.sentence for exercise in exercises(done.evidence.exercised)]
-    wrong += [f"where: {join(['transload', 'locate', text, *model])}" for text in done.departing]
+    wrong += [f"where: {join(['transload', 'locate', text, *model])}" for text in done.diverging]
     notes = [*wrong, *lost, *([done.note] if done.note else []), *inner, *questions, *done.doubts]
     return page(
         (table if several else table.without("artifact")).texts(),

@@ -55,7 +55,7 @@ class ValidateResult:
     folder: Path
     note: str | None = None  # on the metric
     evidence: CheckRows = field(default_factory=CheckRows)
-    departing: tuple[str, ...] = ()  # candidates, as they were named, in which `locate` finds what is wrong
+    diverging: tuple[str, ...] = ()  # candidates, as they were named, in which `locate` finds what is wrong
     doubts: tuple[str, ...] = ()  # that the verdict is under
     model: str = ""  # that they were compared with
     recorded_source: Mapping[str, str] | None = None  # where a record named the model
@@ -115,14 +115,14 @@ def validate(
         rows = gate(rules, artifacts, validated.rows, (), failures=validated.failures, reasons=validated.reasons)
         decided = verdict_of(rows, artifacts)
         wrong = {row.artifact for row in validated.rows if row.verdict is Verdict.FAIL and row.max_abs is not None}
-        departing = tuple(
+        diverging = tuple(
             text for text, label, candidate in named
             if label in wrong and can_locate(text, against.text) and not _is_keras_there(against)
             and has_same_inputs(candidate.model.signature, inputs.model.signature)
         )  # fmt: skip
         note = "; ".join(filter(None, [inputs.metric.note, *notes])) or None
         result = ValidateResult(
-            validated.rows, rows, decided, context.folder, note, validated.evidence, departing,
+            validated.rows, rows, decided, context.folder, note, validated.evidence, diverging,
             (*context.doubts, *inputs.doubts, *_narrow_doubts(inputs, within), *lossy), against.text,
             against.recorded_source,
         )  # fmt: skip

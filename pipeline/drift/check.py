@@ -37,7 +37,7 @@ from .numbers.numeric import Drift, combine
 from .probe_result import CheckResult, ProbeCalls, describe_calls
 from .probe_tally import ProbeTally
 from .recorded_answers import ANSWERS, PROBES, has_rows, read_calls, read_record, read_sources, split_by_sample
-from .rounding_ties import UNSETTLED, UNSETTLED_SET, Marks, settle
+from .rounding_ties import TIES, TIES_SET, Marks, settle
 from .rules import BLANK_DB, FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge, judge_silence
 from .sessions import batches_of, default_runtime, read_test_set
 from .stress_drift import (
@@ -113,12 +113,12 @@ class Check:
         recorded = CallRows(len(self._data), chunk, self.record.batches)
         if len(recorded) != len(answers):
             raise BadRequest("the reference was recorded on other data", fix=_REFERENCE_FIX)
-        path = self._reference / UNSETTLED_SET
+        path = self._reference / TIES_SET
         marks = RecordedSeries(path) if path.is_dir() else ()
         bounds = self._bounds.get(self._signature.batch or "", self.record.batches)
         rows = CallRows(len(self._data), bounds.filled.at_most(chunk), bounds)
         if (rows.batch, len(rows[-1])) == (chunk, len(recorded[-1])):
-            return replace(self._calls_of(Probe(chunk), recorded, answers, self._metric), unsettled=marks)
+            return replace(self._calls_of(Probe(chunk), recorded, answers, self._metric), tie_marks=marks)
         if not has_rows(answers[0], len(recorded[0])):
             sizes = bounds if bounds.low != bounds.high else bounds.low
             raise BadRequest(
@@ -126,7 +126,7 @@ class Check:
                 fix="give a test set that the copy takes in one call: --data FILE.npz",
             )
         calls = self._calls_of(Probe(rows.batch), rows, RegroupedSeries(answers, chunk, rows), self._metric)
-        return replace(calls, unsettled=RegroupedSeries(marks, chunk, rows) if marks else ())
+        return replace(calls, tie_marks=RegroupedSeries(marks, chunk, rows) if marks else ())
 
     def probes(self) -> list[ProbeCalls]:
         """Return the probes that this copy is asked.
@@ -134,17 +134,17 @@ class Check:
         values that the samples do not hold."""
         keys = [probe.key for probe in self.record.probes]
         series = dict(zip(keys, read_calls(self._reference / PROBES), strict=True))
-        marks = dict(zip(keys, self._unsettled(len(keys)), strict=True))
+        marks = dict(zip(keys, self._tie_marks(len(keys)), strict=True))
         wanted = [*map(Probe, self._batches), *(probe for probe in self.record.probes if self._is_asked(probe))]
         missing = [probe.batch for probe in wanted if probe.key not in series]
         if missing:
             raise BadRequest(f"the reference was not recorded at batch {missing[0]}", fix="record it at that batch")
         calls = (self._probe_calls(probe, series[probe.key]) for probe in wanted)
-        return [replace(probe_calls, unsettled=marks[probe_calls.probe.key]) for probe_calls in calls]
+        return [replace(probe_calls, tie_marks=marks[probe_calls.probe.key]) for probe_calls in calls]
 
-    def _unsettled(self, count: int) -> Sequence[Sequence[Marks]]:
+    def _tie_marks(self, count: int) -> Sequence[Sequence[Marks]]:
         """Return what rounding decides in the calls of `count` probes; nothing where the reference does not tell."""
-        path = self._reference / UNSETTLED
+        path = self._reference / TIES
         return read_calls(path) if path.is_file() else [()] * count
 
     def _probe_calls(self, probe: Probe, answers: Series) -> ProbeCalls:
@@ -192,8 +192,8 @@ class Check:
     def repeat(self, session: Session, calls: ProbeCalls, when: str) -> CheckResult | None:
         """Ask the first call of a probe that passed once more; return the result of a copy that answers otherwise now.
         `when`: how its sentence begins."""
-        rows, answers, marks = calls.rows[:1], calls.answers[:1], calls.unsettled[:1]
-        first = replace(calls, rows=rows, answers=answers, unsettled=marks, metric=None, errors=None)
+        rows, answers, marks = calls.rows[:1], calls.answers[:1], calls.tie_marks[:1]
+        first = replace(calls, rows=rows, answers=answers, tie_marks=marks, metric=None, errors=None)
         result = self._ask(session, first)
         if result.verdict != FAIL and result.answered:
             return None
@@ -222,9 +222,9 @@ class Check:
         # A column of few rows near constants is small by chance, as where an activation saturates.
         tally = ProbeTally(self._batched, {} if calls.probe.is_near else self._axes, metric=metric)
         try:
-            unsettled: Iterable[Marks] = calls.unsettled or repeat({}, len(calls.rows))
+            tie_marks: Iterable[Marks] = calls.tie_marks or repeat({}, len(calls.rows))
             left = len(calls.data)
-            for rows, reference, marks in zip(calls.rows, calls.answers, unsettled, strict=True):
+            for rows, reference, marks in zip(calls.rows, calls.answers, tie_marks, strict=True):
                 feeds = make_feeds(calls.data, rows, self._signature, calls.probe.sizes)
                 candidate = session.run(feeds)
                 if self._may_reorder and (order := describe_order(candidate, reference)):

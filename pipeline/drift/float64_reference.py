@@ -20,10 +20,10 @@ from .numbers.column_drift import column_axes
 from .recorded_answers import ANSWERS, write_calls
 from .rounding_ties import (
     ROUNDING_NOISE,
-    UNSETTLED,
-    UNSETTLED_SET,
+    TIES,
+    TIES_SET,
     Marks,
-    find_unsettled,
+    find_ties,
     has_integers,
     no_marks,
     settle,
@@ -95,13 +95,13 @@ class Float64Reference:
         finally:
             self.session.widen()
 
-    def write_unsettled(self, folder: Path, rows_of_set: Sequence[Array] | None) -> None:
+    def write_ties(self, folder: Path, rows_of_set: Sequence[Array] | None) -> None:
         """Write what rounding decides in the answers to each probe, and in the recorded ones to the whole test set."""
-        write_calls(folder / UNSETTLED, list(self.marks.values()))
+        write_calls(folder / TIES, list(self.marks.values()))
         if rows_of_set is not None:
             self.left_s = _FLOATS_S
             marks = self._marks_of(self.usual, RecordedSeries(folder / ANSWERS), rows_of_set)
-            write_series(folder / UNSETTLED_SET, marks)
+            write_series(folder / TIES_SET, marks)
 
     def _marks_of(self, probe: Probe, answers: Series, rows: Iterable[Array] | None = None) -> Iterator[Answers]:
         """Mark what rounding decides in the answers to calls of these rows, else of the probe's own, call by call."""
@@ -117,9 +117,9 @@ class Float64Reference:
         is_limited = probe.is_blank or (probe.is_stress and not probe.is_undefined)
         if is_floats and (is_limited or self.left_s <= 0):
             return no_marks(answers)
-        marks = find_unsettled(self.session, fed, answers, is_undefined=probe.is_undefined)
+        marks = find_ties(self.session, fed, answers, is_undefined=probe.is_undefined)
         if probe.is_undefined:
-            marks = {name: unsettled > 0 for name, unsettled in marks.items()}
+            marks = {name: tie_marks > 0 for name, tie_marks in marks.items()}
         self.left_s -= time.monotonic() - start if is_floats else 0
         return marks
 

@@ -32,7 +32,7 @@ class ProbeCalls:
     answers: Series
     metric: TaskMetric | None = None  # the task's metric, where it is taken
     lowered_db: float | None = None  # a floor below the usual one
-    unsettled: Sequence[Marks] = ()  # call by call: integers that rounding decides
+    tie_marks: Sequence[Marks] = ()  # call by call: integers that rounding decides
     errors: ErrorProfile | None = None  # collects the errors of the test set
 
     @property

@@ -45,7 +45,7 @@ from .recorded_answers import (
     write_sources,
 )
 from .reference_probing import ReferenceProbing
-from .rounding_ties import UNSETTLED
+from .rounding_ties import TIES
 from .sessions import batches_of, default_runtime, open_for, read_test_set
 
 
@@ -81,7 +81,7 @@ def answer(job: Job) -> Mapping[str, Any]:
         if float64:
             probing.noise[Cause.FLOAT64] = float64[[*probing.series].index(probing.telling.key)]
             probing.measure_last_bits(truth.marks)
-            truth.write_unsettled(job.out, None if chunk is None else probing.rows_of_set(chunk))
+            truth.write_ties(job.out, None if chunk is None else probing.rows_of_set(chunk))
     write_calls(job.out / PROBES, list(probing.series.values()))
     write_sources(job.out, probing.sources)
     refused = {axis: [*sizes] for axis, sizes in probing.refused.items()}
@@ -140,14 +140,14 @@ def _extend(folder: Path, before: Path) -> None:
     """Put a record ahead of the answers near constants that the folder holds, and copy the rest of it.
     Answers without marks of what rounding decides are left out, where the record has such marks."""
     old, new = read_record(before), read_record(folder)
-    files = [name for name in (PROBES, UNSETTLED) if (before / name).is_file()]
+    files = [name for name in (PROBES, TIES) if (before / name).is_file()]
     has_all = all((folder / name).is_file() for name in files)
     added = [at for at, probe in enumerate(new.probes) if probe.is_near and has_all]
     for name in files:
         more = read_calls(folder / name) if added else []
         write_calls(folder / name, [*read_calls(before / name), *(more[at] for at in added)])
     for path in before.iterdir():
-        if path.name not in (PROBES, UNSETTLED, RECORD):
+        if path.name not in (PROBES, TIES, RECORD):
             (shutil.copytree if path.is_dir() else shutil.copyfile)(path, folder / path.name)
     probes = *old.probes, *(new.probes[at] for at in added)
     float64 = *(old.float64 or [{}] * len(old.probes)), *(new.float64[at] if new.float64 else {} for at in added)

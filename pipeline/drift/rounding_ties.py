@@ -19,8 +19,8 @@ from ...models.probes.evidence import Answers
 from ...models.signature import Array
 from ...serving.session import WideningSession
 
-UNSETTLED = "unsettled.npz"  # one series for each probe, as the answers to it
-UNSETTLED_SET = "unsettled_set"  # of the whole test set, in shards
+TIES = "ties.npz"  # one series for each probe, as the answers to it
+TIES_SET = "ties_set"  # of the whole test set, in shards
 ROUNDING_NOISE = 2.0**-21  # of each result, standard deviation: float32 rounds to 2^-24, a kernel sums many of these
 # Pairs of trials with opposite noise where the first turns any integer over: one of the two parts two equal scores, and
 # the middle one of three stays where it is once in 3^8 times.
@@ -44,7 +44,7 @@ def no_marks(answers: Answers) -> dict[str, Array]:
     return {name: np.zeros(array.shape, bool) for name, array in answers.items()}
 
 
-def find_unsettled(
+def find_ties(
     session: WideningSession, feeds: Mapping[str, Array], answers: Answers, *, is_undefined: bool = False
 ) -> dict[str, Array]:
     """Mark the elements of outputs that rounding decides, beside the `answers` of float32 to the same feeds.
@@ -146,13 +146,13 @@ def settle(candidate: Answers, reference: Answers, marks: Marks) -> tuple[dict[s
     """Return the candidate's answers with the reference's where rounding decides, and how many elements differed.
     Floats that differ by more than rounding spreads them stay as they are."""
     settled, ties = dict(candidate), 0
-    for name, unsettled in marks.items():
-        if candidate[name].shape != unsettled.shape:
+    for name, tie_marks in marks.items():
+        if candidate[name].shape != tie_marks.shape:
             continue
-        turned = (unsettled > 0) & (candidate[name] != reference[name])
-        if unsettled.dtype != bool:
+        turned = (tie_marks > 0) & (candidate[name] != reference[name])
+        if tie_marks.dtype != bool:
             with np.errstate(invalid="ignore"):
-                turned &= np.abs(candidate[name] - reference[name]) <= _MOST_SPREADS * unsettled
+                turned &= np.abs(candidate[name] - reference[name]) <= _MOST_SPREADS * tie_marks
         settled[name] = np.where(turned, reference[name], candidate[name])
         ties += int(np.count_nonzero(turned))
     return settled, ties

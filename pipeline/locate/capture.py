@@ -21,7 +21,7 @@ from ..drift.drift_records import CheckOptions
 from ..drift.numbers.column_ranges import describe_uneven_columns
 from ..drift.rules import FAIL
 from ..drift.sessions import open_session, read_test_set
-from .diverging_call import DepartureSearch
+from .diverging_call import DivergenceSearch
 from .locate_records import CandidateGraph, CandidateOperator, Capture, CaptureFacts
 from .runtime_changes import find_cure
 from .value_recorder import ValueRecorder, open_recorder
@@ -35,22 +35,22 @@ def capture(job: Job) -> Mapping[str, Any]:
     options = CheckOptions.from_json(job.options)
     folder = job.inputs["artifact"]
     artifact = read_artifact(folder)
-    search = DepartureSearch(job)
+    search = DivergenceSearch(job)
     precision, inputs = artifact.target.precision, artifact.signature.inputs
     columns = partial(describe_uneven_columns, precision, data=read_test_set(job, inputs), inputs=inputs)
     with closing(open_session(search.check.runtime, folder, threads=options.threads)) as session:
-        departing = search.find(session)
-        if departing is None:
+        diverging = search.find(session)
+        if diverging is None:
             return CaptureFacts(
                 calls=search.calls, agreement_db=search.least_db, departs=False, columns=columns(search.least_db)
             ).to_json()
-        feeds = search.feeds(departing.calls)
+        feeds = search.feeds(diverging.calls)
         answers, error = _answer(session, feeds)
     facts = CaptureFacts(
-        calls=search.calls, agreement_db=departing.agreement_db, departs=True, call=departing.name, error=error,
-        mismatch=departing.result.judgement.reason or "" if departing.result.row.get("mismatch") else "",
-        cure=find_cure(search, departing, folder, options.threads),
-        limits_db=search.limits_db(departing.calls.probe, str(precision)), columns=columns(departing.agreement_db),
+        calls=search.calls, agreement_db=diverging.agreement_db, departs=True, call=diverging.name, error=error,
+        mismatch=diverging.result.judgement.reason or "" if diverging.result.row.get("mismatch") else "",
+        cure=find_cure(search, diverging, folder, options.threads),
+        limits_db=search.limits_db(diverging.calls.probe, str(precision)), columns=columns(diverging.agreement_db),
     )  # fmt: skip
     recorder = open_recorder(artifact)
     graph = _record(recorder, artifact, feeds, error)
@@ -59,7 +59,7 @@ def capture(job: Job) -> Mapping[str, Any]:
     captured = {name: recorder.values[value] for name, value in graph.outputs.items() if value in recorder.values}
     Capture(graph, recorder.values, feeds, answers, recorder.constants).write(job.out)
     recorded = _RecordedAnswers(artifact.signature, captured)
-    vanishes = len(captured) == len(graph.outputs) and search.check.run(recorded, departing.calls).verdict != FAIL
+    vanishes = len(captured) == len(graph.outputs) and search.check.run(recorded, diverging.calls).verdict != FAIL
     return replace(facts, operators=len(graph.operators), vanishes=vanishes).to_json()
 
 

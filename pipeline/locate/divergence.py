@@ -26,7 +26,7 @@ _PATIENCE = 40  # operators after a pair within which they must
 
 
 @dataclass(frozen=True)
-class Departure:
+class Divergence:
     """The operators of both graphs between values that both have and the wrong outputs, in their order."""
 
     answer: FollowedAnswer
@@ -38,29 +38,29 @@ class Departure:
     @classmethod
     def of(
         cls, answer: FollowedAnswer, graph: CandidateGraph, values: Collection[str], wrong: Sequence[str]
-    ) -> Departure:
-        """Return the departing parts behind the wrong outputs; `values`: the candidate's that tell something."""
+    ) -> Divergence:
+        """Return the diverging parts behind the wrong outputs; `values`: the candidate's that tell something."""
         flow = DataFlow([row.reads for row in graph.operators], [row.writes for row in graph.operators])
         unequal = frozenset(values) - answer.equal_names
         numbers = [answer.numbers[name] for name in wrong if name in answer.numbers]
         names = [graph.outputs[name] for name in wrong if name in graph.outputs]
         reference = answer.flow.region_with_ends(numbers, answer.is_known)
-        departure = cls(answer, reference, (), flow, unequal)
-        return replace(departure, candidate=flow.region_with_ends(names, departure.is_equal))
+        divergence = cls(answer, reference, (), flow, unequal)
+        return replace(divergence, candidate=flow.region_with_ends(names, divergence.is_equal))
 
     @classmethod
-    def before(cls, answer: FollowedAnswer, graph: CandidateGraph, values: Collection[str], failing: int) -> Departure:
+    def before(cls, answer: FollowedAnswer, graph: CandidateGraph, values: Collection[str], failing: int) -> Divergence:
         """Return the candidate's operators between values that both have and one that fails. It has no values
-        after that one, so the reference's departing part is all that it lacks."""
-        departure = cls.of(answer, graph, values, ())
-        flow = departure.flow
-        before = flow.region(flow.reads[failing], departure.is_equal)
+        after that one, so the reference's diverging part is all that it lacks."""
+        divergence = cls.of(answer, graph, values, ())
+        flow = divergence.flow
+        before = flow.region(flow.reads[failing], divergence.is_equal)
         lost = [call.index for call in answer.calls if not any(map(answer.is_known, call.writes))]
-        return replace(departure, reference=lost, candidate=sorted({*before, failing}))
+        return replace(divergence, reference=lost, candidate=sorted({*before, failing}))
 
     def first_lost_call(self) -> OperatorCall:
         """Return the first call that reads what a lone operator of the candidate does, else the first call of the
-        reference's departing part after which nothing is known: of operators that were fused the candidate lacks the
+        reference's diverging part after which nothing is known: of operators that were fused the candidate lacks the
         values, but it has what comes after them."""
         flow = self.answer.flow
         names = {name for name in self.flow.reads[self.candidate[0]] if len(self.candidate) == 1}
@@ -141,7 +141,7 @@ class Departure:
                     yield number, (index, at)
 
     def _changed_results(self) -> Iterator[tuple[int, tuple[int, int]]]:
-        """Yield known results that the departing operators read: the candidate may have changed them afterwards."""
+        """Yield known results that the diverging operators read: the candidate may have changed them afterwards."""
         read = dict.fromkeys(number for index in self.reference for number in self.answer.calls[index].reads)
         for number in read:
             index = self.answer.flow.producer(number)
@@ -177,17 +177,17 @@ class PairTrial:
     """Whether a pair explains what comes after it, by an answer of the reference with the candidate's value there."""
 
     reference: FollowedReference
-    departure: Departure
+    divergence: Divergence
     overrides: Sequence[ValuePair]  # of places that were located before
     deadline: float
 
     def earliest_explaining(self, pairs: Sequence[ValuePair]) -> ValuePair | None:
         """Return a pair that explains what comes after it, and before which none does; None without any."""
-        departure = self.departure
+        divergence = self.divergence
         best = pair = self.first_explaining(pairs[:_MOST_PAIRS])
         while pair is not None:
             best = pair
-            calls, names = departure.calls_before(pair), departure.names_before(pair)
+            calls, names = divergence.calls_before(pair), divergence.names_before(pair)
             earlier = [other for other in pairs if other.call in calls and other.name in names]
             pair = self.first_explaining(earlier[:_MOST_PAIRS], least=_WITNESSES)
         return best
@@ -209,9 +209,9 @@ class PairTrial:
         """Return how many of the candidate's values agree again; an output that does stands for enough of them.
         A value that the candidate has, and changes afterwards, explains an output or nothing: other operators may read
         it unchanged."""
-        answer, least_db = self.departure.answer, self.reference.least_db
+        answer, least_db = self.divergence.answer, self.reference.least_db
         alike = {match.name for match in self.reference.values.matches(pair.array) if match.agreement_db > _SAME_DB}
-        hoped = self.departure.unequal - alike - {pair.name}
+        hoped = self.divergence.unequal - alike - {pair.name}
         witnesses: set[str] = set()
         is_changed = answer.calls[pair.call].writes[pair.at] in answer.names
 

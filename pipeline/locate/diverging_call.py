@@ -27,7 +27,7 @@ _MOST_CALLS = 12  # of a probe that fails, from which the clearest is taken
 
 
 @dataclass(frozen=True)
-class DepartingCall:
+class DivergingCall:
     """A single call of the reference's, and what the candidate's answer to it is worth."""
 
     calls: ProbeCalls
@@ -50,7 +50,7 @@ class DepartingCall:
         return math.inf if self.agreement_db is None or limit is None else max(0.0, limit - self.agreement_db)
 
 
-class DepartureSearch:
+class DivergenceSearch:
     """The search among the calls that `validate` asks: the smallest first, the values that no sample holds later."""
 
     def __init__(self, job: Job) -> None:
@@ -60,25 +60,25 @@ class DepartureSearch:
         self._signature = self.check.record.signature
         self._has_test_set = self.check.record.chunk is not None and (job.inputs["reference"] / ANSWERS).is_dir()
 
-    def find(self, session: Session) -> DepartingCall | None:
+    def find(self, session: Session) -> DivergingCall | None:
         """Return the call that departs most clearly; None where all agree. A wrong answer goes before none at all."""
-        best: DepartingCall | None = None
+        best: DivergingCall | None = None
         deadline = math.inf
         for calls in self._in_order():
             result = self.check.run(session, calls, self.results)
             self.results.append(result)
             self.calls += len(calls.rows)
             if result.verdict == FAIL:
-                departing = self._clearest(session, calls, result)
-                best = departing if best is None or departing.margin_db > best.margin_db else best
+                diverging = self._clearest(session, calls, result)
+                best = diverging if best is None or diverging.margin_db > best.margin_db else best
                 deadline = min(deadline, time.monotonic() + _SEARCH_S)
             if best is not None and (best.margin_db >= _CLEAR_DB or time.monotonic() > deadline):
                 break
         return best
 
-    def ask_again(self, session: Session, departing: DepartingCall) -> DepartingCall:
-        """Ask another session a departing call."""
-        return replace(departing, result=self.check.run(session, departing.calls, self.results))
+    def ask_again(self, session: Session, diverging: DivergingCall) -> DivergingCall:
+        """Ask another session a diverging call."""
+        return replace(diverging, result=self.check.run(session, diverging.calls, self.results))
 
     @property
     def least_db(self) -> float | None:
@@ -107,46 +107,46 @@ class DepartureSearch:
         if self._has_test_set:
             yield self.check.whole_set()
 
-    def _clearest(self, session: Session, calls: ProbeCalls, result: CheckResult) -> DepartingCall:
+    def _clearest(self, session: Session, calls: ProbeCalls, result: CheckResult) -> DivergingCall:
         """Return the clearest of the single calls that fail; the first where only all together do."""
         singles = (self._single(calls, at) for at in range(len(calls.rows)))
-        first = DepartingCall(self._single(calls, 0), result, self._name_call(calls))
+        first = DivergingCall(self._single(calls, 0), result, self._name_call(calls))
         if not result.answered:
             failing = (single for single in singles if not self.check.run(session, single, self.results).answered)
             return replace(first, calls=next(failing, first.calls))
-        best: DepartingCall | None = None
+        best: DivergingCall | None = None
         for single in islice(singles, _MOST_CALLS):
             single_result = self.check.run(session, single, self.results)
             if single_result.verdict != FAIL:
                 continue
-            departing = self._first_sample(session, single) or replace(first, calls=single, result=single_result)
-            if best is None or departing.margin_db > best.margin_db:
-                best = departing
+            diverging = self._first_sample(session, single) or replace(first, calls=single, result=single_result)
+            if best is None or diverging.margin_db > best.margin_db:
+                best = diverging
             if best.margin_db >= _CLEAR_DB:
                 break
         return best or first
 
-    def _first_sample(self, session: Session, calls: ProbeCalls) -> DepartingCall | None:
+    def _first_sample(self, session: Session, calls: ProbeCalls) -> DivergingCall | None:
         """Return the first sample of a call of the test set that fails alone, where outputs have a row per sample."""
         rows, (answers,) = calls.rows[0], calls.answers
         is_of_test_set = calls.probe == Probe(self.check.record.chunk or 0)
         if not is_of_test_set or self.check.record.batches.low > 1 or not _has_rows(answers.values(), len(rows)):
             return None
         for at, row in enumerate(rows):
-            marks = [{name: array[at : at + 1] for name, array in unsettled.items()} for unsettled in calls.unsettled]
+            marks = [{name: array[at : at + 1] for name, array in tie_marks.items()} for tie_marks in calls.tie_marks]
             sample = replace(
-                calls, probe=Probe(1), rows=[np.array([row])], unsettled=marks,
+                calls, probe=Probe(1), rows=[np.array([row])], tie_marks=marks,
                 answers=[{name: array[at : at + 1] for name, array in answers.items()}],
             )  # fmt: skip
             result = self.check.run(session, sample, self.results)
             if result.verdict == FAIL:
-                return DepartingCall(sample, result, f"sample {row}")
+                return DivergingCall(sample, result, f"sample {row}")
         return None
 
     def _single(self, calls: ProbeCalls, at: int) -> ProbeCalls:
         call = slice(at, at + 1)
         return replace(
-            calls, rows=calls.rows[call], answers=calls.answers[call], unsettled=calls.unsettled[call], metric=None
+            calls, rows=calls.rows[call], answers=calls.answers[call], tie_marks=calls.tie_marks[call], metric=None
         )
 
     def _name_call(self, calls: ProbeCalls) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...models.signature import Array
 from ...serving.tracing.operator_trace import OperatorCall
-from .divergence import Departure
+from .divergence import Divergence
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,10 @@ class FailedShape:
     words: str
 
     @classmethod
-    def find(cls, departure: Departure, values: Mapping[str, Array]) -> FailedShape | None:
-        """Return the first such value that the candidate's departing operators read; None without any."""
-        answer, flow = departure.answer, departure.flow
-        for name in dict.fromkeys(name for at in departure.candidate for name in flow.reads[at]):
+    def find(cls, divergence: Divergence, values: Mapping[str, Array]) -> FailedShape | None:
+        """Return the first such value that the candidate's diverging operators read; None without any."""
+        answer, flow = divergence.answer, divergence.flow
+        for name in dict.fromkeys(name for at in divergence.candidate for name in flow.reads[at]):
             operator = flow.producer(name)
             numbers = [number for number, names in answer.names.items() if name in names]
             producers = [at for at in map(answer.flow.producer, numbers) if at is not None]

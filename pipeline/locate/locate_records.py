@@ -17,7 +17,7 @@ _GRAPH, _VALUES, _FEEDS, _ANSWERS = "graph.json", "values.npz", "feeds.npz", "an
 
 @dataclass(frozen=True, kw_only=True)
 class Cure(JsonRecord):
-    """The smallest change of the runtime with which the candidate agrees at the departing call."""
+    """The smallest change of the runtime with which the candidate agrees at the diverging call."""
 
     agrees: bool  # False: with none of the changes that were tried
     change: str = ""  # in words: "without XNNPACK"

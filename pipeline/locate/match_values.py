@@ -16,7 +16,7 @@ from ...serving.tracing.operator_trace import OperatorCall
 from ...serving.tracing.piece_replay import Explanation, PieceReplay
 from ...serving.tracing.traced_model import TracedModel
 from ...serving.tracing.weight_variants import CopiedWeights, name_channels
-from .divergence import Departure, PairTrial, finite_or_none
+from .divergence import Divergence, PairTrial, finite_or_none
 from .failed_shape import FailedShape
 from .followed_answer import Equality, FollowedAnswer, FollowedReference, ValuePair
 from .locate_records import Capture, FollowFacts, FollowOptions, PlaceFacts
@@ -85,13 +85,13 @@ class Follower:
     def _failure(self, failing: int) -> FollowFacts:
         """Return the place at which a candidate stops, which has values up to there alone."""
         answer = self._reference.answer([])
-        departure = Departure.before(answer, self._capture.graph, self._reference.values.arrays, failing)
-        shape = FailedShape.find(departure, self._capture.values)
+        divergence = Divergence.before(answer, self._capture.graph, self._reference.values.arrays, failing)
+        shape = FailedShape.find(divergence, self._capture.values)
         if shape is not None:
-            operators, call = sorted({*departure.candidate, shape.operator}), shape.call
+            operators, call = sorted({*divergence.candidate, shape.operator}), shape.call
             place = replace(self._place_of(call, operators), error_class="layout", explanation=shape.words)
         else:
-            place = self._place_of(departure.first_lost_call(), departure.candidate)
+            place = self._place_of(divergence.first_lost_call(), divergence.candidate)
         return FollowFacts(
             places=(place,), rest_follows=False, values=len(answer.arrays), matched=len(answer.names),
             note="there are no outputs to compare",
@@ -121,26 +121,26 @@ class Follower:
         """Find the first pair of values that explains wrong outputs, and describe its place. There is none where the
         candidate has no value of the reference."""
         graph = self._capture.graph
-        departure = Departure.of(answer, graph, self._reference.values.arrays, wrong)
-        trial = PairTrial(self._reference, departure, overrides, self._deadline)
-        pair = trial.earliest_explaining(departure.pairs(self._reference))
+        divergence = Divergence.of(answer, graph, self._reference.values.arrays, wrong)
+        trial = PairTrial(self._reference, divergence, overrides, self._deadline)
+        pair = trial.earliest_explaining(divergence.pairs(self._reference))
         if pair is None and not answer.names:
             return None, None
-        pair = pair or departure.last_pair(wrong, graph, dict(self._capture.answers))
+        pair = pair or divergence.last_pair(wrong, graph, dict(self._capture.answers))
         if pair is None:
-            return None, self._describe_start(departure)
-        return pair, self._describe(departure, pair)
+            return None, self._describe_start(divergence)
+        return pair, self._describe(divergence, pair)
 
-    def _describe(self, departure: Departure, pair: ValuePair) -> PlaceFacts:
+    def _describe(self, divergence: Divergence, pair: ValuePair) -> PlaceFacts:
         """Describe a place by the call that explains it, else by its last call."""
-        piece = departure.reference_piece(pair)
-        explanation = self._explain(departure, pair, piece) if self._options.explain else None
+        piece = divergence.reference_piece(pair)
+        explanation = self._explain(divergence, pair, piece) if self._options.explain else None
         likely = next((call for call in reversed(piece) if not call.is_view), piece[-1])
         call = explanation.call if explanation else likely
-        operators = departure.candidate_piece(pair.name, with_integers=explanation is None)
-        operators = departure.with_idle(operators, self._capture.values, moving=call.is_view)
+        operators = divergence.candidate_piece(pair.name, with_integers=explanation is None)
+        operators = divergence.with_idle(operators, self._capture.values, moving=call.is_view)
         place = self._place_of(call, operators)
-        channels = name_channels(pair.array, departure.answer.results[pair.call][pair.at])
+        channels = name_channels(pair.array, divergence.answer.results[pair.call][pair.at])
         names = tuple(call.operator for call in piece)
         place = replace(place, own_db=finite_or_none(pair.own_db), piece=names, channels=channels)
         if explanation is None:
@@ -148,9 +148,9 @@ class Follower:
         db = finite_or_none(explanation.agreement_db)
         return replace(place, error_class=explanation.error_class, explanation=explanation.words, explained_db=db)
 
-    def _explain(self, departure: Departure, pair: ValuePair, piece: Sequence[OperatorCall]) -> Explanation | None:
+    def _explain(self, divergence: Divergence, pair: ValuePair, piece: Sequence[OperatorCall]) -> Explanation | None:
         """Look for the error of one call that gives the candidate's value, also in what brings the piece its inputs."""
-        answer = departure.answer
+        answer = divergence.answer
         calls = {call.index: call for call in piece}
         pending = [number for call in piece for number in call.reads]
         while pending:
@@ -159,18 +159,18 @@ class Follower:
                 calls[at] = answer.calls[at]
                 pending += answer.calls[at].reads
         arrays = {**self._capture.constants, **self._capture.values}
-        operators = departure.candidate_piece(pair.name, with_integers=True)
-        read = dict.fromkeys(name for at in operators for name in departure.flow.reads[at] if name in arrays)
+        operators = divergence.candidate_piece(pair.name, with_integers=True)
+        read = dict.fromkeys(name for at in operators for name in divergence.flow.reads[at] if name in arrays)
         name_of, in_orders = self._model.weight_name, partial(orders, permute=True)
         weights = CopiedWeights([arrays[name] for name in read], name_of, in_orders, self._least_db)
         replay = PieceReplay([calls[at] for at in sorted(calls)], answer.number_of, weights)
         number = answer.calls[pair.call].writes[pair.at]
         return replay.explain(number, pair.array, pair.own_db, agreement_db, _EXPLAIN_S)
 
-    def _describe_start(self, departure: Departure) -> PlaceFacts:
+    def _describe_start(self, divergence: Divergence) -> PlaceFacts:
         """Describe the first operators of both that depart, where no pair of values explains the rest."""
-        calls = [departure.answer.calls[at] for at in departure.reference] or [departure.answer.calls[-1]]
-        operators = departure.with_idle(departure.candidate[:1], self._capture.values, moving=True)
+        calls = [divergence.answer.calls[at] for at in divergence.reference] or [divergence.answer.calls[-1]]
+        operators = divergence.with_idle(divergence.candidate[:1], self._capture.values, moving=True)
         return self._place_of(next((call for call in calls if not call.is_view), calls[0]), operators)
 
     def _place_of(self, call: OperatorCall, operators: Sequence[int]) -> PlaceFacts:

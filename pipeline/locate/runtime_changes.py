@@ -11,7 +11,7 @@ from typing import Any
 from ...models.errors import TransloadError
 from ..drift.rules import FAIL
 from ..drift.sessions import open_session
-from .diverging_call import DepartingCall, DepartureSearch
+from .diverging_call import DivergenceSearch, DivergingCall
 from .locate_records import Cure
 
 
@@ -53,8 +53,8 @@ _CHANGES: Mapping[str, tuple[RuntimeChange, ...]] = {
 }
 
 
-def find_cure(search: DepartureSearch, departing: DepartingCall, folder: Path, threads: int) -> Cure | None:
-    """Return the smallest change of the runtime with which the artifact in `folder` agrees at the departing call.
+def find_cure(search: DivergenceSearch, diverging: DivergingCall, folder: Path, threads: int) -> Cure | None:
+    """Return the smallest change of the runtime with which the artifact in `folder` agrees at the diverging call.
     None where the runtime has no setting to try."""
     runtime = search.check.runtime
     if runtime not in _CHANGES:
@@ -64,9 +64,9 @@ def find_cure(search: DepartureSearch, departing: DepartingCall, folder: Path, t
         tried.append(change.words)
         try:
             with closing(open_session(runtime, folder, threads=threads, settings=change.settings)) as session:
-                again = search.ask_again(session, departing)
+                again = search.ask_again(session, diverging)
         except TransloadError:  # it cannot be opened with this setting
-            again = departing
+            again = diverging
         agrees = again.result.verdict != FAIL
         if agrees:
             cure = Cure(agrees=True, change=change.words, setting=change.setting, agreement_db=again.agreement_db)

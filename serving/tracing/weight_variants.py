@@ -26,7 +26,7 @@ _ALIKE = 0.9  # least cosine of two weights that differ in most elements, as by 
 
 @dataclass(frozen=True)
 class CopiedWeights:
-    """The constants of a copy's departing operators. `orders` yields one in another shape, for each order of axes."""
+    """The constants of a copy's diverging operators. `orders` yields one in another shape, for each order of axes."""
 
     constants: Sequence[Array]
     name_of: Callable[[torch.Tensor], str]  # a weight's in the model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,14 @@ SOURCES = sorted(file for layer in LAYERS for file in (ROOT / layer).rglob("*.py
 
 # Names that say nothing of what they hold.
 VAGUE = {"made", "found", "given", "got", "taken", "asked", "each", "one", "what", "those", "others", "thing", "whole"}
+# Words that had a better one of the field's.
+RETIRED = {
+    "lent": "inside", "departure": "divergence", "departing": "diverging", "take_in": "import", "plain_zip": "safe_zip",
+    "way_of": "dispatch_mode", "whole_files": "atomic_files", "memory_return": "heap_trimmer",
+    "far_probes": "extreme_sizes",
+    "wrong_integers": "integer_probes", "find_unsettled": "find_ties", "foreign_files": "untrusted_files",
+    "foreign_errors": "library_messages", "mend_torchvision": "register_torchvision_stubs",
+}  # fmt: skip
 EXCUSED = {"pipeline/result/schema.py": {"got"}}  # keys of run.json
 # Two siblings have the same thing at the same place: the two back-ends, the faces of a command, protocols, the
 # halves of the search for a minimal repro.
@@ -45,6 +54,22 @@ def test_no_name_is_vague(file: Path) -> None:
     forbidden = VAGUE - EXCUSED.get(file.relative_to(ROOT).as_posix(), set())
     vague = [f"{name}:{line}" for name, line in bound_names(parsed(file.read_text())) if name.strip("_") in forbidden]
     assert vague == []
+
+
+def retired_words(name: str) -> set[str]:
+    """The retired words in a name, as_this or AsThis."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return {word for word in RETIRED if re.search(rf"(^|_){word}(_|$)", words)}
+
+
+def test_no_name_has_a_word_that_was_retired() -> None:
+    names = [(file.relative_to(ROOT), name) for file in SOURCES for name, _ in bound_names(parsed(file.read_text()))]
+    names += [
+        (file.relative_to(ROOT), part) for file in SOURCES for part in file.relative_to(ROOT).with_suffix("").parts
+    ]
+    assert {(str(file), name) for file, name in names if retired_words(name)} == set()
+    assert retired_words("DepartureSearch") == {"departure"}
+    assert retired_words("silent_departures_talent") == set()
 
 
 def test_the_vague_name_check_sees_every_way_to_bind_a_name() -> None:

@@ -210,9 +210,9 @@ def decoder() -> str | None:
 
 
 def experts() -> str | None:
-    from transload.models.loading.torchvision_ops import mend_torchvision
+    from transload.models.loading.torchvision_ops import register_torchvision_stubs
 
-    mend_torchvision()
+    register_torchvision_stubs()
     from transformers.models.mixtral.configuration_mixtral import MixtralConfig
     from transformers.models.mixtral.modeling_mixtral import MixtralSparseMoeBlock
 

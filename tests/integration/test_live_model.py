@@ -151,7 +151,7 @@ def test_a_copy_is_compared_with_the_module_itself(linear: tuple[torch.nn.Module
     assert not [path for path in (folder / "runs" / "sources").iterdir() if path.name.startswith(".")]
 
 
-def test_a_module_is_where_a_departure_is_looked_for_and_what_a_copy_is_measured_beside(
+def test_a_module_is_where_a_divergence_is_looked_for_and_what_a_copy_is_measured_beside(
     linear: tuple[torch.nn.Module, Path],
 ) -> None:
     model, folder = linear

@@ -53,8 +53,8 @@ print("agrees")
 # mlflow.pytorch imports torchvision, whose wheel for CUDA's torch does not load beside the CPU one.
 MEND = """
 import sys
-from transload.models.loading.torchvision_ops import mend_torchvision
-mend_torchvision()
+from transload.models.loading.torchvision_ops import register_torchvision_stubs
+register_torchvision_stubs()
 for name in [name for name in sys.modules if name.startswith("transload")]:
     del sys.modules[name]
 """

@@ -144,7 +144,7 @@ class IntakeRunner:
         outcome = Outcome.ACCEPTED
         details: dict[str, Any] = {}
         try:
-            self._take_in()
+            self._import_all()
         except BaseException as error:  # noqa: BLE001
             outcome, details = self._judge(error)
         for name in ("objects", "actions", "logs", "refusals"):  # what the command keeps on purpose
@@ -160,7 +160,7 @@ class IntakeRunner:
             return Outcome.FINDING, {"error": f"left {left[:5]} {sorted(children)}", **details}
         return outcome, details
 
-    def _take_in(self) -> None:
+    def _import_all(self) -> None:
         from transload.models.data_sources.data_argument import parse_data
         from transload.models.signature import TensorSpec
         from transload.pipeline.plan.code_model import load_code

@@ -12,9 +12,9 @@ def the_file(folder: Path) -> Path:
 
 
 def check_zip(path: Path) -> None:
-    from transload.models.safe_zip import check_plain_zip
+    from transload.models.safe_zip import check_safe_zip
 
-    check_plain_zip(path, ignores_case=True)
+    check_safe_zip(path, ignores_case=True)
 
 
 def read_arrays(path: Path) -> None:

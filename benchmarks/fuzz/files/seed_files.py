@@ -141,9 +141,9 @@ def make_torch(out: Path) -> None:
 
 def _write_transformers(folder: Path) -> None:
     """Write a small model as save_pretrained does."""
-    from transload.models.loading.torchvision_ops import mend_torchvision
+    from transload.models.loading.torchvision_ops import register_torchvision_stubs
 
-    mend_torchvision()
+    register_torchvision_stubs()
     from transformers import BertConfig, BertModel
 
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}

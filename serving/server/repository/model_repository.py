@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ....models.errors import TransloadError
-from ...malloc_trim import MemoryReturn
+from ...malloc_trim import HeapTrimmer
 from ...session import Session, other_sessions_of
 from ..access_log import AccessLog
 from ..admission import Admission
@@ -79,7 +79,7 @@ class Repository:
     ) -> None:
         self.admission = Admission()
         self.metrics = Metrics()
-        self._memory = MemoryReturn()
+        self._memory = HeapTrimmer()
         self.statistics = InferenceStatistics()
         self.max_body_bytes = max_body_bytes
         self._access_log = access_log

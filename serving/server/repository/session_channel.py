@@ -18,7 +18,7 @@ import numpy as np
 from ....models.errors import SessionLost, SessionTimeout, TransloadError
 from ....models.signature import Array, Signature
 from ...checked_session import CheckedSession, FeedCheck
-from ...malloc_trim import MemoryReturn
+from ...malloc_trim import HeapTrimmer
 from ...session import Session
 from ..serving_error import Code, ServingError, unavailable
 from .body_decoders import DECODERS
@@ -161,7 +161,7 @@ class SessionHost:
         # numpy works a dtype's name out at each look, which takes longer than all else here.
         self._outputs = [(spec, np.dtype(spec.dtype)) for spec in session.signature.outputs]
         self._lock, self._decoding = threading.Lock(), threading.Lock()
-        self._memory = MemoryReturn()
+        self._memory = HeapTrimmer()
         self._inputs, self._answers = MessageLayout(session.signature.inputs), MessageLayout(session.signature.outputs)
         self._line = line
         if line is not None:

@@ -47,7 +47,7 @@ class TensorFlowModels:
         builder.Finish(model.Pack(builder), b"TFL3")
         path.write_bytes(bytes(builder.Output()))
 
-    def take_in(self, entry: Step, path: Path, out: Path, *inputs: TensorSpec) -> Path:
+    def import_file(self, entry: Step, path: Path, out: Path, *inputs: TensorSpec) -> Path:
         """Take a file in by its step, and return the artifact's folder."""
         out.mkdir()
         options = {"path": str(path), "sha256": digest_of(path), "inputs": [spec.to_json() for spec in inputs]}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from transload.models.array_file import write_arrays
-from transload.models.safe_zip import check_plain_zip
+from transload.models.safe_zip import check_safe_zip
 
 
 class Stream(io.RawIOBase):
@@ -68,7 +68,7 @@ def write_torch(path: Path) -> None:
 )
 def test_what_writers_write_is_plain(write: Callable[[Path], object], tmp_path: Path) -> None:
     write(tmp_path / "m.zip")
-    check_plain_zip(tmp_path / "m.zip", ignores_case=True, of_paths=False)
+    check_safe_zip(tmp_path / "m.zip", ignores_case=True, of_paths=False)
 
 
 CENTRAL = b"PK\1\2\x14\x03\x14\0"  # a file in the directory, up to its flags
@@ -110,10 +110,10 @@ def test_what_two_readers_may_read_differently_is_refused(case: str, tmp_path: P
     change, message = CHANGES[case]
     path = tmp_path / "m.zip"
     write_plain(path)
-    check_plain_zip(path)
+    check_safe_zip(path)
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(zipfile.BadZipFile, match=message):
-        check_plain_zip(path)
+        check_safe_zip(path)
 
 
 def test_content_between_files_or_shared_by_two_is_refused(tmp_path: Path) -> None:
@@ -124,12 +124,12 @@ def test_content_between_files_or_shared_by_two_is_refused(tmp_path: Path) -> No
         archive.start_dir = raw.tell()
         archive.writestr("second", b"2")
     with pytest.raises(zipfile.BadZipFile, match="something lies between them"):
-        check_plain_zip(path)
+        check_safe_zip(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("first", b"1")
         archive.filelist.append(archive.getinfo("first"))
     with pytest.raises(zipfile.BadZipFile, match="overlap"):
-        check_plain_zip(path)
+        check_safe_zip(path)
 
 
 def test_an_extra_field_that_renames_a_file_is_refused(tmp_path: Path) -> None:
@@ -138,13 +138,13 @@ def test_an_extra_field_that_renames_a_file_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "m.zip", "w") as archive:
         archive.writestr(member, b"1")
     with pytest.raises(zipfile.BadZipFile, match="extra field 0x7075"):
-        check_plain_zip(tmp_path / "m.zip")
+        check_safe_zip(tmp_path / "m.zip")
 
 
 def test_names_that_differ_in_case_are_one_for_some_readers(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "m.zip", "w") as archive:
         archive.writestr("a", b"1")
         archive.writestr("A", b"2")
-    check_plain_zip(tmp_path / "m.zip")
+    check_safe_zip(tmp_path / "m.zip")
     with pytest.raises(zipfile.BadZipFile, match="it holds a twice"):
-        check_plain_zip(tmp_path / "m.zip", ignores_case=True)
+        check_safe_zip(tmp_path / "m.zip", ignores_case=True)

@@ -8,12 +8,12 @@ import time
 
 import psutil
 
-from transload.serving.malloc_trim import MemoryReturn, trim_heap
+from transload.serving.malloc_trim import HeapTrimmer, trim_heap
 
 
 def test_large_requests_that_follow_each_other_share_one_call() -> None:
     calls: list[float] = []
-    memory = MemoryReturn(0.2, lambda: calls.append(time.monotonic()))
+    memory = HeapTrimmer(0.2, lambda: calls.append(time.monotonic()))
     start = time.monotonic()
     for _ in range(3):
         memory.add_request(2 << 20)
@@ -28,7 +28,7 @@ def test_large_requests_that_follow_each_other_share_one_call() -> None:
 
 def test_a_small_request_starts_nothing() -> None:
     calls: list[None] = []
-    MemoryReturn(0, lambda: calls.append(None)).add_request(1000)
+    HeapTrimmer(0, lambda: calls.append(None)).add_request(1000)
     time.sleep(0.1)
     assert calls == []
 

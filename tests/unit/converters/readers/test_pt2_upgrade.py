@@ -121,14 +121,14 @@ def test_torch_2_2_wrote_2_for_no_least_size(tmp_path: Path) -> None:
     assert (limits.lower, limits.upper) == (1, 64)
 
 
-def take_in(path: Path, tmp_path: Path) -> Any:
+def import_file(path: Path, tmp_path: Path) -> Any:
     (tmp_path / "out").mkdir()
     import_pt2(Job({}, tmp_path / "out", {"path": str(path), "sha256": digest_of(path)}))
     return read_artifact(tmp_path / "out").signature
 
 
 def test_the_intake_takes_the_file_as_it_is(tmp_path: Path) -> None:
-    signature = take_in(unpacked(FILES[2], tmp_path), tmp_path)
+    signature = import_file(unpacked(FILES[2], tmp_path), tmp_path)
     assert [str(spec) for spec in signature.inputs] == ["x=float32[batch=1..64,3]"]
     assert [spec.name for spec in signature.outputs] == ["offset", "y", "half"]
 
@@ -138,7 +138,7 @@ def test_a_file_that_is_cut_off_is_no_whole_file(length: int, tmp_path: Path) ->
     path = tmp_path / "cut.pt2"
     path.write_bytes(unpacked(FILES[2], tmp_path).read_bytes()[:length])
     with pytest.raises(BadRequest, match=r"cut.pt2 is not a whole file of torch.export.save"):
-        take_in(path, tmp_path)
+        import_file(path, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_file_that_is_cut_off_is_no_whole_file(length: int, tmp_path: Path) ->
 def test_a_schema_that_is_not_known_is_named(version: str, whose: str, tmp_path: Path) -> None:
     path = changed(tmp_path, "2.4", {"version": version.encode()})
     with pytest.raises(BadRequest) as caught:
-        take_in(path, tmp_path)
+        import_file(path, tmp_path)
     assert caught.value.what.startswith(f"{path} was saved by ")
     assert whose in caught.value.what
     assert f"(schema {version})" in caught.value.what
@@ -201,7 +201,7 @@ def with_size(text: str) -> Callable[[bytes], bytes]:
 def test_what_could_run_code_is_refused(changes: dict[str, Any], words: str, tmp_path: Path) -> None:
     path = changed(tmp_path, "2.4", changes)
     with pytest.raises(BadRequest) as caught:
-        take_in(path, tmp_path)
+        import_file(path, tmp_path)
     assert caught.value.what.startswith(str(path))
     assert words in caught.value.what
     assert not (tmp_path / "ran").exists()

@@ -52,7 +52,7 @@ def odd(tmp_path: Path, tf_models: Any) -> Path:
 def test_a_saved_model_keeps_the_order_of_its_inputs_and_counts_its_outputs(
     odd: Path, tmp_path: Path, tf_models: Any
 ) -> None:
-    signature = read_artifact(tf_models.take_in(import_saved_model, odd, tmp_path / "given")).signature
+    signature = read_artifact(tf_models.import_file(import_saved_model, odd, tmp_path / "given")).signature
     assert [str(spec) for spec in signature.inputs] == ["z=float32[batch,3]", "a=float32[batch,4]"]
     assert [spec.name for spec in signature.outputs] == ["as_it_came", "fixed", "o_1", "o_2", "o_10"]
 
@@ -73,8 +73,8 @@ def test_inputs_that_may_be_of_two_batches_are_asked_for(form: str, tmp_path: Pa
         entry, path = import_keras, tmp_path / "m.keras"
         keras.Model(inputs, [keras.ops.sum(each, 1) for each in inputs]).save(path)
     with pytest.raises(BadRequest, match=r"answers to 6 samples in [xe] and 4 in the others: whether"):
-        tf_models.take_in(entry, path, tmp_path / "guessed")
-    given = tf_models.take_in(
+        tf_models.import_file(entry, path, tmp_path / "guessed")
+    given = tf_models.import_file(
         entry, path, tmp_path / "given", parse_input("x=float32[n,4]"), parse_input("e=float32[k,2]")
     )
     assert {spec.shape[0] for spec in read_artifact(given).signature.inputs} == {"n", "k"}
@@ -85,7 +85,7 @@ def test_names_that_are_no_identifiers_are_kept(tmp_path: Path, tf_models: Any) 
 
     specs = [tf.TensorSpec([None, size], name=name) for name, size in (("input-1", 4), ("b-2", 2))]
     folder = tf_models.save(tmp_path / "sm", lambda x, e: {"y": x + tf.reduce_sum(e, 1, keepdims=True)}, *specs)
-    given = tf_models.take_in(import_saved_model, folder, tmp_path / "given")
+    given = tf_models.import_file(import_saved_model, folder, tmp_path / "given")
     tf_models.assert_agrees(
         open_onnx(tf_models.convert(onnx_from_saved_model, given, tmp_path / "onnx"), "cpu", 1),
         open_tensorflow(given, "cpu", 1),
@@ -97,9 +97,11 @@ def test_inputs_that_are_outputs_and_constants_come_through(
     form: str, odd: Path, tmp_path: Path, tf_models: Any
 ) -> None:
     if form == "tflite":
-        given = tf_models.take_in(import_tflite, tf_models.to_tflite(odd, tmp_path / "m.tflite"), tmp_path / "given")
+        given = tf_models.import_file(
+            import_tflite, tf_models.to_tflite(odd, tmp_path / "m.tflite"), tmp_path / "given"
+        )
     else:
-        given = tf_models.take_in(import_saved_model, odd, tmp_path / "given")
+        given = tf_models.import_file(import_saved_model, odd, tmp_path / "given")
     entry = onnx_from_tflite if form == "tflite" else onnx_from_saved_model
     session = open_onnx(tf_models.convert(entry, given, tmp_path / "onnx"), "cpu", 1)
     z, a = np.array([[1, 2, 3], [4, 5, 6]], np.float32), np.array([[1, 1, 1, 1], [2, 2, 2, 2]], np.float32)
@@ -122,7 +124,7 @@ def test_a_function_that_is_to_be_compiled_is_written_out(tmp_path: Path, tf_mod
     spec = tf.TensorSpec([None, 3, 2, 6], name="x")
     folder = tf_models.save(tmp_path / "sm", lambda x: {"y": grouped(x)}, spec)
     made = tf_models.convert(
-        onnx_from_saved_model, tf_models.take_in(import_saved_model, folder, tmp_path / "given"), tmp_path / "onnx"
+        onnx_from_saved_model, tf_models.import_file(import_saved_model, folder, tmp_path / "given"), tmp_path / "onnx"
     )
     x = np.random.default_rng(0).standard_normal((2, 3, 2, 6)).astype(np.float32)
     parts = [x[..., 2 * at : 2 * at + 2] @ np.arange(24.0).reshape(2, 12)[:, 4 * at : 4 * at + 4] for at in range(3)]
@@ -135,7 +137,7 @@ def test_an_operator_that_is_left_over_is_refused_by_name(tmp_path: Path, tf_mod
     import tensorflow as tf
 
     folder = tf_models.save(tmp_path / "sm", lambda x: {"y": tf.math.lgamma(x)}, tf.TensorSpec([None, 5], name="x"))
-    given = tf_models.take_in(import_saved_model, folder, tmp_path / "given")
+    given = tf_models.import_file(import_saved_model, folder, tmp_path / "given")
     with pytest.raises(Refused, match="tf2onnx has no ONNX for Lgamma"):
         tf_models.convert(onnx_from_saved_model, given, tmp_path / "onnx")
 
@@ -163,7 +165,7 @@ def test_what_is_refused_is_named(name: str, tmp_path: Path, tf_models: Any) -> 
 
     compute, what = REFUSED[name]
     folder = tf_models.save(tmp_path / "sm", lambda x: {"y": compute(tf, x)}, tf.TensorSpec([None, 3], name="x"))
-    given = tf_models.take_in(import_saved_model, folder, tmp_path / "given")
+    given = tf_models.import_file(import_saved_model, folder, tmp_path / "given")
     with pytest.raises(Refused) as caught:
         tf_models.convert(onnx_from_saved_model, given, tmp_path / "onnx")
     assert caught.value.what.startswith(what)
@@ -173,13 +175,13 @@ def test_an_input_and_an_output_of_one_name_are_refused(tmp_path: Path, tf_model
     import tensorflow as tf
 
     folder = tf_models.save(tmp_path / "sm", lambda x: {"x": x + 1}, tf.TensorSpec([None, 5], name="x"))
-    given = tf_models.take_in(import_saved_model, folder, tmp_path / "given")
+    given = tf_models.import_file(import_saved_model, folder, tmp_path / "given")
     with pytest.raises(Refused, match="an input and an output are both called x"):
         tf_models.convert(onnx_from_saved_model, given, tmp_path / "onnx")
 
 
 def test_a_record_of_another_model_is_refused(odd: Path, tmp_path: Path, tf_models: Any) -> None:
-    given = tf_models.take_in(import_saved_model, odd, tmp_path / "given")
+    given = tf_models.import_file(import_saved_model, odd, tmp_path / "given")
     x = TensorSpec("x", "float32", ("batch", 3))
     write_artifact(given, Target(Format.SAVED_MODEL), Signature((x,), (x,)))
     with pytest.raises(Refused, match="the model's inputs are"):
@@ -194,7 +196,7 @@ def test_a_tflite_file_is_called_within_the_bounds_of_its_axes(tmp_path: Path, t
         tmp_path / "sm", lambda x: {"y": tf.concat([tf.slice(x, [0, 10, 0], [-1, 4, -1]), x], 1)}, spec
     )
     bounded = parse_input("x=float32[batch,n=20..40,3]")
-    given = tf_models.take_in(
+    given = tf_models.import_file(
         import_tflite, tf_models.to_tflite(folder, tmp_path / "m.tflite"), tmp_path / "given", bounded
     )
     assert [str(spec) for spec in read_artifact(given).signature.outputs] == ["y=float32[batch,y_1,3]"]
@@ -210,7 +212,7 @@ def test_what_litert_quantises_while_it_runs_is_refused(tmp_path: Path, tf_model
     converter = tf.lite.TFLiteConverter.from_saved_model(str(folder))
     converter.optimizations = [tf.lite.Optimize.DEFAULT]
     (tmp_path / "m.tflite").write_bytes(converter.convert())
-    given = tf_models.take_in(import_tflite, tmp_path / "m.tflite", tmp_path / "given")
+    given = tf_models.import_file(import_tflite, tmp_path / "m.tflite", tmp_path / "given")
     with pytest.raises(Refused, match="LiteRT rounds what FULLY_CONNECTED of this file take to 8 bits"):
         tf_models.convert(onnx_from_tflite, given, tmp_path / "onnx")
 
@@ -237,7 +239,7 @@ def test_a_tflite_file_without_a_signature_is_called_by_its_tensors(odd: Path, t
         model.signatureDefs = []
 
     tf_models.edit_tflite(tf_models.to_tflite(odd, tmp_path / "m.tflite"), change)
-    given = tf_models.take_in(import_tflite, tmp_path / "m.tflite", tmp_path / "given")
+    given = tf_models.import_file(import_tflite, tmp_path / "m.tflite", tmp_path / "given")
     assert {spec.name for spec in read_artifact(given).signature.inputs} == {"z", "a"}
     tf_models.assert_agrees(
         open_onnx(tf_models.convert(onnx_from_tflite, given, tmp_path / "onnx"), "cpu", 1), open_tflite(given, "cpu", 1)
@@ -254,7 +256,7 @@ def test_tensors_of_one_name_are_told_apart(odd: Path, tmp_path: Path, tf_models
             tensor.name = b"same"
 
     tf_models.edit_tflite(path, change)
-    given = tf_models.take_in(import_tflite, path, tmp_path / "given")
+    given = tf_models.import_file(import_tflite, path, tmp_path / "given")
     inputs, _ = inputs_and_outputs(model_of(with_unique_names((given / "model.tflite").read_bytes())))
     assert len({each.tensor for each in inputs}) == 2
     tf_models.assert_agrees(

@@ -79,7 +79,7 @@ def test_keras_comes_through_to_onnx(net: Callable[[Any], Any], tmp_path: Path, 
     # Every weight counts, the statistics of normalisations too.
     model.set_weights([(rng.random(each.shape) * 0.8 + 0.1).astype(each.dtype) for each in model.get_weights()])
     model.save(tmp_path / "m.keras")
-    given = tf_models.take_in(import_keras, tmp_path / "m.keras", tmp_path / "keras")
+    given = tf_models.import_file(import_keras, tmp_path / "m.keras", tmp_path / "keras")
     lowered = tf_models.convert(saved_model_from_keras, given, tmp_path / "saved-model")
     made = tf_models.convert(onnx_from_saved_model, lowered, tmp_path / "onnx")
     reference = open_keras(given, "cpu", 1)
@@ -99,14 +99,14 @@ def test_a_layer_that_needs_sizes_is_called_with_those_that_are_given(tmp_path: 
     with pytest.raises(Refused) as caught:
         tf_models.convert(
             saved_model_from_keras,
-            tf_models.take_in(import_keras, tmp_path / "m.keras", tmp_path / "open"),
+            tf_models.import_file(import_keras, tmp_path / "m.keras", tmp_path / "open"),
             tmp_path / "none",
         )
     assert caught.value.what.startswith(
         "Keras has no graph of this model where image_1, image_2 may be of any size: UpSampling2D.call(): Using a symb"
     )
     assert caught.value.fix == "give them sizes, as in --input image=float32[batch,SIZE,SIZE,3]"
-    given = tf_models.take_in(
+    given = tf_models.import_file(
         import_keras, tmp_path / "m.keras", tmp_path / "keras", parse_input("image=float32[batch,6,5,3]")
     )
     tf_models.assert_agrees(
@@ -128,7 +128,7 @@ def test_a_layer_at_each_step_is_called_as_often_as_there_are_steps(tmp_path: Pa
     model = keras.Model([ids, rows], [deep, shares])
     model.save(tmp_path / "m.keras")
     axes = parse_input("ids=int32[batch,n]"), parse_input("rows=float32[batch,t,w,2]")
-    given = tf_models.take_in(import_keras, tmp_path / "m.keras", tmp_path / "keras", *axes)
+    given = tf_models.import_file(import_keras, tmp_path / "m.keras", tmp_path / "keras", *axes)
     reference = open_keras(given, "cpu", 1)
     tf_models.assert_agrees(
         open_tensorflow(tf_models.convert(saved_model_from_keras, given, tmp_path / "made"), "cpu", 1), reference
@@ -143,6 +143,6 @@ def test_keras_says_its_names_and_axes(tmp_path: Path, tf_models: Any) -> None:
     import keras
 
     two(keras).save(tmp_path / "m.keras")
-    signature = read_artifact(tf_models.take_in(import_keras, tmp_path / "m.keras", tmp_path / "out")).signature
+    signature = read_artifact(tf_models.import_file(import_keras, tmp_path / "m.keras", tmp_path / "out")).signature
     assert [str(spec) for spec in signature.inputs] == ["z_left=float32[batch,6]", "a_right=float32[batch,5,4]"]
     assert [str(spec) for spec in signature.outputs] == ["alpha=float32[batch,2]", "zeta=float32[batch,3]"]

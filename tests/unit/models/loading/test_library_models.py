@@ -20,11 +20,11 @@ from transload.models.loading.build import construct
 from transload.models.loading.code_refs import ref_digest
 from transload.models.loading.library_models import known_inputs
 from transload.models.loading.source_from_code import take_weights
-from transload.models.loading.torchvision_ops import mend_torchvision, nms
+from transload.models.loading.torchvision_ops import nms, register_torchvision_stubs
 from transload.models.loading.weight_files import notes_of
 from transload.models.sources import CodeRef, code_ref
 
-mend_torchvision()
+register_torchvision_stubs()
 
 # Fields of a configuration that is quick; every class takes those that it knows.
 SMALL = {

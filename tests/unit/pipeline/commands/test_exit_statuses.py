@@ -140,7 +140,7 @@ def test_a_copy_that_departs_fails_and_an_int8_file_can_keep_layers_in_float() -
 def test_one_of_several_that_departs_fails_all(
     departs: list[bool], unlocated: list[str], left_out: list[str], decided: tuple[Verdict, Exit]
 ) -> None:
-    results = tuple(located(departs=departing) for departing in departs)
+    results = tuple(located(departs=diverging) for diverging in departs)
     assert LocateAllResult(results, dict.fromkeys(unlocated, "why"), HERE, left_out).decided == decided
 
 

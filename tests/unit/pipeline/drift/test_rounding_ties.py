@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from transload.models.signature import Array, Signature, TensorSpec
-from transload.pipeline.drift.rounding_ties import find_unsettled, settle
+from transload.pipeline.drift.rounding_ties import find_ties, settle
 from transload.serving.runtimes.torch_callable import TorchSession
 
 SIGNATURE = Signature(
@@ -23,7 +23,7 @@ class Best(torch.nn.Module):
         return y.argmax(-1), y
 
 
-def test_nearly_equal_scores_are_unsettled_and_no_others() -> None:
+def test_nearly_equal_scores_are_ties_and_no_others() -> None:
     session = TorchSession("torch", SIGNATURE, Best(), torch.device("cpu"))
     x = np.random.default_rng(0).standard_normal((64, 3)).astype(np.float32)
     x[::4, 1] = x[::4, 0] = x[::4].max(axis=1) + 1
@@ -31,10 +31,10 @@ def test_nearly_equal_scores_are_unsettled_and_no_others() -> None:
     tied = np.zeros(64, bool)
     tied[::4] = True
     answers = session.run({"x": x})
-    unsettled = find_unsettled(session, {"x": x}, answers)["best"]
-    assert unsettled[tied].all()
+    tie_marks = find_ties(session, {"x": x}, answers)["best"]
+    assert tie_marks[tied].all()
     apart = np.sort(x, axis=1)[:, 2] - np.sort(x, axis=1)[:, 1] > 1e-4
-    assert not unsettled[apart].any()
+    assert not tie_marks[apart].any()
 
 
 def test_answers_where_rounding_decides_are_taken_as_equal() -> None:

@@ -21,6 +21,6 @@ def test_a_pair_that_the_model_cannot_go_on_from_explains_nothing(error: Excepti
     values = SimpleNamespace(matches=lambda _array: [])
     reference: Any = SimpleNamespace(least_db=100.0, values=values, run=fail)
     answer = SimpleNamespace(calls=[SimpleNamespace(writes=[0])], names={})
-    departure: Any = SimpleNamespace(answer=answer, unequal=frozenset({"index"}))
-    trial = PairTrial(reference, departure, (), math.inf)
+    divergence: Any = SimpleNamespace(answer=answer, unequal=frozenset({"index"}))
+    trial = PairTrial(reference, divergence, (), math.inf)
     assert trial.first_explaining([ValuePair(0, 0, "index", np.asarray([11]), 3.0)]) is None

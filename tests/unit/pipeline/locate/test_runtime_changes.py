@@ -30,15 +30,15 @@ class Session:
 
 
 class Search:
-    """A search whose departing call is answered rightly with some settings."""
+    """A search whose diverging call is answered rightly with some settings."""
 
     def __init__(self, runtime: str, right: list[Settings]) -> None:
         self.check = SimpleNamespace(runtime=runtime)
         self._right = right
 
-    def ask_again(self, session: Session, departing: Any) -> Any:
+    def ask_again(self, session: Session, diverging: Any) -> Any:
         if session.settings not in self._right:
-            return departing
+            return diverging
         return SimpleNamespace(result=SimpleNamespace(verdict="pass"), agreement_db=134.0)
 
 

@@ -54,7 +54,7 @@ def test_wrong_answers_of_a_served_model_fail_as_those_of_a_copy_do(
     assert result.decided[0] is Verdict.FAIL
     failed = {row.artifact: row.got for row in result.gate if row.rule == "drift" and row.verdict is Verdict.FAIL}
     assert failed[served] == failed["onnx"]
-    assert served not in result.departing  # nothing can be followed inside a served model
+    assert served not in result.diverging  # nothing can be followed inside a served model
 
 
 def test_a_served_model_that_is_lost_meanwhile_gives_no_answer(one: Any, local: dict[str, Any], tmp_path: Path) -> None:

@@ -48,12 +48,12 @@ def test_a_dilated_convolution_is_one_where_the_crop_is_what_was_padded_for_it(t
         if form == "tflite":
             made = tf_models.convert(
                 onnx_from_tflite,
-                tf_models.take_in(import_tflite, tf_models.to_tflite(path, own / "m"), own / "given"),
+                tf_models.import_file(import_tflite, tf_models.to_tflite(path, own / "m"), own / "given"),
                 own / "onnx",
             )
         else:
             made = tf_models.convert(
-                onnx_from_saved_model, tf_models.take_in(import_saved_model, path, own / "given"), own / "onnx"
+                onnx_from_saved_model, tf_models.import_file(import_saved_model, path, own / "given"), own / "onnx"
             )
         used = {node.op_type for node in onnx.load(made / "model.onnx").graph.node}
         assert ("DepthToSpace" in used) == (function is otherwise)
@@ -82,10 +82,12 @@ def test_a_transposed_convolution_is_as_large_as_it_says(form: str, tmp_path: Pa
 
     path = tf_models.save(tmp_path / "sm", compute, tf.TensorSpec([None, 5, 5, 2], name="x"))
     if form == "tflite":
-        given = tf_models.take_in(import_tflite, tf_models.to_tflite(path, tmp_path / "m.tflite"), tmp_path / "given")
+        given = tf_models.import_file(
+            import_tflite, tf_models.to_tflite(path, tmp_path / "m.tflite"), tmp_path / "given"
+        )
         made, reference = tf_models.convert(onnx_from_tflite, given, tmp_path / "onnx"), open_tflite(given, "cpu", 1)
     else:
-        given = tf_models.take_in(import_saved_model, path, tmp_path / "given")
+        given = tf_models.import_file(import_saved_model, path, tmp_path / "given")
         made, reference = (
             tf_models.convert(onnx_from_saved_model, given, tmp_path / "onnx"),
             open_tensorflow(given, "cpu", 1),

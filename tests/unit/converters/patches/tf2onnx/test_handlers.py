@@ -164,7 +164,7 @@ def test_operators_that_tf2onnx_lacks(name: str, tmp_path: Path, tf_models: Any)
         tmp_path / "sm", lambda x: {"y": OPERATORS[name](tf, x)}, tf.TensorSpec([None, 5], name="x")
     )
     made = tf_models.convert(
-        onnx_from_saved_model, tf_models.take_in(import_saved_model, folder, tmp_path / "given"), tmp_path / "onnx"
+        onnx_from_saved_model, tf_models.import_file(import_saved_model, folder, tmp_path / "given"), tmp_path / "onnx"
     )
     session = open_onnx(made, "cpu", 1)
     for batch in (1, 3):
@@ -182,10 +182,12 @@ def test_floors_of_quotients_and_what_is_left_are_the_runtimes_own(form: str, tm
 
     folder = tf_models.save(tmp_path / "sm", compute, *(tf.TensorSpec([None, 6], name=name) for name in "xy"))
     if form == "tflite":
-        given = tf_models.take_in(import_tflite, tf_models.to_tflite(folder, tmp_path / "m.tflite"), tmp_path / "given")
+        given = tf_models.import_file(
+            import_tflite, tf_models.to_tflite(folder, tmp_path / "m.tflite"), tmp_path / "given"
+        )
         made, reference = tf_models.convert(onnx_from_tflite, given, tmp_path / "onnx"), open_tflite(given, "cpu", 1)
     else:
-        given = tf_models.take_in(import_saved_model, folder, tmp_path / "given")
+        given = tf_models.import_file(import_saved_model, folder, tmp_path / "given")
         made, reference = (
             tf_models.convert(onnx_from_saved_model, given, tmp_path / "onnx"),
             open_tensorflow(given, "cpu", 1),
@@ -203,7 +205,7 @@ def test_small_numbers_keep_their_digits(tmp_path: Path, tf_models: Any) -> None
     spec = tf.TensorSpec([None], name="x")
     folder = tf_models.save(tmp_path / "sm", lambda x: {"e": tf.math.expm1(x), "l": tf.math.log1p(x)}, spec)
     made = tf_models.convert(
-        onnx_from_saved_model, tf_models.take_in(import_saved_model, folder, tmp_path / "given"), tmp_path / "onnx"
+        onnx_from_saved_model, tf_models.import_file(import_saved_model, folder, tmp_path / "given"), tmp_path / "onnx"
     )
     x = np.array([1e-30, 3e-8, -1.7e-6, 0.003, -0.49, 0.51, 0, -1, 90, np.inf, -np.inf, -2], np.float32)
     got = open_onnx(made, "cpu", 1).run({"x": x})
@@ -226,7 +228,7 @@ def test_operators_of_tflite_that_tf2onnx_lacks(name: str, tmp_path: Path, tf_mo
     folder = tf_models.save(
         tmp_path / "sm", lambda x: {"y": OF_TFLITE[name](tf, x)}, tf.TensorSpec([None, 5], name="x")
     )
-    given = tf_models.take_in(import_tflite, tf_models.to_tflite(folder, tmp_path / "m.tflite"), tmp_path / "given")
+    given = tf_models.import_file(import_tflite, tf_models.to_tflite(folder, tmp_path / "m.tflite"), tmp_path / "given")
     codes = model_of((given / "model.tflite").read_bytes())
     assert name.split(maxsplit=1)[0] in kernels(codes), "the operator that this is about"
     tf_models.assert_agrees(
@@ -246,7 +248,7 @@ def test_the_rectifier_that_ends_at_one(tmp_path: Path, tf_models: Any) -> None:
         code.builtinCode, code.deprecatedBuiltinCode = schema.BuiltinOperator.RELU_0_TO_1, 127
 
     tf_models.edit_tflite(tf_models.to_tflite(folder, tmp_path / "m.tflite"), change)
-    given = tf_models.take_in(import_tflite, tmp_path / "m.tflite", tmp_path / "given")
+    given = tf_models.import_file(import_tflite, tmp_path / "m.tflite", tmp_path / "given")
     session = open_onnx(tf_models.convert(onnx_from_tflite, given, tmp_path / "onnx"), "cpu", 1)
     x = np.array([[-2, -0.5, 0.5, 1, 2]], np.float32)
     np.testing.assert_array_equal(session.run({"x": x})["y"], np.clip(x, 0, 1))

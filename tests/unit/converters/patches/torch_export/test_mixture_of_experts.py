@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from transload.converters.patches.torch_export.mixture_of_experts import ask_every_expert
-from transload.models.loading.torchvision_ops import mend_torchvision
+from transload.models.loading.torchvision_ops import register_torchvision_stubs
 
-mend_torchvision()
+register_torchvision_stubs()
 
 FIELDS = {"hidden_size": 8, "num_local_experts": 5, "intermediate_size": 12, "moe_intermediate_size": 12}
 KINDS = {
