@@ -223,11 +223,11 @@ def test_an_artifact_of_another_model_fails_with_a_sentence(here: Path) -> None:
 
 
 @pytest.mark.slow
-def test_bench_holds_its_ratios_against_the_first_or_the_model_named(here: Path) -> None:
+def test_bench_holds_its_ratios_against_the_recorded_source_or_the_model_named(here: Path) -> None:
     short = ("--rounds", "3", "--processes", "1", "--budget", "0", "--batch", "1", "--json", "--quiet")
     rows = json.loads(run_alone(here, "bench", "made/onnx", "made/torchscript", *short).stdout)["latency"]
     assert [(row["artifact"], row["runtime"]) for row in rows] == [
-        ("onnx", "onnxruntime"), ("torchscript", "torchscript"),
+        ("source", "torch"), ("onnx", "onnxruntime"), ("torchscript", "torchscript"),
     ]  # fmt: skip
     assert rows[0]["ratio_to_reference"] == 1
     rows = json.loads(run_alone(here, "bench", "made/onnx", "--against", "net.py:Net", *INPUT, *short).stdout)[

@@ -55,16 +55,17 @@ def test_a_copy_is_made_of_an_onnx_file_that_onnx_runtime_cannot_open(here: Path
 
 
 @pytest.mark.slow
-def test_a_copy_whose_runtime_loses_nan_is_degraded_and_the_exit_status_is_0(here: Path) -> None:
+def test_a_copy_whose_runtime_loses_nan_is_noted_and_the_exit_status_is_0(here: Path) -> None:
     made = transload.convert("nets.py:Peaks", ["saved-model"], out="made", inputs=["x=float32[batch,2,4,4]"])
     (row,) = made.artifacts
-    assert (row.status, row.tried[0].status, made.decided[1]) == ("degraded", "degraded", 0)
-    assert "; with x NaN in one place: 1 elements are NaN or infinite on one side only; " in row.tried[0].reason
+    assert (row.status, row.tried[0].status, made.decided[1]) == ("verified", "verified", 0)
+    note = "with x NaN in one place: answers numbers where the model answers NaN (1 element)"
+    assert f"; {note}" in row.tried[0].reason
     command = [sys.executable, "-P", "-m", "transload", "validate", "made/saved-model", "--against", "nets.py:Peaks"]
     words = ["--input", "x=float32[batch,2,4,4]", "--runtime", "tensorflow"]
     done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0
-    assert "saved-model in tensorflow is degraded: with x NaN in one place: 1 elements" in " ".join(done.stdout.split())
+    assert f"saved-model in tensorflow: {note}" in " ".join(done.stdout.split())
 
 
 @pytest.mark.slow
