@@ -15,7 +15,7 @@ import pytest
 
 from transload.models.processors import core_count
 from transload.pipeline.workers.engine import Action, LocalExecutor
-from transload.pipeline.workers.fork_server import ForkServer
+from transload.pipeline.workers.fork_server import LOADED, NUMPY, ForkServer
 from transload.pipeline.workers.isolation import Limits, start_fork_server
 
 # `make test` sets it, because the processes of xdist would else have the repository's root first on their path. What
@@ -88,7 +88,10 @@ def loaded_once(
         limits = Limits(threads=max(1, core_count() // executor._slots.count))
         key = framework, limits.threads
         if key not in fork_servers:
-            fork_servers[key] = start_fork_server(framework, limits, tmp_path_factory.mktemp("loaded"))
+            # These serve hundreds of commands: what of ours most steps import is loaded beside each framework, too.
+            with pytest.MonkeyPatch.context() as loaded:
+                loaded.setitem(LOADED, framework, tuple(dict.fromkeys([*LOADED[framework], *LOADED[NUMPY]])))
+                fork_servers[key] = start_fork_server(framework, limits, tmp_path_factory.mktemp("loaded"))
         return fork_servers[key]
 
     with pytest.MonkeyPatch.context() as patch:

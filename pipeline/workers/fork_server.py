@@ -32,22 +32,22 @@ from typing import Any
 from .guard import is_readable
 from .worker import serve
 
-# The framework; then, while nobody asks for a fork, what most steps import of ours, and what the framework's converters
-# load when they are first called. The last are private names, which another version may lack: a module that is not
-# found is not loaded ahead.
+# The framework; then, while nobody asks for a fork, what its converters load when they are first called, and without a
+# framework what most steps import of ours (beside torch and TensorFlow that costs a command more than it saves). Some
+# are private names, which another version may lack: a module that is not found is not loaded ahead.
 NUMPY = "numpy"
-_OF_STEPS = (
-    "transload.pipeline.drift.jobs", "transload.models.loading.source_from_code", "transload.pipeline.locate.capture",
-    "transload.converters.readers.artifact_import", "transload.models.data_sources.take_samples",
-)  # fmt: skip
 LOADED = {
-    NUMPY: (NUMPY, *_OF_STEPS, "onnx"),
+    NUMPY: (
+        NUMPY, "transload.pipeline.drift.jobs", "transload.models.loading.source_from_code",
+        "transload.pipeline.locate.capture", "transload.converters.readers.artifact_import",
+        "transload.models.data_sources.take_samples", "onnx",
+    ),
     "torch": (
-        "torch", *_OF_STEPS, "torch._dynamo", "torch.export.pt2_archive._package", "torch.export._trace",
+        "torch", "torch._dynamo", "torch.export.pt2_archive._package", "torch.export._trace",
         "torch.onnx._internal.exporter._compat", "torch.onnx._internal.exporter._torchlib.ops",
         "onnxscript.function_libs.torch_lib.ops",
     ),
-    "tensorflow": ("tensorflow", *_OF_STEPS, "onnx"),
+    "tensorflow": ("tensorflow", "onnx"),
 }  # fmt: skip
 
 
