@@ -15,12 +15,18 @@ import pytest
 
 from transload.models.processors import core_count
 from transload.pipeline.workers.engine import Action, LocalExecutor
-from transload.pipeline.workers.fork_server import LOADED, NUMPY, ForkServer
+from transload.pipeline.workers.fork_server import LOADED, ForkServer
 from transload.pipeline.workers.isolation import Limits, start_fork_server
 
 # `make test` sets it, because the processes of xdist would else have the repository's root first on their path. What
 # tests start is started as a person starts it.
 os.environ.pop("PYTHONSAFEPATH", None)
+
+# What most steps import of ours.
+OF_STEPS = (
+    "transload.pipeline.drift.jobs", "transload.models.loading.source_from_code", "transload.pipeline.locate.capture",
+    "transload.converters.readers.artifact_import", "transload.models.data_sources.take_samples", "onnx",
+)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +96,7 @@ def loaded_once(
         if key not in fork_servers:
             # These serve hundreds of commands: what of ours most steps import is loaded beside each framework, too.
             with pytest.MonkeyPatch.context() as loaded:
-                loaded.setitem(LOADED, framework, tuple(dict.fromkeys([*LOADED[framework], *LOADED[NUMPY]])))
+                loaded.setitem(LOADED, framework, (*LOADED[framework], *OF_STEPS))
                 fork_servers[key] = start_fork_server(framework, limits, tmp_path_factory.mktemp("loaded"))
         return fork_servers[key]
 

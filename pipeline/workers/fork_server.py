@@ -32,16 +32,12 @@ from typing import Any
 from .guard import is_readable
 from .worker import serve
 
-# The framework; then, while nobody asks for a fork, what its converters load when they are first called, and without a
-# framework what most steps import of ours (beside torch and TensorFlow that costs a command more than it saves). Some
-# are private names, which another version may lack: a module that is not found is not loaded ahead.
+# The framework; then, while nobody asks for a fork, what its converters load when they are first called. Those are
+# private names, which another version may lack: a module that is not found is not loaded ahead. More beside them, such
+# as our own steps, costs a single conversion on two cores more than it saves.
 NUMPY = "numpy"
 LOADED = {
-    NUMPY: (
-        NUMPY, "transload.pipeline.drift.jobs", "transload.models.loading.source_from_code",
-        "transload.pipeline.locate.capture", "transload.converters.readers.artifact_import",
-        "transload.models.data_sources.take_samples", "onnx",
-    ),
+    NUMPY: (NUMPY,),
     "torch": (
         "torch", "torch._dynamo", "torch.export.pt2_archive._package", "torch.export._trace",
         "torch.onnx._internal.exporter._compat", "torch.onnx._internal.exporter._torchlib.ops",

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+from ...models.processors import core_count
 from .fork_server import NUMPY, ForkServer
 from .isolation import Limits, start_fork_server
 
@@ -31,9 +32,10 @@ class LoadedFrameworks:
 
     def fork_server(self, framework: str, limits: Limits) -> ForkServer | None:
         """Return what forks the workers with this framework, where it was expected; begin to load all that was.
-        NUMPY is expected of every command, with the limits of the first step that asks for it."""
+        NUMPY is expected by itself, with the limits of the first step that asks for it, where a core is left to load it
+        beside the others."""
         with self._lock:
-            if framework == NUMPY:
+            if framework == NUMPY and len(self._expected) < core_count():
                 self._expected.setdefault(NUMPY, limits)
             for name, allowed in self._expected.items():
                 if name not in self._fork_servers:
