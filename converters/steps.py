@@ -38,7 +38,7 @@ class Step:
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)  # job.options of its entry
     on_request: str = ""  # the option of a conversion that enables it, as "flex"; empty if it needs none
     stands_in_for: str = ""  # the step that this one replaces; tried only if that one gave no result
-    user_framework: str = ""  # for a source of another interpreter: the framework there that makes the capture
+    user_framework: str = ""  # of the user's interpreter, where it captures a model that lives there
     package: str = ""  # name and version of the third party that provides it; empty if it is ours
 
 

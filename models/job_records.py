@@ -21,7 +21,7 @@ class CodeOptions(JsonRecord):
     ref: str
     root: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    python: UserPython | None = None  # the interpreter that it lives in, where that is not ours
+    python: UserPython | None = None  # the user's interpreter that the model lives in; None: ours
 
     @property
     def code_ref(self) -> CodeRef:

@@ -190,8 +190,8 @@ def read_source(folder: Path) -> Source:
         record = read_json(folder / RECORD)
         recorded = RecordedSettings.from_json(record["ref"].pop("recorded", {}))
         python = record["ref"].pop("python", None)
-        foreign = UserPython.from_json(python) if python else None
-        ref = CodeRef(**record["ref"], recorded=recorded, python=foreign)
+        interpreter = UserPython.from_json(python) if python else None
+        ref = CodeRef(**record["ref"], recorded=recorded, python=interpreter)
         signature = Signature.from_json(record["signature"])
         return Source(ref, signature, record["code"], record.get("call"))
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:

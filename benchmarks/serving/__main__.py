@@ -147,8 +147,8 @@ def measure_stacks(work: Path, options: argparse.Namespace) -> list[dict[str, An
     bodies = {"short": short, "60 kB": replace(short, body=short.body * (60_000 // len(short.body)))}
     calls: dict[str, Callable[[], object]] = {}
     with ExitStack() as stack:
-        for name, kind in (("uvicorn", "asgi"), ("own", "own")):
-            port = stack.enter_context(servers.running(servers.echo(kind), work / f"echo-{kind}")).http
+        for name, command in (("uvicorn", servers.echo("asgi")), ("own", servers.own_echo())):
+            port = stack.enter_context(servers.running(command, work / f"echo-{name}")).http
             calls |= {f"{name}, {size}": latency.make_call(request, port) for size, request in bodies.items()}
         series = latency.measure(calls, options.rounds or ROUNDS["latency"])
     return [

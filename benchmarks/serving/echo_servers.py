@@ -1,19 +1,14 @@
-"""Servers that send back what they get: python echo_servers.py grpc|asgi|own. Prints the port.
+"""Servers that send back what they get: python echo_servers.py grpc|asgi. Prints the port.
 
 What the libraries themselves cost: grpc's synchronous server with eight threads, uvicorn with uvloop and httptools. The
-settings are those that cost least. `own` is the connection of `transload serve`, on the same uvloop and httptools.
+settings are those that cost least.
 """
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-
-from transload.serving.server.http_connection import HttpConnection
-from transload.serving.server.http_messages import DispatchMode, HttpReply, HttpRequest
-from transload.serving.server.server_records import READ_TIMEOUT_S
 
 
 def serve_grpc() -> None:
@@ -56,51 +51,5 @@ def serve_asgi() -> None:
     uvicorn.Server(config).run([listener])
 
 
-class EchoApplication:
-    """Answers the requests of our own connection with their bodies, on its loop."""
-
-    max_body_bytes = 1 << 28
-
-    def begin(self, request: HttpRequest) -> None:
-        """Count nothing."""
-
-    def end(self, request: HttpRequest) -> None:
-        """Count nothing."""
-
-    def dispatch_mode(self, request: HttpRequest) -> DispatchMode:  # noqa: ARG002
-        """Answer at once."""
-        return DispatchMode.LOOP
-
-    def answer(self, request: HttpRequest) -> HttpReply:
-        """Return the body."""
-        return HttpReply(b"".join(request.parts))
-
-    def begin_answer(self, request: HttpRequest, receiver: object) -> HttpReply:  # noqa: ARG002
-        """As `answer`; no model is asked."""
-        return self.answer(request)
-
-    def end_answer(self, request: HttpRequest, prediction: object, outcome: object) -> HttpReply:  # noqa: ARG002
-        """As `answer`."""
-        return self.answer(request)
-
-
-async def serve_own() -> None:
-    """Serve an EchoApplication on connections of ours."""
-    executor, connections = ThreadPoolExecutor(1), set[HttpConnection]()
-    application = EchoApplication()
-    server = await asyncio.get_running_loop().create_server(
-        lambda: HttpConnection(application, executor, connections, READ_TIMEOUT_S), "127.0.0.1", 0
-    )
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
-
-
-def run_own() -> None:
-    """Run `serve_own` on uvloop."""
-    import uvloop
-
-    uvloop.run(serve_own())
-
-
 if __name__ == "__main__":
-    {"grpc": serve_grpc, "asgi": serve_asgi, "own": run_own}[sys.argv[1]]()
+    {"grpc": serve_grpc, "asgi": serve_asgi}[sys.argv[1]]()

@@ -73,8 +73,13 @@ def wait_for(answer: Callable[[], object], limit_s: float = START_S) -> float:
 
 
 def echo(kind: str) -> Command:
-    """Return a server that sends back what it gets: "grpc", "asgi" or "own"."""
+    """Return a server that sends back what it gets: "grpc" or "asgi"."""
     return Command([sys.executable, "-P", str(HERE / "echo_servers.py"), kind])
+
+
+def own_echo() -> Command:
+    """Return an echo over the HTTP connection of `transload serve`."""
+    return Command([sys.executable, "-P", str(HERE / "own_echo.py")])
 
 
 def embedded(artifact: Path) -> Command:

@@ -1,4 +1,4 @@
-"""A user's own interpreter as a child process, which runs the package `inside` (inside/). Worker only.
+"""A user's own interpreter as a child process, which runs the package `inside`. Worker only.
 
 It stands between the walls of the worker that starts it, and ends with it. What it is sent and answers are frames
 (inside/frames.py); its prints are in the worker's log.

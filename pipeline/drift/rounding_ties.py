@@ -19,8 +19,8 @@ from ...models.probes.evidence import Answers
 from ...models.signature import Array
 from ...serving.session import WideningSession
 
-TIES = "ties.npz"  # one series for each probe, as the answers to it
-TIES_SET = "ties_set"  # of the whole test set, in shards
+TIES = "ties.npz"  # which answers are ties: one series for each probe, as the answers to it
+TIES_SET = "ties_set"  # a folder: which answers to the whole test set are ties, in shards
 ROUNDING_NOISE = 2.0**-21  # of each result, standard deviation: float32 rounds to 2^-24, a kernel sums many of these
 # Pairs of trials with opposite noise where the first turns any integer over: one of the two parts two equal scores, and
 # the middle one of three stays where it is once in 3^8 times.

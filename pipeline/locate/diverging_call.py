@@ -77,7 +77,7 @@ class DivergenceSearch:
         return best
 
     def ask_again(self, session: Session, diverging: DivergingCall) -> DivergingCall:
-        """Ask another session a diverging call."""
+        """Run a diverging call in another session, and compare its answers with the reference anew."""
         return replace(diverging, result=self.check.run(session, diverging.calls, self.results))
 
     @property

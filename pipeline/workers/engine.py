@@ -279,7 +279,7 @@ class LocalExecutor:
             self._frameworks.close()
 
     def _fork_server(self, action: Action) -> ForkServer | None:
-        """Return what forks the worker of an action, where its framework was expected."""
+        """Return the fork server that has the action's framework loaded; None where nobody expected that framework."""
         return self._frameworks.fork_server(action.framework, action.limits)
 
     def _do(self, key: str, action: Action) -> Stored:

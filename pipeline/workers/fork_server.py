@@ -37,19 +37,19 @@ from .worker import serve
 # as our own steps, costs a single conversion on two cores more than it saves.
 NUMPY = "numpy"
 LOADED = {
-    NUMPY: (NUMPY,),
     "torch": (
         "torch", "torch._dynamo", "torch.export.pt2_archive._package", "torch.export._trace",
         "torch.onnx._internal.exporter._compat", "torch.onnx._internal.exporter._torchlib.ops",
         "onnxscript.function_libs.torch_lib.ops",
     ),
     "tensorflow": ("tensorflow", "onnx"),
+    NUMPY: (NUMPY,),  # last, as all else needs it, too
 }  # fmt: skip
 
 
 def framework_of(requires: Sequence[str]) -> str:
     """Return the framework that a fork server should load for a step: "torch", "tensorflow", else NUMPY."""
-    return next((name for name in LOADED if name != NUMPY and name in requires), NUMPY)
+    return next((name for name in LOADED if name in requires), NUMPY)
 
 
 _LOADING_S = 60.0  # before its first fork

@@ -342,7 +342,7 @@ def _environment(spawn: Spawn) -> dict[str, str]:
         **{name: os.environ[name] for name in kept if name in os.environ},
         # No framework strays to a GPU from a worker for the CPU.
         **({_GPUS: limits.visible_gpus} if limits.visible_gpus or _GPUS not in kept else {}),
-        **(_own_path(cwd) if spawn.python else _python_path()),
+        **(_transload_path(cwd) if spawn.python else _python_path()),
         # onnx2tf runs `onnxsim` by its bare name: the environment's own programs come first.
         "PATH": os.pathsep.join([str(Path(spawn.python or sys.executable).parent), os.environ.get("PATH", os.defpath)]),
         "HOME": str(cwd),
@@ -385,9 +385,9 @@ def _python_path() -> dict[str, str]:
     return {"PYTHONPATH": str(parent.absolute())} if parent else {}
 
 
-def _own_path(cwd: Path) -> dict[str, str]:
+def _transload_path(cwd: Path) -> dict[str, str]:
     """Return a PYTHONPATH with transload alone: our other libraries would clash with another interpreter's."""
-    folder = cwd / ".transload"
+    folder = cwd / ".python_path"
     folder.mkdir(exist_ok=True)
     link = folder / "transload"
     if not link.is_symlink():

@@ -30,8 +30,8 @@ class Mutant:
     line: int
     change: str  # "value <= limit -> value < limit"
     source: str  # of the module before it
-    site: int  # the number of its node, and of the change there
-    number: int
+    site: int  # which of the module's nodes is changed, by its place among _sites
+    number: int  # which of that node's changes it is, by its place among _changes_of
 
     @property
     def tree(self) -> ast.Module:
